@@ -1,0 +1,303 @@
+"""Every way in which faber says no: one base class, stable codes, exit codes and a way out.
+
+Two vocabularies live here because every package needs both:
+
+* a `FaberError` ends a command. The CLI catches it once and prints `{"error": {...}}`.
+* a `Notice` rides along with a result that is still worth having (a warning of the context, a
+  finding of the doctor).
+"""
+
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple
+
+
+class Exit(IntEnum):
+    """Exit statuses of the command line."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    PERSON_NEEDED = 3
+    REFUSED = 4
+    UNFINISHED = 5
+    INTERRUPTED = 130
+
+
+class Severity(StrEnum):
+    """How bad a notice is, in the words of the context reconstitution protocol."""
+
+    CRITICAL = "CRITICAL"
+    ERROR = "ERROR"
+    WARNING = "WARNING"
+    INFO = "INFO"
+
+
+class Notice(NamedTuple):
+    """Something a person or an agent should know beside a result.
+
+    `code` is stable, `recovery` says what to do (empty where nothing needs doing), `source` names
+    what the notice is about: a file, a branch, an issue.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    recovery: str = ""
+    source: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The notice as a JSON object."""
+        return self._asdict() | {"severity": self.severity.value}
+
+
+class FaberError(Exception):
+    """Base of all errors that end a command.
+
+    Subclasses fix `code`, `exit_code` and a default `recovery`; `fields` carry what a program needs
+    (ids, paths, the known names) so that nobody has to parse the message.
+    """
+
+    code = "failed"
+    exit_code = Exit.FAILED
+    recovery = ""
+
+    def __init__(self, message: str, *, recovery: str | None = None, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        if recovery is not None:
+            self.recovery = recovery
+        self.fields = fields
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{"code", "message", "recovery", …fields}`, the value of `error` on stdout."""
+        return {"code": self.code, "message": self.message, "recovery": self.recovery, **self.fields}
+
+
+# --- usage: exit 2 ---------------------------------------------------------------------------------
+
+
+class UsageError(FaberError):
+    """The arguments do not make sense; nothing was read or written."""
+
+    code = "usage"
+    exit_code = Exit.USAGE
+    recovery = "Run the command with --help."
+
+
+class InvalidRunId(UsageError):
+    """A run id that could leave its directory, confuse git, or hide in a listing."""
+
+    code = "invalid_run_id"
+    recovery = (
+        "Use one to three segments of letters, digits, '.', '_' and '-' joined by '/', "
+        "each starting with a letter or digit."
+    )
+
+
+class InvalidInput(UsageError):
+    """Text from a person or an agent that is not what the command takes."""
+
+    code = "invalid_input"
+    recovery = "Correct the input and run the command again; nothing was recorded."
+
+
+class UnknownEventType(UsageError):
+    """An event type that no part of faber registered."""
+
+    code = "unknown_event_type"
+    recovery = "Use one of the known types."
+
+
+class UnknownPlace(UsageError):
+    """A phase or step that the run's plan does not have."""
+
+    code = "unknown_step"
+    recovery = "Use one of the known phases and steps; `faber run show RUN` prints the plan."
+
+
+class UnknownWorkflow(UsageError):
+    """A workflow definition that is neither built in nor the project's."""
+
+    code = "unknown_workflow"
+    recovery = "Use one of the known workflows, or the path of a definition inside the repository."
+
+
+class InvalidDefinition(UsageError):
+    """A workflow definition or configuration file that its schema refuses."""
+
+    code = "invalid_definition"
+    recovery = "Correct the file at the place named."
+
+
+class InvalidConfiguration(UsageError):
+    """`config.yaml` is malformed or has an unknown key."""
+
+    code = "invalid_config"
+    recovery = "Correct .fractary/faber/config.yaml; `faber config show` checks it."
+
+
+# --- not found and damaged: exit 1 -----------------------------------------------------------------
+
+
+class RunNotFound(FaberError):
+    """No run of that id."""
+
+    code = "run_not_found"
+    recovery = "Run `faber run list` for the known runs, or `faber run init` to start a new one."
+
+
+class AmbiguousRun(UsageError):
+    """A partial run id that fits several runs."""
+
+    code = "ambiguous_run"
+    recovery = "Use more of the run id."
+
+
+class StateMissing(FaberError):
+    """The run directory is there, its state.json is not."""
+
+    code = "state_missing"
+    recovery = "Run `faber repair RUN` to rebuild it from the events, or start a new run."
+
+
+class StateCorrupt(FaberError):
+    """state.json cannot be read as a state; it is left exactly as it is."""
+
+    code = "state_corrupt"
+    recovery = "Run `faber doctor RUN` to see what is wrong and `faber repair RUN` to rebuild it from the events."
+
+
+class InvalidStatus(StateCorrupt):
+    """state.json claims a status that no run has."""
+
+    code = "invalid_status"
+
+
+class MetadataUnreadable(FaberError):
+    """metadata.json or plan.json is missing or damaged."""
+
+    code = "metadata_unreadable"
+    recovery = "Restore the file from a backup or another clone; it never changes after `faber run init`."
+
+
+class EventUnreadable(FaberError):
+    """An event that must be folded cannot be read."""
+
+    code = "event_unreadable"
+    recovery = "Run `faber doctor RUN`; the damaged file is kept."
+
+
+class UnsafeFile(FaberError):
+    """A link, a pipe or a device where a regular file of the store belongs, or a file past its limit."""
+
+    code = "unsafe_file"
+    recovery = "Look at the path named; faber opens only regular files inside its store."
+
+
+class StoreUnwritable(FaberError):
+    """The operating system refused a write; what was there before is still there."""
+
+    code = "store_unwritable"
+    recovery = "Free space or fix permissions, then repeat the command: repeating is harmless."
+
+
+class DamageUnrepairable(FaberError):
+    """What was lost cannot be told from the events; nothing was invented."""
+
+    code = "unrepairable"
+    recovery = "Restore the files named from a backup or another clone."
+
+
+class NoRepository(FaberError):
+    """The command needs a git repository."""
+
+    code = "no_repository"
+    recovery = "Run it inside a git repository, or pass --root."
+
+
+# --- a person is needed: exit 3 --------------------------------------------------------------------
+
+
+class AwaitingFeedback(FaberError):
+    """The run waits for a person's answer; only that answer opens the way."""
+
+    code = "awaiting_feedback"
+    exit_code = Exit.PERSON_NEEDED
+    recovery = "A person answers the open request; `faber context RUN` shows it."
+
+
+# --- refused: exit 4 -------------------------------------------------------------------------------
+
+
+class Refused(FaberError):
+    """Understood, and not done."""
+
+    code = "refused"
+    exit_code = Exit.REFUSED
+
+
+class IllegalTransition(Refused):
+    """The run, phase or step is not in a state that allows this."""
+
+    code = "illegal_transition"
+
+
+class OutOfOrder(Refused):
+    """A step other than the next unfinished one."""
+
+    code = "out_of_order"
+
+
+class StepsUnfinished(Refused):
+    """A phase or run that still has unfinished steps cannot be completed."""
+
+    code = "steps_unfinished"
+    recovery = "Complete the steps named, or let a person skip them."
+
+
+class RunExists(Refused):
+    """A run of this id, of a prefix of it, or under it, is already there."""
+
+    code = "run_exists"
+    recovery = "Choose another --run-id."
+
+
+class ForeignRun(Refused):
+    """A run that another tool made is a read-only view."""
+
+    code = "foreign_run"
+    recovery = "Run `faber run adopt RUN` first; the other tool's files are kept."
+
+
+class PersonRequired(Refused):
+    """A command that speaks for a person was called by an agent."""
+
+    code = "person_required"
+    recovery = "A person runs this in a terminal of their own, outside the agent's session."
+
+
+class HasOwnCommand(Refused):
+    """An event type that only its own command may record."""
+
+    code = "has_own_command"
+
+
+class Locked(Refused):
+    """Another process holds the run's lock and did not let go in time."""
+
+    code = "locked"
+    recovery = "Wait for the holder named, or end it; faber never breaks a lock."
+
+
+class Stale(Refused):
+    """The run moved on since it was read."""
+
+    code = "stale"
+    recovery = "Read the run again and repeat the command if it still makes sense."
+
+
+class NewerSchema(Refused):
+    """Written by a newer faber: it is read as far as possible and never written."""
+
+    code = "newer_schema"
+    recovery = "Update faber."

@@ -1,0 +1,1 @@
+"""Plain data and pure rules: documents, statuses, ids, event types, plans. No clock, no I/O."""

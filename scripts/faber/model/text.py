@@ -1,0 +1,93 @@
+"""Text from outside: made inert before it is shown, redacted before it is kept or sent."""
+
+import re
+from functools import cache
+from typing import Any
+
+REDACTED = "[REDACTED]"
+
+# C0 (but tab and newline), DEL, C1; zero-width and invisible operators; bidirectional controls;
+# line and paragraph separators; the byte order mark; tag characters; lone surrogates.
+_INVISIBLE = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
+)
+
+_SECRETS = (
+    r"gh[pousr]_[A-Za-z0-9]{20,}",
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"sk-[A-Za-z0-9_-]{20,}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    r"glpat-[A-Za-z0-9_-]{16,}",
+    r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+    r"AIza[A-Za-z0-9_-]{35}",
+    r"npm_[A-Za-z0-9]{36}",
+    r"pypi-[A-Za-z0-9_-]{50,}",
+    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-(?!----END))*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
+    r"(?i:(?<=bearer )|(?<=authorization: token ))[A-Za-z0-9._~+/=-]{16,}",
+)
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    # Compiled on first use: most commands need none of them.
+    return re.compile(
+        {
+            "invisible": f"[{_INVISIBLE}]",
+            "comment": r"<!--.*?(?:-->|\Z)",
+            "secret": "|".join(_SECRETS),
+        }[name],
+        re.DOTALL,
+    )
+
+
+def inert(text: str) -> str:
+    """`text` without control, bidirectional and zero-width characters; tab and newline stay.
+
+    What it returns can be printed on a terminal without moving its cursor or its clipboard.
+    """
+    return _pattern("invisible").sub("", text.replace("\r\n", "\n"))
+
+
+def outsiders(text: str) -> str:
+    """Text that anybody could have written, made inert and without HTML comments (even unclosed ones).
+
+    Repeated until nothing changes: removing one character or comment can form another.
+    """
+    while True:
+        cleaned = _pattern("comment").sub("", inert(text))
+        if cleaned == text:
+            return cleaned
+        text = cleaned
+
+
+def redact(text: str) -> str:
+    """`text` with everything that looks like a credential replaced by `[REDACTED]`."""
+    return _pattern("secret").sub(REDACTED, text)
+
+
+def has_secret(text: str) -> bool:
+    """True if `redact` would change `text`."""
+    return _pattern("secret").search(text) is not None
+
+
+def redact_json(value: Any) -> Any:
+    """A JSON value with every string in it (keys too) redacted; the value itself if nothing matched."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redact_json(item) for item in value]
+    if isinstance(value, dict):
+        return {redact(key): redact_json(item) for key, item in value.items()}
+    return value
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` in at most `limit` characters; what was cut is said in the text itself."""
+    if len(text) <= limit:
+        return text
+    notice = f" […{len(text) - limit} more characters]"
+    keep = max(0, limit - len(notice))
+    return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
