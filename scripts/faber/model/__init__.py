@@ -1,1 +1,1 @@
-"""Plain data and pure rules: documents, statuses, ids, event types, plans. No clock, no I/O."""
+"""Plain data and pure rules: documents, ids, event types, progress, commands. No clock, no I/O."""

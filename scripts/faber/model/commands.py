@@ -1,0 +1,357 @@
+"""What each command may append to a run: pure decisions over a state and its plan.
+
+Every function answers with the drafts to append, or with `Repeated` where the fact is already
+recorded (repeating a command is harmless), or raises a refusal that names the way out.
+"""
+
+from typing import Any, NamedTuple
+
+from faber.errors import (
+    AwaitingFeedback,
+    HasOwnCommand,
+    IllegalTransition,
+    InvalidInput,
+    OutOfOrder,
+    StepsUnfinished,
+)
+from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
+from faber.model.eventtypes import check_required, event_type
+from faber.model.progress import next_place, phase_ids, phase_state, step_state, unfinished
+
+MAX_MESSAGE = 2_000
+MAX_PROMPT = 2_000
+MAX_DECISION = 500
+MAX_ARTIFACTS = 200
+
+
+class Repeated(NamedTuple):
+    """The fact is already in the log, as this event."""
+
+    event_id: int
+
+
+Decision = list[Draft] | Repeated
+
+
+def _open(state: State) -> None:
+    if state["status"] in CLOSED:
+        raise IllegalTransition(
+            f"The run is {state['status']}; it can only be read.",
+            status=state["status"],
+            recovery=f"Run `faber run rerun {state['run_id']}` for a new run linked to it.",
+        )
+
+
+def _going(state: State) -> None:
+    _open(state)
+    if state["status"] == "awaiting_feedback":
+        request = state["feedback_request"]
+        raise AwaitingFeedback(
+            "The run waits for a person's answer.",
+            request_id=request["request_id"] if request else None,
+            prompt=request["prompt"] if request else None,
+        )
+
+
+def _transition(state: State, what: str, to: str) -> IllegalTransition:
+    return IllegalTransition(
+        f"A run that is {state['status']} cannot be {to}; {what}.",
+        status=state["status"],
+        to=to,
+        recovery=f"Run `faber run resume {state['run_id']}` first.",
+    )
+
+
+# --- runs ------------------------------------------------------------------------------------------
+
+
+def resume_run(state: State, plan: Plan) -> Decision:
+    """`run resume`: a pending run starts, a failed one is retried, one in progress notes the new hand."""
+    _going(state)
+    return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
+
+
+def complete_run(state: State, plan: Plan) -> Decision:
+    """`run complete`: every step is completed or skipped, and at least one is completed."""
+    if state["status"] == "completed" and state["ended_event"]:
+        return Repeated(state["ended_event"])
+    _going(state)
+    left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
+    if left:
+        raise StepsUnfinished(f"{len(left)} step(s) are not complete: {', '.join(left)}.", unfinished=left)
+    if not any(step["status"] == "completed" for phase in state["phases"].values() for step in phase["steps"].values()):
+        raise StepsUnfinished(
+            "No step was completed; a run in which everything was skipped is cancelled, not completed.",
+            unfinished=[],
+            recovery=f"Run `faber run cancel {state['run_id']} --reason …`.",
+        )
+    if state["status"] != "in_progress":
+        raise _transition(state, "it failed and was not resumed", "completed")
+    return [{"type": "workflow_complete"}]
+
+
+def fail_run(state: State, plan: Plan, error: str) -> Decision:
+    """`run fail`: the run stops until it is resumed."""
+    _open(state)
+    if state["status"] == "failed" and state["ended_event"]:
+        return Repeated(state["ended_event"])
+    return [{"type": "workflow_error", "error": {"message": _bounded(error, "error", MAX_MESSAGE)}}]
+
+
+def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
+    """`run cancel`: the run ends for good."""
+    if state["status"] == "cancelled" and state["ended_event"]:
+        return Repeated(state["ended_event"])
+    _open(state)
+    return [{"type": "workflow_cancelled", "message": _bounded(reason, "reason", MAX_MESSAGE)}]
+
+
+# --- phases ----------------------------------------------------------------------------------------
+
+
+def start_phase(state: State, plan: Plan, phase: str) -> Decision:
+    """`phase start`: only the phase of the next unfinished step can start."""
+    known = phase_state(state, phase)
+    _going(state)
+    if known["status"] == "in_progress" and known["started_event"]:
+        return Repeated(known["started_event"])
+    _next_is(state, plan, phase, None)
+    return [*_begin(state), {"type": "phase_start", "phase": phase}]
+
+
+def complete_phase(state: State, plan: Plan, phase: str) -> Decision:
+    """`phase complete`: all its steps are complete. It also happens by itself with the last step."""
+    known = phase_state(state, phase)
+    if known["status"] in SETTLED and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    left = [f"{p}:{s}" for p, s in unfinished(state, plan, phase=phase)]
+    if left:
+        raise StepsUnfinished(
+            f"{len(left)} step(s) of phase {phase} are not complete: {', '.join(left)}.", unfinished=left
+        )
+    return [{"type": "phase_complete", "phase": phase}]
+
+
+def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
+    """`phase fail`: the phase and the run stop; a step in progress counts as failed."""
+    known = phase_state(state, phase)
+    if known["status"] == "failed" and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    if known["status"] in SETTLED:
+        raise IllegalTransition(f"Phase {phase} is {known['status']}.", phase=phase, status=known["status"])
+    message = _bounded(error, "error", MAX_MESSAGE)
+    return [*_begin(state), {"type": "phase_error", "phase": phase, "error": {"message": message}}]
+
+
+def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Decision:
+    """`phase skip`: what is unfinished in it counts as complete."""
+    known = phase_state(state, phase)
+    if known["status"] == "skipped" and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    if known["status"] == "completed":
+        raise IllegalTransition(f"Phase {phase} is already completed.", phase=phase, status=known["status"])
+    return [*_begin(state), _with_message({"type": "phase_skip", "phase": phase}, message)]
+
+
+# --- steps -----------------------------------------------------------------------------------------
+
+
+def start_step(state: State, plan: Plan, phase: str, step: str) -> Decision:
+    """`step start`: the next unfinished step and no other; again after a failure or a retry loop."""
+    known = step_state(state, phase, step)
+    _going(state)
+    if known["status"] == "in_progress" and known["started_event"]:
+        if state["status"] == "in_progress":
+            return Repeated(known["started_event"])
+    elif known["status"] in SETTLED:
+        raise OutOfOrder(
+            f"{phase}:{step} is {known['status']} (event {known['ended_event']}); it is not done again.",
+            **_next_fields(state, plan),
+        )
+    _next_is(state, plan, phase, step)
+    drafts = _begin(state)
+    if state["phases"][phase]["status"] == "pending":
+        drafts.append({"type": "phase_start", "phase": phase})
+    again = known["attempts"] > 0
+    return [*drafts, {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}]
+
+
+def complete_step(
+    state: State, plan: Plan, phase: str, step: str, message: str | None, artifacts: list[dict[str, Any]]
+) -> Decision:
+    """`step complete`: a step in progress is done, with what it made."""
+    known = step_state(state, phase, step)
+    if known["status"] == "completed" and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    _in_progress(state, phase, step, known["status"])
+    draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
+    if artifacts:
+        draft["artifacts"] = artifacts
+        check_artifacts(state, artifacts)
+    return [draft]
+
+
+def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> Decision:
+    """`step fail`: the step and with it the run stop; `step start` of the same step retries it."""
+    known = step_state(state, phase, step)
+    if known["status"] == "failed" and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    _in_progress(state, phase, step, known["status"])
+    message = _bounded(error, "error", MAX_MESSAGE)
+    return [{"type": "step_error", "phase": phase, "step": step, "error": {"message": message}}]
+
+
+def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | None) -> Decision:
+    """`step skip`: a person decides that the step is not needed."""
+    known = step_state(state, phase, step)
+    if known["status"] == "skipped" and known["ended_event"]:
+        return Repeated(known["ended_event"])
+    _going(state)
+    if known["status"] == "completed":
+        raise IllegalTransition(f"{phase}:{step} is already completed.", status="completed")
+    return [*_begin(state), _with_message({"type": "step_skip", "phase": phase, "step": step}, message)]
+
+
+def _in_progress(state: State, phase: str, step: str, status: str) -> None:
+    if state["status"] != "in_progress":
+        raise _transition(state, f"{phase}:{step} waits for that", "advanced")
+    if status != "in_progress":
+        raise IllegalTransition(
+            f"{phase}:{step} is {status}, not in progress.",
+            status=status,
+            recovery=f"Run `faber step start {state['run_id']} {phase}:{step}` first.",
+        )
+
+
+def _begin(state: State) -> list[Draft]:
+    return [{"type": "workflow_start"}] if state["status"] == "pending" else []
+
+
+def _next_is(state: State, plan: Plan, phase: str, step: str | None) -> None:
+    following = next_place(state, plan)
+    if following is None or following[0] != phase or (step is not None and following[1] != step):
+        asked = phase if step is None else f"{phase}:{step}"
+        raise OutOfOrder(f"{asked} is not what comes next.", **_next_fields(state, plan))
+
+
+def _next_fields(state: State, plan: Plan) -> dict[str, Any]:
+    following = next_place(state, plan)
+    if following is None:
+        return {"next": None, "recovery": f"All steps are complete: run `faber run complete {state['run_id']}`."}
+    place = f"{following[0]}:{following[1]}"
+    return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+def emit(state: State, plan: Plan, draft: Draft) -> Decision:
+    """`event emit`: any registered type that has no command of its own."""
+    kind = event_type(draft["type"])
+    if kind.command:
+        raise HasOwnCommand(
+            f"Events of type {kind.name} are recorded by `{kind.command}` alone.",
+            type=kind.name,
+            recovery=f"Run `{kind.command}`.",
+        )
+    check_required(kind.name, dict(draft))
+    _open(state)
+    if "phase" in draft:
+        phase_state(state, draft["phase"])
+        if "step" in draft:
+            step_state(state, draft["phase"], draft["step"])
+    if "message" in draft:
+        _bounded(draft["message"], "message", MAX_DECISION if kind.name == "decision_point" else MAX_MESSAGE)
+    check_artifacts(state, draft.get("artifacts", []))
+    _CHECKS.get(kind.name, _no_check)(state, plan, draft)
+    return [draft]
+
+
+def _no_check(state: State, plan: Plan, draft: Draft) -> None:
+    return None
+
+
+def _check_request(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft["metadata"]
+    _bounded(str(given["prompt"]), "metadata.prompt", MAX_PROMPT)
+    if any(request["request_id"] == given["request_id"] for request in state["feedback_queue"]):
+        raise IllegalTransition(
+            "A request of this id is already open.", request_id=given["request_id"], recovery="Use a new request_id."
+        )
+
+
+def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
+    open_ids = [request["request_id"] for request in state["feedback_queue"]]
+    if draft["metadata"]["request_id"] not in open_ids:
+        raise IllegalTransition(
+            "No request of this id is open.",
+            request_id=draft["metadata"]["request_id"],
+            open_requests=open_ids,
+            recovery="Answer one of the open requests." if open_ids else "Nothing is being asked.",
+        )
+
+
+def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
+    phases = phase_ids(plan)
+    target, failing = draft["metadata"]["return_to"], draft["phase"]
+    phase_state(state, str(target))
+    if phases.index(target) > phases.index(failing):
+        raise InvalidInput(f"A retry loop goes back: {target} comes after {failing}.", return_to=target, phase=failing)
+
+
+_CHECKS = {
+    "feedback_request": _check_request,
+    "feedback_received": _check_answer,
+    "retry_loop_enter": _check_loop,
+}
+
+
+def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
+    """Raise `InvalidInput` if the run would hold more artifacts than a context can name."""
+    for artifact in artifacts:
+        if not isinstance(artifact, dict) or not isinstance(artifact.get("name"), str) or len(artifact) < 2:
+            raise InvalidInput('An artifact is an object with "name" and "value" (or other fields).')
+    names = {artifact["name"] for artifact in artifacts} | set(state["artifacts"])
+    if len(names) > MAX_ARTIFACTS:
+        raise InvalidInput(f"A run keeps at most {MAX_ARTIFACTS} artifacts by name.", limit=MAX_ARTIFACTS)
+
+
+def consequences(state: State, plan: Plan) -> list[Draft]:
+    """What follows from the state without anybody asking: a phase whose steps are all complete ends.
+
+    Appended after every command, so that a writer killed between a step's event and its phase's is
+    made good by the next one.
+    """
+    if state["status"] != "in_progress":
+        return []
+    return [
+        {"type": "phase_complete", "phase": phase["id"]}
+        for phase in plan["phases"]
+        if state["phases"][phase["id"]]["status"] in ("pending", "in_progress")
+        and phase["steps"]
+        and not unfinished(state, plan, phase=phase["id"])
+    ]
+
+
+def _with_message(draft: Draft, message: str | None) -> Draft:
+    if message is not None:
+        draft["message"] = _bounded(message, "message", MAX_MESSAGE)
+    return draft
+
+
+def _bounded(text: str, what: str, limit: int) -> str:
+    if len(text) > limit:
+        raise InvalidInput(
+            f"{what} has {len(text)} characters; at most {limit} are kept in the log.",
+            limit=limit,
+            length=len(text),
+            recovery="Shorten it, or put the long text into a file and name the file.",
+        )
+    if not text.strip():
+        raise InvalidInput(f"{what} is empty.")
+    return text

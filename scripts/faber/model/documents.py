@@ -1,0 +1,222 @@
+"""The shapes of the store's documents, as they stand in their JSON files.
+
+They are `TypedDict`s: typed for us, plain dictionaries at run time, so that what is written is what
+is held and loading costs nothing. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and never order
+anything: `event_id` does.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+SCHEMA_VERSION = 1
+
+RunStatus = Literal["pending", "in_progress", "awaiting_feedback", "completed", "failed", "cancelled"]
+PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
+Autonomy = Literal["dry-run", "assist", "guarded", "autonomous"]
+ResumeMode = Literal["start", "continue", "retry", "after_feedback"]
+
+RUN_STATUSES: tuple[RunStatus, ...] = (
+    "pending",
+    "in_progress",
+    "awaiting_feedback",
+    "completed",
+    "failed",
+    "cancelled",
+)
+AUTONOMY_LEVELS: tuple[Autonomy, ...] = ("dry-run", "assist", "guarded", "autonomous")
+SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
+CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
+
+
+class StepPlan(TypedDict):
+    """A step as the plan froze it."""
+
+    id: str
+    name: str
+    instruction: NotRequired[str]
+    skill: NotRequired[str]
+
+
+class PhasePlan(TypedDict):
+    """A phase of the plan, with its steps in order."""
+
+    id: str
+    name: str
+    steps: list[StepPlan]
+
+
+class Plan(TypedDict):
+    """plan.json: the workflow as resolved when the run began."""
+
+    schema_version: int
+    workflow_id: str
+    phases: list[PhasePlan]
+    description: NotRequired[str]
+
+
+class Metadata(TypedDict):
+    """metadata.json: what never changes about a run."""
+
+    schema_version: int
+    run_id: str
+    work_id: str | None
+    target: str | None
+    workflow_id: str
+    autonomy: Autonomy
+    created_at: str
+    created_by: str
+    relationships: dict[str, Any]
+
+
+class Event(TypedDict):
+    """One immutable fact. `event_id` counts from 1 without gaps and is the only order."""
+
+    schema_version: int
+    event_id: int
+    type: str
+    timestamp: str
+    run_id: str
+    phase: NotRequired[str]
+    step: NotRequired[str]
+    status: NotRequired[str]
+    message: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
+    artifacts: NotRequired[list[dict[str, Any]]]
+    error: NotRequired[dict[str, Any]]
+    session_id: NotRequired[str]
+    actor: NotRequired[str]
+    key: NotRequired[str]
+
+
+class Draft(TypedDict):
+    """An event before the log gives it id, time and run."""
+
+    type: str
+    phase: NotRequired[str]
+    step: NotRequired[str]
+    status: NotRequired[str]
+    message: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
+    artifacts: NotRequired[list[dict[str, Any]]]
+    error: NotRequired[dict[str, Any]]
+    session_id: NotRequired[str]
+    actor: NotRequired[str]
+    key: NotRequired[str]
+
+
+class StepState(TypedDict):
+    """What the log says of one step. `*_event` are event ids."""
+
+    status: PlaceStatus
+    attempts: int
+    started_at: str | None
+    completed_at: str | None
+    started_event: int | None
+    ended_event: int | None
+    message: str | None
+    error: dict[str, Any] | None
+
+
+class PhaseState(TypedDict):
+    """What the log says of one phase."""
+
+    status: PlaceStatus
+    started_at: str | None
+    completed_at: str | None
+    failed_step: str | None
+    error: dict[str, Any] | None
+    started_event: int | None
+    ended_event: int | None
+    steps: dict[str, StepState]
+
+
+class RecentEvent(TypedDict):
+    """Where one of the newest events stands, so that nobody needs to list the directory."""
+
+    event_id: int
+    file: str
+    key: NotRequired[str]
+
+
+class ResumePlace(TypedDict):
+    """A place of the plan; `step` is null where a whole phase is meant."""
+
+    phase: str | None
+    step: str | None
+
+
+class FeedbackRequest(TypedDict):
+    """A question to a person, open until its own answer arrives."""
+
+    request_id: str
+    type: str
+    prompt: str
+    options: list[str]
+    context: dict[str, Any]
+    requested_at: str
+    resume_point: ResumePlace
+    notification_sent: dict[str, Any]
+    event_id: int
+
+
+class SavedSessions(TypedDict):
+    """How many session summaries the run has, and where the newest stands."""
+
+    count: int
+    latest_file: str | None
+    latest_event: int | None
+
+
+class State(TypedDict):
+    """state.json: the fold of a run's events."""
+
+    schema_version: int
+    reducer_version: int
+    run_id: str
+    work_id: str | None
+    target: str | None
+    workflow_id: str
+    autonomy: Autonomy
+    status: RunStatus
+    current_phase: str | None
+    current_step: str | None
+    phases: dict[str, PhaseState]
+    artifacts: dict[str, Any]
+    feedback_request: FeedbackRequest | None
+    feedback_queue: list[FeedbackRequest]
+    last_answer: dict[str, Any] | None
+    decisions: list[dict[str, Any]]
+    settled_questions: dict[str, dict[str, Any]]
+    errors: list[dict[str, Any]]
+    retry_loops: list[dict[str, Any]]
+    relationships: dict[str, Any]
+    context_sessions: list[str]
+    session_summaries: SavedSessions
+    recent_events: list[RecentEvent]
+    last_event_id: int
+    created_at: str
+    started_at: str | None
+    updated_at: str
+    completed_at: str | None
+    ended_event: int | None
+    error: dict[str, Any] | None
+
+
+class ResumePoint(TypedDict):
+    """Where a run continues (context reconstitution 0.7)."""
+
+    phase: str | None
+    step: str | None
+    mode: ResumeMode
+
+
+class SessionSummary(TypedDict):
+    """session-summaries/session-<time>.json: what one session leaves to the next (0.4.5)."""
+
+    schema_version: int
+    session_id: str
+    sequence: int
+    timestamp: str
+    phase_completed: str | None
+    head_commit: str | None
+    after_event_id: int
+    summary: dict[str, Any]

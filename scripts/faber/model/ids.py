@@ -1,0 +1,80 @@
+"""Run ids and the other names that end up in paths and refs."""
+
+import re
+
+from faber.errors import InvalidInput, InvalidRunId
+
+MAX_SEGMENTS = 3
+# Names that a run directory uses itself: as a segment they would put one run inside another's files.
+RESERVED = frozenset(
+    {
+        "events",
+        "keys",
+        "session-summaries",
+        "parked",
+        "damaged",
+        "lock",
+        "metadata.json",
+        "plan.json",
+        "state.json",
+        "work-item.json",
+    }
+)
+_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_WORK_ID = re.compile(r"#?[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+def check_run_id(run_id: str) -> str:
+    """`run_id` itself if it is one; raises `InvalidRunId` saying which segment is wrong and why.
+
+    One to three segments joined by `/`. Every segment is safe as a directory name and as a
+    component of a git ref (runs travel as refs), on case-insensitive file systems too.
+    """
+    segments = run_id.split("/")
+    if len(segments) > MAX_SEGMENTS:
+        raise InvalidRunId(f"A run id has at most {MAX_SEGMENTS} segments.", run_id=ascii(run_id))
+    for segment in segments:
+        reason = _segment_problem(segment)
+        if reason:
+            raise InvalidRunId(f"Not a run id: segment {segment!a} {reason}.", run_id=ascii(run_id))
+    return run_id
+
+
+def _segment_problem(segment: str) -> str | None:
+    if not _SEGMENT.fullmatch(segment):
+        return "is empty, too long, or has a character outside A-Z a-z 0-9 . _ -"
+    if segment.lower() in RESERVED:
+        return "is a name of the run directory's own"
+    if ".." in segment or segment.endswith(".") or segment.lower().endswith(".lock"):
+        return "is not acceptable to git as part of a ref"
+    return None
+
+
+def is_run_id(text: str) -> bool:
+    """True if `text` is a well-formed run id."""
+    try:
+        check_run_id(text)
+    except InvalidRunId:
+        return False
+    return True
+
+
+def slug(text: str) -> str:
+    """`text` as one run id segment: what does not fit becomes `-`; `project` if nothing is left."""
+    candidate = re.sub(r"[^A-Za-z0-9._-]+|\.{2,}", "-", text).strip(".-_")[:100].rstrip(".-_")
+    return candidate if candidate and _segment_problem(candidate) is None else "project"
+
+
+def check_name(name: str, what: str) -> str:
+    """A phase, step, workflow or artifact name: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"Not a {what} name: {name[:80]!a}.", value=ascii(name[:200]))
+    return name
+
+
+def check_work_id(work_id: str) -> str:
+    """A work item's id, `158`, `#158` or `PROJ-7`; a leading `#` is dropped."""
+    if not _WORK_ID.fullmatch(work_id):
+        raise InvalidInput(f"Not a work item id: {work_id[:80]!a}.", value=ascii(work_id[:200]))
+    return work_id.removeprefix("#")

@@ -1,0 +1,104 @@
+"""Taking over a run that another tool made: from then on faber's log decides."""
+
+import os
+import shutil
+from typing import Any
+
+from faber.errors import IllegalTransition, RunNotFound
+from faber.model.documents import SCHEMA_VERSION, Event
+from faber.store import eventlog, index, strictjson
+from faber.store.files import make_directories, replace, sync_directory, unwritable, write_atomic
+from faber.store.layout import EVENTS, KEYS, LOCK, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.lock import locked
+from faber.store.reducer import copy_json, fold
+from faber.store.runs import Clock, Run, load, utc_now
+
+
+def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | None = None) -> Run:
+    """Make a foreign run faber's own, and answer it.
+
+    The event `run_adopted` carries the whole normalised state and plan, so that every later fold
+    begins there. Nothing of the other tool is lost: a run of another store is copied, its events and
+    metadata stay as they are, and the state.json that the fold replaces is kept in `parked/`.
+    """
+    found = layout.find_run_dir(run_id)
+    if found is None:
+        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
+    directory = found if layout.own(found) else _copy(layout, found, run_id)
+    with locked(os.path.join(directory, LOCK)):
+        run = load(layout, run_id)
+        if not run.foreign:
+            raise IllegalTransition(f"Run {run_id} is faber's own already.", run_id=run_id, recovery="Nothing to do.")
+        adopted = _unfinished_adoption(directory) or _append(run, clock, actor)
+        _park(directory, STATE)
+        if run.plan != _plan_on_disk(directory):
+            if os.path.lexists(os.path.join(directory, PLAN)):
+                _park(directory, PLAN)
+            write_atomic(os.path.join(directory, PLAN), strictjson.dumps(adopted["metadata"]["plan"], pretty=True))
+        write_atomic(os.path.join(directory, STATE), strictjson.dumps(fold(run.state, [adopted])))
+    run = load(layout, run_id)
+    index.note(layout, run.state, run.state, None)
+    return run
+
+
+def _unfinished_adoption(directory: str) -> Event | None:
+    """The event of an adoption that was killed before its state.json."""
+    entries = eventlog.listing(directory)
+    if not entries or entries[-1].type != "run_adopted":
+        return None
+    return eventlog.read_event(directory, entries[-1].file)
+
+
+def _append(run: Run, clock: Clock, actor: str | None) -> Event:
+    for name in (EVENTS, KEYS, SUMMARIES, PARKED):
+        make_directories(os.path.join(run.directory, name))
+    state = copy_json(run.state)
+    state["relationships"]["adopted_from"] = run.metadata["created_by"]
+    event: Any = {
+        "schema_version": SCHEMA_VERSION,
+        "event_id": state["last_event_id"] + 1,
+        "type": "run_adopted",
+        "timestamp": clock(),
+        "run_id": run.run_id,
+        "metadata": {"state": state, "plan": run.plan, "metadata": run.metadata},
+    }
+    if actor:
+        event["actor"] = actor
+    eventlog.append(run.directory, event)
+    adopted: Event = event
+    return adopted
+
+
+def _plan_on_disk(directory: str) -> Any:
+    try:
+        with open(os.path.join(directory, PLAN), "rb") as file:
+            return strictjson.loads(file.read())
+    except (OSError, strictjson.InvalidJSON):
+        return None
+
+
+def _park(directory: str, name: str) -> None:
+    """Keep a byte-identical copy of a file that is about to be replaced."""
+    with open(os.path.join(directory, name), "rb") as file:
+        content = file.read()
+    make_directories(os.path.join(directory, PARKED))
+    kept = os.path.join(directory, PARKED, f"foreign-{name}")
+    if not os.path.lexists(kept):
+        write_atomic(kept, content)
+
+
+def _copy(layout: Layout, found: str, run_id: str) -> str:
+    target = layout.run_dir(run_id)
+    make_directories(layout.runs)
+    building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    with locked(layout.lock):
+        try:
+            shutil.copytree(found, building, symlinks=True)
+            make_directories(os.path.dirname(target))
+            replace(building, target)
+            sync_directory(os.path.dirname(target))
+        except OSError as error:
+            raise unwritable(error, target) from error
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    return target

@@ -1,0 +1,39 @@
+"""Parsed forms of texts, kept in the index: parsing costs imports, comparing the text costs nothing."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from faber.errors import FaberError
+from faber.store import strictjson
+from faber.store.files import MAX_STATE, read_json, write_atomic
+from faber.store.index import file_name
+from faber.store.layout import Layout
+
+# Raised when what is computed from the same text changes.
+CACHE_VERSION = 1
+
+
+def memo(layout: Layout, name: str, text: str, compute: Callable[[str], Any]) -> Any:
+    """`compute(text)`, a JSON value; served from the index if exactly this text was computed before.
+
+    `name` says what is cached. The whole text is compared, so a hit is never wrong; a missing,
+    damaged or unwritable cache only means computing.
+    """
+    path = os.path.join(layout.index, "parsed", file_name(name))
+    try:
+        found = read_json(path, MAX_STATE)
+        if found["version"] == CACHE_VERSION and found["text"] == text:
+            return found["value"]
+    except (OSError, FaberError, strictjson.InvalidJSON, KeyError, TypeError):
+        pass
+    value = compute(text)
+    if os.path.isdir(layout.store):
+        try:
+            data = strictjson.dumps({"version": CACHE_VERSION, "text": text, "value": value})
+            if len(data) <= MAX_STATE:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                write_atomic(path, data, durable=False)
+        except (OSError, FaberError):
+            pass
+    return value

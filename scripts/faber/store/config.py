@@ -1,0 +1,73 @@
+"""The project's settings: `config.yaml` over the defaults."""
+
+from typing import Any, NamedTuple
+
+from faber.errors import FaberError, InvalidConfiguration
+from faber.store import strictyaml
+from faber.store.cache import memo
+from faber.store.files import read_bytes
+from faber.store.layout import Layout
+
+MAX_CONFIG = 256 * 1024
+
+DEFAULTS: dict[str, Any] = {
+    "schema_version": 1,
+    "workflow": "default",
+    "autonomy": "guarded",
+    "work_items": {"provider": "file"},
+    "context": {"max_chars": 24_000, "default_branch": None},
+}
+
+
+class Config(NamedTuple):
+    """The settings in force. `given` is what the file says, None where there is no file."""
+
+    values: dict[str, Any]
+    given: dict[str, Any] | None
+
+    def at(self, path: str) -> Any:
+        """The value at a dotted path, `context.max_chars`."""
+        value: Any = self.values
+        for part in path.split("."):
+            value = value[part]
+        return value
+
+
+def load_config(layout: Layout) -> Config:
+    """The settings of the project; raises `InvalidConfiguration` with key, reason and nearest name."""
+    try:
+        text = read_bytes(layout.config, MAX_CONFIG).decode()
+    except FileNotFoundError:
+        return Config(DEFAULTS, None)
+    except (OSError, UnicodeDecodeError, FaberError) as error:
+        raise InvalidConfiguration(f"config.yaml cannot be read: {error}.", file=layout.config) from None
+    # Parsed and checked once for each text of the file: yaml and jsonschema cost 70 ms to import.
+    given = memo(layout, "config", text, lambda source: _parse(source, layout.config))
+    return Config(_merged(DEFAULTS, given), given)
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    from faber.store.schema import problems
+
+    try:
+        given = strictyaml.loads(text)
+    except strictyaml.InvalidYAML as error:
+        raise InvalidConfiguration(
+            f"config.yaml{f':{error.line}' if error.line else ''}: {error}.", file=path, line=error.line or None
+        ) from None
+    given = {} if given is None else given
+    found = problems("config", given)
+    if found:
+        listed = "; ".join(f"{problem.path or 'top level'}: {problem.message}" for problem in found)
+        raise InvalidConfiguration(f"config.yaml: {listed}.", file=path, problems=[p._asdict() for p in found])
+    return given
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **base,
+        **{
+            key: _merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
+            for key, value in over.items()
+        },
+    }

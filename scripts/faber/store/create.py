@@ -1,0 +1,109 @@
+"""Making a run: all of it appears at once, or none of it."""
+
+import os
+import shutil
+from typing import Any
+
+from faber.errors import RunExists
+from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
+from faber.store import eventlog, index, strictjson
+from faber.store.files import make_directories, replace, sync_directory, unwritable, write_atomic
+from faber.store.layout import (
+    EVENTS,
+    KEYS,
+    METADATA,
+    PLAN,
+    STATE,
+    SUMMARIES,
+    UNFINISHED_PREFIX,
+    Layout,
+    is_run_dir,
+)
+from faber.store.lock import locked
+from faber.store.reducer import fold, initial_state
+from faber.store.runs import Clock, Run, load, utc_now
+
+# What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
+GITIGNORE = "/index/\n/runs/\n/worktrees/\n/faber.db*\n/lock\n/.gitignore\n"
+
+
+def create_run(
+    layout: Layout,
+    *,
+    run_id: str,
+    plan: Plan,
+    work_id: str | None,
+    target: str | None,
+    autonomy: Autonomy,
+    created_by: str,
+    relationships: dict[str, Any] | None = None,
+    first: Draft | None = None,
+    clock: Clock = utc_now,
+) -> Run:
+    """A new run, pending, with its plan frozen; `first` becomes its first event if given.
+
+    Built beside its place and renamed into it. Raises `RunExists` if the id is taken, lies inside
+    another run, or would hold one.
+    """
+    target_dir = layout.run_dir(run_id)
+    metadata: Metadata = {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run_id,
+        "work_id": work_id,
+        "target": target,
+        "workflow_id": plan["workflow_id"],
+        "autonomy": autonomy,
+        "created_at": clock(),
+        "created_by": created_by,
+        "relationships": relationships or {},
+    }
+    make_directories(layout.runs)
+    if not os.path.lexists(layout.gitignore):
+        write_atomic(layout.gitignore, GITIGNORE.encode())
+    building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    # One lock for all creations: of two runs whose ids are prefixes of each other only one may be made.
+    with locked(layout.lock):
+        _check_free(layout, run_id)
+        try:
+            _build(building, metadata, plan, first, clock)
+            make_directories(os.path.dirname(target_dir))
+            replace(building, target_dir)
+            sync_directory(os.path.dirname(target_dir))
+        except OSError as error:
+            raise unwritable(error, target_dir) from error
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    run = load(layout, run_id)
+    index.note(layout, run.state, run.state, None)
+    return run
+
+
+def _check_free(layout: Layout, run_id: str) -> None:
+    segments = run_id.split("/")
+    path = layout.runs
+    for number, segment in enumerate(segments, 1):
+        path = os.path.join(path, segment)
+        if os.path.lexists(path) and (number == len(segments) or is_run_dir(path)):
+            other = "/".join(segments[:number])
+            raise RunExists(f"There is already a run at or under {other}.", run_id=run_id, existing=other)
+    # A case-insensitive file system would answer above; on others two ids may differ by case alone.
+
+
+def _build(building: str, metadata: Metadata, plan: Plan, first: Draft | None, clock: Clock) -> None:
+    os.mkdir(building)
+    for directory in (EVENTS, KEYS, SUMMARIES):
+        os.mkdir(os.path.join(building, directory))
+    write_atomic(os.path.join(building, METADATA), strictjson.dumps(metadata, pretty=True))
+    write_atomic(os.path.join(building, PLAN), strictjson.dumps(plan, pretty=True))
+    state = initial_state(metadata, plan)
+    if first:
+        event: Event = {
+            "schema_version": SCHEMA_VERSION,
+            "event_id": 1,
+            "timestamp": clock(),
+            "run_id": metadata["run_id"],
+            **first,
+        }
+        eventlog.append(building, event)
+        state = fold(state, [event])
+    write_atomic(os.path.join(building, STATE), strictjson.dumps(state))

@@ -1,0 +1,146 @@
+"""Reading and replacing single files so that a crash at any moment leaves the old or the new one."""
+
+import errno
+import os
+import stat
+from typing import Any
+
+from faber.errors import StoreUnwritable, UnsafeFile
+from faber.store import strictjson
+
+MAX_STATE = 4 * 1024 * 1024
+MAX_EVENT = 1024 * 1024
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes.
+
+    Raises `UnsafeFile` for links, pipes, devices and larger files (a pipe never blocks it), and
+    `OSError` for what the operating system refuses; `FileNotFoundError` is the caller's to tell.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise UnsafeFile("Not a regular file (a link or a special file).", path=path) from None
+        raise
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeFile("Not a regular file.", path=path)
+        if status.st_size > limit:
+            raise UnsafeFile(f"The file has {status.st_size} bytes; the limit is {limit}.", path=path, limit=limit)
+        chunks = []
+        left = limit + 1
+        while left > 0 and (chunk := os.read(handle, min(left, 1 << 20))):
+            chunks.append(chunk)
+            left -= len(chunk)
+        if left <= 0:
+            raise UnsafeFile(f"The file grew past the limit of {limit} bytes.", path=path, limit=limit)
+        return b"".join(chunks)
+    finally:
+        os.close(handle)
+
+
+def read_json(path: str, limit: int = MAX_STATE) -> Any:
+    """A JSON file's value; raises as `read_bytes`, and `strictjson.InvalidJSON`."""
+    return strictjson.loads(read_bytes(path, limit))
+
+
+def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Put `data` at `path`: whole or not at all, and on disk before it returns.
+
+    Temporary file beside it, write, fsync, rename, fsync of the directory: without the first fsync
+    the renamed file can come back empty after a power cut, without the second not at all.
+    `durable=False` leaves out both, for what can be rebuilt. Raises `StoreUnwritable`; the field
+    `committed` is true where the file may be in place although an error was reported.
+    """
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    replaced = False
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+            if durable:
+                sync(handle)
+        finally:
+            os.close(handle)
+        replace(temporary, path)
+        replaced = True
+        if durable:
+            sync_directory(directory)
+    except OSError as error:
+        if not replaced:
+            discard(temporary)
+        raise unwritable(error, path, committed=replaced) from error
+
+
+def unwritable(error: OSError, path: str, *, committed: bool = False) -> StoreUnwritable:
+    """The store's error for what the operating system refused at `path`."""
+    name = errno.errorcode.get(error.errno or 0, "EIO")
+    return StoreUnwritable(
+        f"Cannot write {path}: {error.strerror or error} ({name}).", path=path, errno=name, committed=committed
+    )
+
+
+def replace(source: str, target: str) -> None:
+    """`os.replace`, repeated when a signal interrupts it (Python retries reads and writes, not this)."""
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except InterruptedError:
+            continue
+
+
+def sync(handle: int) -> None:
+    """Force a file's content to the disk itself."""
+    import fcntl
+
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync stops at the drive's cache there
+    if full is None:
+        os.fsync(handle)
+    else:
+        fcntl.fcntl(handle, full)
+
+
+def sync_directory(directory: str) -> None:
+    """Force a directory's names to the disk."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_directories(path: str) -> None:
+    """Create `path` and its missing parents, each durable before the next is used."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for made in reversed(missing):
+        try:
+            os.mkdir(made)
+            sync_directory(os.path.dirname(made))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise unwritable(error, made) from error
+
+
+def discard(path: str) -> None:
+    """Remove a temporary file of ours if it is there and can be removed."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def is_temporary(name: str) -> bool:
+    """True for the name of a file that `write_atomic` had not finished."""
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)

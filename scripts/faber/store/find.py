@@ -1,0 +1,58 @@
+"""From what a person types to a run: an id, a unique part of one, or `latest`."""
+
+from faber.errors import AmbiguousRun, FaberError, RunNotFound
+from faber.model.documents import CLOSED
+from faber.model.ids import check_run_id, is_run_id
+from faber.store import index
+from faber.store.layout import Layout
+from faber.store.runs import Run, load
+
+LATEST = "latest"
+
+
+def resolve(layout: Layout, text: str) -> str:
+    """The run id that `text` means.
+
+    Raises `InvalidRunId`, `RunNotFound`, and `AmbiguousRun` with the candidates. An exact id is
+    found without looking at any other run.
+    """
+    if text == LATEST:
+        return latest(layout).run_id
+    if is_run_id(text) and layout.find_run_dir(text):
+        return text
+    check_run_id(text.strip("/") if text.count("/") <= 2 else text)
+    known = layout.run_ids()
+    matches = [run_id for run_id in known if text in run_id]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise AmbiguousRun(
+            f"{text!a} fits {len(matches)} runs.", candidates=matches[:20], candidates_total=len(matches)
+        )
+    raise RunNotFound(
+        f"Run directory not found: {layout.run_dir(text) if is_run_id(text) else text}.",
+        run_id=text,
+        known_runs=len(known),
+    )
+
+
+def latest(layout: Layout) -> Run:
+    """The most recently active run that is not completed or cancelled; `RunNotFound` if there is none.
+
+    Runs of other tools count only where no run of faber's own is active: they have no index.
+    """
+    for binding in index.active(layout) or []:
+        if run := _alive(layout, binding.run_id):
+            return run
+    candidates = [run for run_id in layout.run_ids() if (run := _alive(layout, run_id))]
+    if not candidates:
+        raise RunNotFound("No run is active.", run_id=LATEST)
+    return max(candidates, key=lambda run: run.state["updated_at"])
+
+
+def _alive(layout: Layout, run_id: str) -> Run | None:
+    try:
+        run = load(layout, run_id)
+    except FaberError:
+        return None
+    return None if run.state["status"] in CLOSED else run

@@ -1,0 +1,134 @@
+"""Who works where: active runs, and the runs of a session, branch or worktree.
+
+Everything here can be rebuilt from the runs and is written without waiting for the disk; a missing
+or unwritable index costs a scan, never an error. Each fact is a file of its own
+(`index/<kind>/<name>/<run>`), so that two writers never lose each other's.
+"""
+
+import os
+import re
+import time
+from typing import NamedTuple
+
+from faber.model.documents import CLOSED, State
+from faber.model.ids import is_run_id
+from faber.store.layout import Layout
+
+ACTIVE = "active"
+SESSIONS = "sessions"
+BRANCHES = "branches"
+WORKTREES = "worktrees"
+
+
+class Binding(NamedTuple):
+    """One run that an index entry leads to, and when it was last bound (seconds since the epoch)."""
+
+    run_id: str
+    at: float
+
+
+def note(layout: Layout, before: State, after: State, session_id: str | None) -> None:
+    """Bring the index up to a run's new state."""
+    run_id = after["run_id"]
+    if after["status"] in CLOSED:
+        forget(layout, run_id)
+        return
+    _touch(os.path.join(layout.index, ACTIVE), run_id)
+    branch = after["artifacts"].get("branch_name")
+    if isinstance(branch, str) and branch != before["artifacts"].get("branch_name"):
+        bind(layout, BRANCHES, branch, run_id)
+    if session_id:
+        bind(layout, SESSIONS, session_id, run_id)
+
+
+def bind(layout: Layout, kind: str, name: str, run_id: str) -> None:
+    """Let `name` (a session, branch or worktree) lead to `run_id`; the latest binding is first."""
+    _touch(os.path.join(layout.index, kind, file_name(name)), run_id)
+
+
+def bound(layout: Layout, kind: str, name: str) -> list[Binding]:
+    """The runs that `name` leads to, latest binding first."""
+    return _read(os.path.join(layout.index, kind, file_name(name)))
+
+
+def active(layout: Layout) -> list[Binding] | None:
+    """The runs that are neither completed nor cancelled, most recently active first; None without an index."""
+    directory = os.path.join(layout.index, ACTIVE)
+    return _read(directory) if os.path.isdir(directory) else None
+
+
+def forget(layout: Layout, run_id: str) -> None:
+    """A run is over: it is no longer active. Its sessions and branches stay, as history."""
+    try:
+        os.unlink(os.path.join(layout.index, ACTIVE, _quote(run_id)))
+    except OSError:
+        pass
+
+
+def rebuild(layout: Layout, states: list[State]) -> None:
+    """Make the index say what these states say; bindings of sessions and worktrees are kept."""
+    _touch_directory(os.path.join(layout.index, ACTIVE))
+    alive = {state["run_id"]: state for state in states if state["status"] not in CLOSED}
+    for entry in active(layout) or []:
+        if entry.run_id not in alive:
+            forget(layout, entry.run_id)
+    for state in sorted(alive.values(), key=lambda s: s["updated_at"]):
+        _touch(os.path.join(layout.index, ACTIVE), state["run_id"])
+        branch = state["artifacts"].get("branch_name")
+        if isinstance(branch, str):
+            bind(layout, BRANCHES, branch, state["run_id"])
+        for session in state["context_sessions"]:
+            bind(layout, SESSIONS, session, state["run_id"])
+
+
+def file_name(name: str) -> str:
+    """`name` as one safe file name; long names keep their beginning and end in a digest."""
+    quoted = _quote(name)
+    if len(quoted) <= 150:
+        return quoted
+    from hashlib import sha256
+
+    return quoted[:80] + "%%" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _quote(name: str) -> str:
+    raw = name.encode("utf-8", "surrogatepass").decode("latin-1")
+    return re.sub(r"[^A-Za-z0-9_-]|^\.", lambda m: f"%{ord(m[0]):02X}" if m[0] != "." or m.start() == 0 else ".", raw)
+
+
+def _unquote(file: str) -> str:
+    return re.sub(r"%([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), file)
+
+
+def _touch_directory(directory: str) -> None:
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError:
+        pass
+
+
+def _touch(directory: str, run_id: str) -> None:
+    path = os.path.join(directory, _quote(run_id))
+    now = time.time_ns()
+    try:
+        try:
+            os.utime(path, ns=(now, now), follow_symlinks=False)
+        except FileNotFoundError:
+            _touch_directory(directory)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+            os.utime(path, ns=(now, now), follow_symlinks=False)
+    except OSError:
+        pass
+
+
+def _read(directory: str) -> list[Binding]:
+    found = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                run_id = _unquote(entry.name)
+                if is_run_id(run_id):
+                    found.append(Binding(run_id, entry.stat(follow_symlinks=False).st_mtime))
+    except OSError:
+        return []
+    return sorted(found, key=lambda binding: binding.at, reverse=True)

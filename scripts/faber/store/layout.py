@@ -1,0 +1,167 @@
+"""Where everything stands: the only owner of the store's paths."""
+
+import os
+from collections.abc import Mapping
+
+from faber.errors import FaberError, UnsafeFile
+from faber.model.ids import check_run_id, is_run_id
+
+STORE = os.path.join(".fractary", "faber")
+# Where other tools keep runs of the same protocol; read, never written.
+FOREIGN_STORES = (os.path.join(".fractary", "plugins", "faber", "runs"), os.path.join(".fractary", "runs"))
+
+STATE = "state.json"
+METADATA = "metadata.json"
+PLAN = "plan.json"
+EVENTS = "events"
+KEYS = "keys"
+SUMMARIES = "session-summaries"
+WORK_ITEM = "work-item.json"
+LOCK = "lock"
+PARKED = "parked"
+DAMAGED = "damaged"
+# A run that is being made; a dot never begins a run id, so it is never mistaken for one.
+UNFINISHED_PREFIX = ".init-"
+
+
+class Layout:
+    """The paths of one store, below the project's root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.store = os.path.join(root, STORE)
+        self.runs = os.path.join(self.store, "runs")
+        self.index = os.path.join(self.store, "index")
+        self.config = os.path.join(self.store, "config.yaml")
+        self.workflows = os.path.join(self.store, "workflows")
+        self.work_items = os.path.join(self.store, "work")
+        self.gitignore = os.path.join(self.store, ".gitignore")
+        self.lock = os.path.join(self.store, LOCK)
+
+    def exists(self) -> bool:
+        """True if the project has a store."""
+        return os.path.isdir(self.store)
+
+    def run_dir(self, run_id: str) -> str:
+        """The directory of a run of this store; raises `InvalidRunId`. It need not exist."""
+        return os.path.join(self.runs, *check_run_id(run_id).split("/"))
+
+    def find_run_dir(self, run_id: str) -> str | None:
+        """The directory that holds `run_id`, here or in another tool's store; None if nobody has it.
+
+        Raises `UnsafeFile` if a component of it is a link or no directory: following one would let
+        a run live outside the store.
+        """
+        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+            path = base
+            for segment in check_run_id(run_id).split("/"):
+                path = os.path.join(path, segment)
+                kind = _kind(path)
+                if kind is None:
+                    break
+                if kind != "directory":
+                    raise UnsafeFile(f"The run directory is a {kind}.", path=path)
+            else:
+                if is_run_dir(path):
+                    return path
+        return None
+
+    def run_ids(self) -> list[str]:
+        """Every run of this store and of other tools' stores, sorted. Walks the directories."""
+        found: set[str] = set()
+        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+            _collect(base, "", 3, found)
+        return sorted(found)
+
+    def own(self, path: str) -> bool:
+        """True if `path` lies in this store's run directory, not in another tool's."""
+        return path.startswith(self.runs + os.sep)
+
+
+def is_run_dir(path: str) -> bool:
+    """True if `path` looks like a run: it holds a state, metadata, a plan or events."""
+    return any(os.path.lexists(os.path.join(path, name)) for name in (STATE, METADATA, PLAN, EVENTS))
+
+
+def _kind(path: str) -> str | None:
+    import stat
+
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "directory" if stat.S_ISDIR(mode) else "file"
+
+
+def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
+    try:
+        with os.scandir(base) as entries:
+            inner = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    for entry in inner:
+        run_id = prefix + entry.name
+        if not is_run_id(run_id):
+            continue
+        if is_run_dir(entry.path):
+            found.add(run_id)
+        elif depth > 1:
+            _collect(entry.path, run_id + "/", depth - 1, found)
+
+
+def find_root(explicit: str | None, environ: Mapping[str, str]) -> str:
+    """The project's root: `--root`, `$FABER_ROOT`, the repository's main worktree, the nearest
+    parent with a store, or the current directory; so that every worktree shares one store."""
+    for given in (explicit, environ.get("FABER_ROOT")):
+        if given:
+            if not os.path.isdir(given):
+                raise FaberError(f"The root is not a directory: {given!a}.", recovery="Pass an existing directory.")
+            return os.path.realpath(given)
+    try:
+        here = os.getcwd()
+    except FileNotFoundError as error:
+        raise FaberError(
+            "The current directory was deleted.", recovery="Change to an existing directory, or pass --root."
+        ) from error
+    return main_worktree(here) or _nearest_store(here) or here
+
+
+def _parents(path: str) -> list[str]:
+    found = [path]
+    while os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+        found.append(path)
+    return found
+
+
+def _nearest_store(here: str) -> str | None:
+    return next((path for path in _parents(here) if os.path.isdir(os.path.join(path, STORE))), None)
+
+
+def main_worktree(here: str) -> str | None:
+    """The main worktree of the repository around `here`, read from git's own files; None outside one.
+
+    A linked worktree's `.git` file names its private directory, whose `commondir` leads to the
+    repository that all worktrees share. Of a bare repository there is no main worktree.
+    """
+    for path in _parents(here):
+        dot_git = os.path.join(path, ".git")
+        if os.path.isdir(dot_git):
+            return path
+        if os.path.isfile(dot_git):
+            return _from_git_file(path, dot_git)
+    return None
+
+
+def _from_git_file(worktree: str, dot_git: str) -> str | None:
+    try:
+        with open(dot_git, encoding="utf-8", errors="surrogateescape") as file:
+            first = file.readline(5000).strip()
+        private = os.path.join(worktree, first.removeprefix("gitdir:").strip())
+        with open(os.path.join(private, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+            common = os.path.realpath(os.path.join(private, file.readline(5000).strip()))
+    except OSError:
+        return worktree  # a submodule, or a separate git directory: the worktree is its own main one
+    return os.path.dirname(common) if os.path.basename(common) == ".git" else None

@@ -1,0 +1,108 @@
+"""One writer a run: an advisory lock that the kernel releases with its holder."""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from faber.errors import Locked, UnsafeFile
+from faber.store import strictjson
+from faber.store.files import unwritable
+
+DEADLINE = 10.0  # seconds
+
+
+@contextmanager
+def locked(path: str, *, deadline: float = DEADLINE) -> Iterator[None]:
+    """Hold the lock file at `path`; raises `Locked` with the holder after `deadline` seconds.
+
+    Never broken by age and never unlinked: the kernel frees it when the holder ends, however it
+    ends, and a file that came and went would be two locks. The holder writes its name into it for
+    the error of the one who waits. Held only while files are written, never while a program runs.
+    """
+    import fcntl
+
+    handle = _open(path)
+    try:
+        give_up = time.monotonic() + deadline
+        pause = 0.002
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= give_up:
+                    raise _locked(handle, path, deadline) from None
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.1)
+            except OSError as error:
+                raise unwritable(error, path) from error
+        _sign(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def holder(path: str) -> dict[str, Any] | None:
+    """Who holds the lock at `path` now, as `{"pid", "command", "since"}`; None if it is free."""
+    import fcntl
+
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return None
+
+
+def _open(path: str) -> int:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnsafeFile("The lock is a link.", path=path) from None
+        raise unwritable(error, path) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UnsafeFile("The lock is not a regular file.", path=path)
+    return handle
+
+
+def _sign(handle: int) -> None:
+    import sys
+
+    words = " ".join([os.path.basename(sys.argv[0] or "faber"), *sys.argv[1:4]])[:200]
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, strictjson.dumps({"pid": os.getpid(), "command": words, "since": since}), 0)
+    except OSError:
+        pass  # a full disk: the lock holds without a name
+
+
+def _read(handle: int) -> dict[str, Any]:
+    try:
+        found = strictjson.loads(os.pread(handle, 2000, 0))
+    except (OSError, strictjson.InvalidJSON):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _locked(handle: int, path: str, deadline: float) -> Locked:
+    found = _read(handle)
+    who = (
+        f"process {found['pid']} ({found.get('command')}, since {found.get('since')})" if "pid" in found else "unknown"
+    )
+    return Locked(f"The run is locked by {who}; waited {deadline:g} s.", path=path, holder=found or None)

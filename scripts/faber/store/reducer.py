@@ -1,0 +1,447 @@
+"""The state of a run as the fold of its events.
+
+Pure: no clock, no I/O. The reducer never refuses an event: what may be appended is decided before
+(`faber.model.commands`), and what was appended is a fact. Types it has no rule for change nothing
+but the bookkeeping.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from faber.model.documents import (
+    SCHEMA_VERSION,
+    SETTLED,
+    Event,
+    FeedbackRequest,
+    Metadata,
+    PhaseState,
+    Plan,
+    State,
+    StepState,
+)
+from faber.model.progress import new_phase, new_step
+
+# Raised whenever the fold of the same events changes: state.json of another version is folded again.
+REDUCER_VERSION = 1
+
+RECENT_EVENTS = 20
+KEPT_DECISIONS = 10
+KEPT_ERRORS = 10
+KEPT_LOOPS = 10
+KEPT_SESSIONS = 20
+
+Rule = Callable[[State, Event], None]
+_RULES: dict[str, Rule] = {}
+
+
+def reduces(*types: str) -> Callable[[Rule], Rule]:
+    """Register the rule of one or more event types; later parts of faber use it for theirs."""
+
+    def add(rule: Rule) -> Rule:
+        for name in types:
+            _RULES[name] = rule
+        return rule
+
+    return add
+
+
+def initial_state(metadata: Metadata, plan: Plan) -> State:
+    """The state of a run without events: pending, nothing begun."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "reducer_version": REDUCER_VERSION,
+        "run_id": metadata["run_id"],
+        "work_id": metadata["work_id"],
+        "target": metadata["target"],
+        "workflow_id": metadata["workflow_id"],
+        "autonomy": metadata["autonomy"],
+        "status": "pending",
+        "current_phase": None,
+        "current_step": None,
+        "phases": {phase["id"]: new_phase(phase) for phase in plan["phases"]},
+        "artifacts": {},
+        "feedback_request": None,
+        "feedback_queue": [],
+        "last_answer": None,
+        "decisions": [],
+        "settled_questions": {},
+        "errors": [],
+        "retry_loops": [],
+        "relationships": dict(metadata["relationships"]),
+        "context_sessions": [],
+        "session_summaries": {"count": 0, "latest_file": None, "latest_event": None},
+        "recent_events": [],
+        "last_event_id": 0,
+        "created_at": metadata["created_at"],
+        "started_at": None,
+        "updated_at": metadata["created_at"],
+        "completed_at": None,
+        "ended_event": None,
+        "error": None,
+    }
+
+
+def event_file(event_id: int, event_type: str) -> str:
+    """The name of an event's file: `000012-step_start.json`."""
+    return f"{event_id:06d}-{event_type}.json"
+
+
+def fold(state: State, events: Iterable[Event]) -> State:
+    """The state after `events`, which follow `state.last_event_id` in order; `state` is not changed."""
+    folded: State = copy_json(state)
+    for event in events:
+        folded = _apply(folded, event)
+    return folded
+
+
+def _apply(state: State, event: Event) -> State:
+    if event["type"] == "run_adopted":
+        state = copy_json(event["metadata"]["state"])
+        state["reducer_version"] = REDUCER_VERSION
+    else:
+        rule = _RULES.get(event["type"])
+        if rule:
+            rule(state, event)
+        _take_artifacts(state, event)
+    entry: Any = {"event_id": event["event_id"], "file": event_file(event["event_id"], event["type"])}
+    if "key" in event:
+        entry["key"] = event["key"]
+    state["recent_events"] = [*state["recent_events"], entry][-RECENT_EVENTS:]
+    state["last_event_id"] = event["event_id"]
+    state["updated_at"] = event["timestamp"]
+    return state
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value (much cheaper than `copy.deepcopy`, which has to expect anything)."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value
+
+
+# --- the run ---------------------------------------------------------------------------------------
+
+
+@reduces("workflow_start", "workflow_resumed")
+def _go_on(state: State, event: Event) -> None:
+    if state["status"] in ("pending", "failed"):
+        state["status"] = "in_progress"
+    state["started_at"] = state["started_at"] or event["timestamp"]
+    state["error"] = None
+    state["ended_event"] = None
+    _wait(state)
+
+
+@reduces("workflow_complete")
+def _complete_run(state: State, event: Event) -> None:
+    state["errors"] = []
+    _close(state, event, "completed")
+
+
+@reduces("workflow_cancelled")
+def _cancel_run(state: State, event: Event) -> None:
+    _close(state, event, "cancelled")
+
+
+def _close(state: State, event: Event, status: Any) -> None:
+    state["status"] = status
+    state["completed_at"] = event["timestamp"]
+    state["ended_event"] = event["event_id"]
+    state["current_step"] = None
+    state["feedback_request"] = None
+    state["feedback_queue"] = []
+
+
+@reduces("workflow_error")
+def _fail_run(state: State, event: Event) -> None:
+    _stop(state, event)
+    state["error"] = event.get("error")
+
+
+@reduces("workflow_rerun")
+def _link_rerun(state: State, event: Event) -> None:
+    state["relationships"]["rerun_of"] = event["metadata"]["rerun_of"]
+
+
+def _stop(state: State, event: Event) -> None:
+    state["status"] = "failed"
+    state["ended_event"] = event["event_id"]
+    problem = event.get("error", {})
+    entry = {
+        "event_id": event["event_id"],
+        "type": event["type"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+        "at": event["timestamp"],
+        **problem,
+    }
+    state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
+
+
+# --- phases and steps ------------------------------------------------------------------------------
+# Events of places that the plan does not have still fold (an adopted log may hold them): the place
+# is made on the way.
+
+
+def _phase(state: State, event: Event) -> PhaseState:
+    name = event["phase"]
+    return state["phases"].setdefault(name, new_phase({"id": name, "name": name, "steps": []}))
+
+
+def _step(state: State, event: Event) -> StepState:
+    return _phase(state, event)["steps"].setdefault(event["step"], new_step())
+
+
+@reduces("phase_start")
+def _start_phase(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "in_progress"
+    phase["started_at"] = phase["started_at"] or event["timestamp"]
+    phase["started_event"] = event["event_id"]
+    state["current_phase"] = event["phase"]
+    state["current_step"] = None
+
+
+@reduces("phase_complete")
+def _complete_phase(state: State, event: Event) -> None:
+    _end_phase(state, event, "completed")
+
+
+@reduces("phase_skip")
+def _skip_phase(state: State, event: Event) -> None:
+    for name, step in _phase(state, event)["steps"].items():
+        if step["status"] not in SETTLED:
+            _end_step(state, {**event, "step": name}, "skipped")
+    _end_phase(state, event, "skipped")
+
+
+def _end_phase(state: State, event: Event, status: Any) -> None:
+    phase = _phase(state, event)
+    phase["status"] = status
+    phase["completed_at"] = event["timestamp"]
+    phase["ended_event"] = event["event_id"]
+    phase["failed_step"] = None
+    phase["error"] = None
+    state["errors"] = [e for e in state["errors"] if e.get("phase") != event["phase"]]
+    if state["status"] == "failed" and status == "skipped" and state["current_phase"] == event["phase"]:
+        state["status"] = "in_progress"
+    if state["current_phase"] == event["phase"]:
+        state["current_step"] = None
+
+
+@reduces("phase_error")
+def _fail_phase(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "failed"
+    phase["error"] = event.get("error")
+    phase["ended_event"] = event["event_id"]
+    state["current_phase"] = event["phase"]
+    running = next((name for name, step in phase["steps"].items() if step["status"] == "in_progress"), None)
+    if running:
+        phase["failed_step"] = running
+        _mark_failed(phase["steps"][running], event)
+    _stop(state, event)
+
+
+@reduces("step_start", "step_retry")
+def _start_step(state: State, event: Event) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    step["status"] = "in_progress"
+    step["attempts"] += 1
+    step["started_at"] = event["timestamp"]
+    step["started_event"] = event["event_id"]
+    step["completed_at"] = step["ended_event"] = step["error"] = None
+    phase["status"] = "in_progress"
+    phase["failed_step"] = phase["error"] = None
+    phase["started_at"] = phase["started_at"] or event["timestamp"]
+    if state["status"] in ("pending", "failed"):
+        state["status"] = "in_progress"
+        state["error"] = state["ended_event"] = None
+    state["started_at"] = state["started_at"] or event["timestamp"]
+    state["current_phase"], state["current_step"] = event["phase"], event["step"]
+
+
+@reduces("step_complete")
+def _complete_step(state: State, event: Event) -> None:
+    _end_step(state, event, "completed")
+
+
+@reduces("step_skip")
+def _skip_step(state: State, event: Event) -> None:
+    _end_step(state, event, "skipped")
+
+
+def _end_step(state: State, event: Event, status: Any) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    step["status"] = status
+    step["completed_at"] = event["timestamp"]
+    step["ended_event"] = event["event_id"]
+    step["message"] = event.get("message")
+    step["error"] = None
+    if phase["failed_step"] == event["step"]:
+        phase["failed_step"] = phase["error"] = None
+        phase["status"] = "in_progress"
+        if state["status"] == "failed":
+            state["status"] = "in_progress"
+    # What went wrong before the work went on is no longer open, except at other steps.
+    state["errors"] = [
+        e
+        for e in state["errors"]
+        if e.get("step") not in (None, event["step"]) or e.get("phase") not in (None, event["phase"])
+    ]
+    if (state["current_phase"], state["current_step"]) == (event["phase"], event["step"]):
+        state["current_step"] = None
+
+
+@reduces("step_error")
+def _fail_step(state: State, event: Event) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    _mark_failed(step, event)
+    phase["status"] = "failed"
+    phase["failed_step"] = event["step"]
+    phase["error"] = event.get("error")
+    state["current_phase"], state["current_step"] = event["phase"], event["step"]
+    _stop(state, event)
+
+
+def _mark_failed(step: StepState, event: Event) -> None:
+    step["status"] = "failed"
+    step["ended_event"] = event["event_id"]
+    step["error"] = event.get("error")
+
+
+@reduces("retry_loop_enter")
+def _enter_loop(state: State, event: Event) -> None:
+    """Everything from `return_to` up to the phase that failed is to be done again; skips stay."""
+    covered = False
+    for name, phase in state["phases"].items():
+        covered = covered or name == event["metadata"]["return_to"]
+        if covered and phase["status"] != "skipped":
+            for step in phase["steps"].values():
+                if step["status"] != "skipped":
+                    step.update(new_step() | {"attempts": step["attempts"]})
+            phase["status"] = "pending"
+            phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
+        if name == event["phase"]:
+            break
+    loop = {
+        "event_id": event["event_id"],
+        "phase": event["phase"],
+        "return_to": event["metadata"]["return_to"],
+        "at": event["timestamp"],
+        "reason": event.get("message"),
+    }
+    state["retry_loops"] = [*state["retry_loops"], loop][-KEPT_LOOPS:]
+    state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
+    if state["status"] == "failed":
+        state["status"] = "in_progress"
+        state["error"] = state["ended_event"] = None
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+@reduces("feedback_request")
+def _ask(state: State, event: Event) -> None:
+    given = event["metadata"]
+    place = given.get("resume_point") or {}
+    request: FeedbackRequest = {
+        "request_id": given["request_id"],
+        "type": given.get("type", "approval"),
+        "prompt": given["prompt"],
+        "options": list(given.get("options", [])),
+        "context": dict(given.get("context", {})),
+        "requested_at": event["timestamp"],
+        "resume_point": {
+            "phase": place.get("phase", event.get("phase", state["current_phase"])),
+            "step": place.get("step", event.get("step", state["current_step"])),
+        },
+        "notification_sent": dict(given.get("notification_sent", {})),
+        "event_id": event["event_id"],
+    }
+    state["feedback_queue"] = [*state["feedback_queue"], request]
+    _wait(state)
+
+
+@reduces("feedback_received")
+def _hear(state: State, event: Event) -> None:
+    given = event["metadata"]
+    request = next((r for r in state["feedback_queue"] if r["request_id"] == given["request_id"]), None)
+    if request is None:
+        return
+    state["feedback_queue"] = [r for r in state["feedback_queue"] if r is not request]
+    state["last_answer"] = {
+        "request_id": request["request_id"],
+        "prompt": request["prompt"],
+        "response": given["response"],
+        "comment": given.get("comment"),
+        "resume_point": request["resume_point"],
+        "at": event["timestamp"],
+        "event_id": event["event_id"],
+    }
+    _wait(state)
+
+
+def _wait(state: State) -> None:
+    state["feedback_request"] = state["feedback_queue"][0] if state["feedback_queue"] else None
+    if state["feedback_request"]:
+        state["status"] = "awaiting_feedback"
+    elif state["status"] == "awaiting_feedback":
+        state["status"] = "in_progress"
+
+
+@reduces("decision_point")
+def _decide(state: State, event: Event) -> None:
+    given = event.get("metadata", {})
+    entry = {
+        "event_id": event["event_id"],
+        "decision": event["message"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+        "at": event["timestamp"],
+    }
+    if "question" in given:
+        state["settled_questions"][given["question"]] = {
+            "option": given["option"],
+            "subject": given.get("subject"),
+            "event_id": event["event_id"],
+        }
+    state["decisions"] = [*state["decisions"], entry][-KEPT_DECISIONS:]
+
+
+@reduces("context_loaded")
+def _loaded(state: State, event: Event) -> None:
+    session = event.get("session_id")
+    if session and session not in state["context_sessions"]:
+        state["context_sessions"] = [*state["context_sessions"], session][-KEPT_SESSIONS:]
+
+
+@reduces("session_end")
+def _end_session(state: State, event: Event) -> None:
+    if "summary_file" in event.get("metadata", {}):
+        state["session_summaries"] = {
+            "count": state["session_summaries"]["count"] + 1,
+            "latest_file": event["metadata"]["summary_file"],
+            "latest_event": event["event_id"],
+        }
+
+
+# --- artifacts -------------------------------------------------------------------------------------
+
+_ARTIFACT_OF = {
+    "branch_create": ("branch", "branch_name"),
+    "spec_generate": ("path", "spec_path"),
+    "commit_create": ("sha", "last_commit"),
+    "pr_create": ("url", "pr_url"),
+}
+
+
+def _take_artifacts(state: State, event: Event) -> None:
+    if event["type"] in _ARTIFACT_OF:
+        given, name = _ARTIFACT_OF[event["type"]]
+        state["artifacts"][name] = event["metadata"][given]
+    for artifact in event.get("artifacts", ()):
+        rest = {key: value for key, value in artifact.items() if key != "name"}
+        state["artifacts"][artifact["name"]] = rest["value"] if set(rest) == {"value"} else rest

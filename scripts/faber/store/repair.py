@@ -1,0 +1,120 @@
+"""Making good what can be told from the events; what cannot is listed, never invented."""
+
+import os
+import time
+from typing import Any
+
+from faber.errors import DamageUnrepairable, FaberError, ForeignRun, RunNotFound
+from faber.store import eventlog, index, strictjson
+from faber.store.doctor import examine_run, leftovers
+from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
+from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.lock import locked
+from faber.store.runs import load, read_frame, refold
+from faber.store.sessions import write_summary
+
+# Damage to the log or to what never changes: no fold can be trusted over it.
+_FATAL = ("event_gap", "duplicate_event", "event_unreadable", "event_of_other_run")
+
+
+def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
+    """Rebuild state.json, missing session summaries and the index entry of a run from its events.
+
+    Answers `{"run_id", "actions": [sentence…], "moved": [path…]}`; what it replaces or sets aside is
+    moved to `damaged/`. Raises `DamageUnrepairable` with every loss if the log itself is damaged,
+    having changed nothing.
+    """
+    directory = layout.find_run_dir(run_id)
+    if directory is None:
+        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
+    actions: list[str] = []
+    moved: list[str] = []
+    with locked(os.path.join(directory, LOCK)):
+        if not layout.own(directory) or _is_foreign(layout, run_id, directory):
+            raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+        losses = [f for f in examine_run(layout, run_id) if f.code in _FATAL]
+        if losses:
+            raise DamageUnrepairable(
+                f"{len(losses)} loss(es) in the log cannot be made good: {losses[0].message}",
+                losses=[loss.as_dict() for loss in losses],
+            )
+        metadata, plan = read_frame(directory, run_id)
+        state = refold(directory, metadata, plan)
+        path = os.path.join(directory, STATE)
+        if _content(path) != strictjson.dumps(state):
+            if os.path.lexists(path):
+                moved.append(_set_aside(directory, path))
+            write_atomic(path, strictjson.dumps(state))
+            actions.append(f"Rebuilt state.json from {state['last_event_id']} event(s).")
+        actions += _summaries(directory)
+        for leftover in leftovers(directory):
+            moved.append(_set_aside(directory, leftover))
+            actions.append(f"Set aside {os.path.basename(leftover)}, left behind by a killed writer.")
+    index.note(layout, state, state, None)
+    return {"run_id": run_id, "actions": actions, "moved": moved}
+
+
+def repair_store(layout: Layout) -> dict[str, Any]:
+    """Rebuild the index from all runs and set unfinished creations aside."""
+    actions: list[str] = []
+    moved: list[str] = []
+    states = []
+    for run_id in layout.run_ids():
+        try:
+            run = load(layout, run_id)
+        except FaberError as error:
+            actions.append(f"Left out of the index: {run_id} ({error.code}).")
+            continue
+        if not run.foreign:
+            states.append(run.state)
+    index.rebuild(layout, states)
+    actions.append(f"Rebuilt the index from {len(states)} run(s).")
+    if os.path.isdir(layout.runs):
+        # The lock keeps a creation that is under way right now from being taken for a dead one.
+        with locked(layout.lock):
+            for name in sorted(os.listdir(layout.runs)):
+                if name.startswith(UNFINISHED_PREFIX):
+                    moved.append(_set_aside(layout.store, os.path.join(layout.runs, name)))
+                    actions.append(f"Set aside the unfinished run creation {name}.")
+    return {"actions": actions, "moved": moved}
+
+
+def _is_foreign(layout: Layout, run_id: str, directory: str) -> bool:
+    """True only if the state is readable and another tool's: a damaged one may well be our own."""
+    try:
+        return load(layout, run_id).foreign and not eventlog.probe(directory, 1)
+    except FaberError:
+        return False
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return read_bytes(path, MAX_STATE)
+    except (OSError, FaberError):
+        return None
+
+
+def _set_aside(directory: str, path: str) -> str:
+    target_dir = os.path.join(directory, DAMAGED)
+    make_directories(target_dir)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = os.path.join(target_dir, f"{stamp}-{os.urandom(2).hex()}-{os.path.basename(path).lstrip('.')}")
+    try:
+        replace(path, target)
+        sync_directory(target_dir)
+    except OSError as error:
+        raise unwritable(error, target) from error
+    return target
+
+
+def _summaries(directory: str) -> list[str]:
+    actions = []
+    for entry in eventlog.listing(directory):
+        if entry.type != "session_end":
+            continue
+        event = eventlog.read_event(directory, entry.file)
+        name = event.get("metadata", {}).get("summary_file")
+        if isinstance(name, str) and not os.path.lexists(os.path.join(directory, SUMMARIES, name)):
+            write_summary(directory, event)
+            actions.append(f"Wrote {name} again from event {entry.event_id}.")
+    return actions

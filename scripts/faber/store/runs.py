@@ -1,0 +1,282 @@
+"""The one way to read a run and the one way to write to it."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from faber.errors import (
+    ForeignRun,
+    InvalidInput,
+    MetadataUnreadable,
+    NewerSchema,
+    Notice,
+    RunNotFound,
+    Severity,
+    Stale,
+    StateCorrupt,
+    StateMissing,
+    StoreUnwritable,
+)
+from faber.model.commands import Decision, Repeated, consequences
+from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
+from faber.model.eventtypes import check_required
+from faber.model.text import redact_json
+from faber.store import eventlog, index, strictjson
+from faber.store.files import MAX_EVENT, MAX_STATE, read_json, write_atomic
+from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
+from faber.store.lock import locked
+from faber.store.reducer import REDUCER_VERSION, fold, initial_state
+from faber.store.shape import check_metadata, check_plan, check_state, check_status
+
+Clock = Callable[[], str]
+
+
+def utc_now() -> str:
+    """The time as the store writes it: UTC with milliseconds."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{nanoseconds // 1_000_000:03d}Z"
+
+
+class Run(NamedTuple):
+    """A run as read: its documents, its state up to the newest event, and what was odd about it.
+
+    `foreign` is true for runs of other tools, whose documents are normalised views.
+    `folded` counts the events that state.json had not seen.
+    """
+
+    layout: Layout
+    run_id: str
+    directory: str
+    metadata: Metadata
+    plan: Plan
+    state: State
+    foreign: bool
+    folded: int
+    notices: list[Notice]
+
+
+class Committed(NamedTuple):
+    """What a command recorded: its events, or the earlier one where it was a repetition."""
+
+    events: list[Event]
+    state: State
+    repeated: bool
+
+
+def load(layout: Layout, run_id: str) -> Run:
+    """Read a run. Takes no lock and writes nothing.
+
+    Raises `RunNotFound`, `StateMissing`, `StateCorrupt`, `InvalidStatus`, `MetadataUnreadable`,
+    `EventUnreadable`, `UnsafeFile`.
+    """
+    directory = layout.find_run_dir(run_id)
+    if directory is None:
+        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
+    try:
+        raw = read_json(os.path.join(directory, STATE), MAX_STATE)
+    except FileNotFoundError:
+        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
+    except (OSError, strictjson.InvalidJSON) as error:
+        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
+    if not (isinstance(raw, dict) and "reducer_version" in raw and layout.own(directory)):
+        from faber.store.foreign import normalise
+
+        view = normalise(run_id, directory, raw, read_document(directory, METADATA, run_id))
+        return Run(layout, run_id, directory, view.metadata, view.plan, view.state, True, 0, view.notices)
+    notices: list[Notice] = []
+    if raw["reducer_version"] != REDUCER_VERSION:
+        check_status(raw, run_id)
+        metadata, plan = read_frame(directory, run_id)
+        state = refold(directory, metadata, plan)
+        state["schema_version"] = max(state["schema_version"], _version(raw))
+    else:
+        state = check_state(raw, run_id)
+        metadata, plan = read_frame(directory, run_id)
+        if not os.path.lexists(_newest_file(directory, state)):
+            raise StateCorrupt(
+                f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
+                run_id=run_id,
+            )
+    if state["schema_version"] > SCHEMA_VERSION:
+        notices.append(
+            Notice(
+                NewerSchema.code,
+                Severity.WARNING,
+                f"The run was written by a newer faber (schema {state['schema_version']}); it is only read.",
+                NewerSchema.recovery,
+            )
+        )
+    news = eventlog.after(directory, state["last_event_id"])
+    return Run(
+        layout, run_id, directory, metadata, plan, fold(state, news) if news else state, False, len(news), notices
+    )
+
+
+def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
+    """What never changes about a run of faber's own: its metadata and its plan."""
+    raw = read_document(directory, METADATA, run_id)
+    try:
+        metadata = check_metadata(raw, run_id)
+    except MetadataUnreadable:
+        adopted = next((e for e in reversed(eventlog.listing(directory)) if e.type == "run_adopted"), None)
+        if adopted is None:
+            raise
+        # An adopted run's metadata.json stays as the other tool wrote it.
+        metadata = eventlog.read_event(directory, adopted.file)["metadata"]["metadata"]
+    return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
+
+
+def _version(raw: dict[str, Any]) -> int:
+    version = raw.get("schema_version")
+    return version if isinstance(version, int) and not isinstance(version, bool) else 0
+
+
+def _newest_file(directory: str, state: State) -> str:
+    if not state["recent_events"]:
+        return directory
+    return os.path.join(directory, EVENTS, state["recent_events"][-1]["file"])
+
+
+def read_document(directory: str, name: str, run_id: str) -> Any:
+    """A document that never changes; raises `MetadataUnreadable` if it is missing or damaged."""
+    try:
+        return read_json(os.path.join(directory, name), MAX_STATE)
+    except FileNotFoundError:
+        raise MetadataUnreadable(f"Run {run_id} has no {name}.", run_id=run_id, file=name) from None
+    except (OSError, strictjson.InvalidJSON) as error:
+        raise MetadataUnreadable(f"{name} of run {run_id} cannot be read: {error}.", run_id=run_id, file=name) from None
+
+
+def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None = None) -> State:
+    """The state from the whole log (or up to event `last`): what state.json must be.
+
+    Begins at the newest `run_adopted`, which carries all that came before it.
+    """
+    entries = [entry for entry in eventlog.listing(directory) if last is None or entry.event_id <= last]
+    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    return fold(
+        initial_state(metadata, plan),
+        (eventlog.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+    )
+
+
+def commit(
+    layout: Layout,
+    run_id: str,
+    decide: Callable[[State, Plan], Decision],
+    *,
+    clock: Clock = utc_now,
+    key: str | None = None,
+    session_id: str | None = None,
+    actor: str | None = None,
+    expected: int | None = None,
+    project: Callable[[str, State, Event], None] | None = None,
+) -> Committed:
+    """Decide under the run's lock what to append, append it, and fold it.
+
+    Safe to repeat after any failure: with `key`, the event recorded under it is answered instead of
+    a second one; without, the decision itself sees what is already there. `expected` is the
+    `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `project` writes
+    what else follows from an event (a session summary's file) before the command is acknowledged.
+    The last draft is the command's own; key and session belong to it.
+    """
+    directory = layout.find_run_dir(run_id)
+    if directory is None:
+        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
+    if not layout.own(directory):
+        raise _foreign(run_id)
+    if key is not None and not 0 < len(key) <= 200:
+        raise InvalidInput("A key has 1 to 200 characters.")
+    with locked(os.path.join(directory, LOCK)):
+        run = load(layout, run_id)
+        if run.foreign:
+            raise _foreign(run_id)
+        state, plan = run.state, run.plan
+        if state["schema_version"] > SCHEMA_VERSION:
+            raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
+        if key is not None and (recorded := _recorded(run, key)):
+            return _repeat(run, recorded)
+        if expected is not None and state["last_event_id"] != expected:
+            raise Stale(
+                f"The run is at event {state['last_event_id']}, not {expected}.",
+                expected=expected,
+                last_event_id=state["last_event_id"],
+            )
+        drafts = decide(state, plan)
+        if isinstance(drafts, Repeated):
+            return _repeat(run, drafts.event_id)
+        events: list[Event] = []
+        try:
+            state = _append(run, state, drafts, events, clock, key, session_id, actor)
+            if project:
+                project(directory, state, events[-1])
+            state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
+            write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
+        except StoreUnwritable as error:
+            error.fields["recorded"] = [event["event_id"] for event in events]
+            if key is not None:
+                error.fields["key"] = key
+                error.recovery = (
+                    f"Free space or fix permissions, then repeat the command with --key {key}: it is recorded once."
+                )
+            raise
+        index.note(layout, run.state, state, session_id)
+        return Committed(events, state, False)
+
+
+def _foreign(run_id: str) -> ForeignRun:
+    return ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+
+
+def _recorded(run: Run, key: str) -> int | None:
+    for entry in run.state["recent_events"]:
+        if entry.get("key") == key:
+            return entry["event_id"]
+    return eventlog.find_key(run.directory, key)
+
+
+def _repeat(run: Run, event_id: int) -> Committed:
+    entry = eventlog.probe(run.directory, event_id)
+    events = [eventlog.read_event(run.directory, entry.file)] if entry else []
+    if run.folded:  # a writer was killed before its state.json: finish its work
+        write_atomic(os.path.join(run.directory, STATE), strictjson.dumps(run.state))
+    return Committed(events, run.state, True)
+
+
+def _append(
+    run: Run,
+    state: State,
+    drafts: list[Draft],
+    events: list[Event],
+    clock: Clock,
+    key: str | None,
+    session_id: str | None,
+    actor: str | None,
+) -> State:
+    for number, draft in enumerate(drafts, 1):
+        own = number == len(drafts) and key is not None
+        event: Any = {
+            "schema_version": SCHEMA_VERSION,
+            "event_id": state["last_event_id"] + 1,
+            "type": draft["type"],
+            "timestamp": clock(),
+            "run_id": run.run_id,
+            **redact_json({k: v for k, v in draft.items() if k != "type"}),
+        }
+        if session_id:
+            event.setdefault("session_id", session_id)
+        if actor:
+            event.setdefault("actor", actor)
+        if own:
+            event["key"] = key
+        check_required(draft["type"], event)
+        size = len(strictjson.dumps(event))
+        if size > MAX_EVENT:
+            raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
+        if own and key is not None:
+            eventlog.claim_key(run.directory, key, event["event_id"])
+        eventlog.append(run.directory, event)
+        events.append(event)
+        state = fold(state, [event])
+    return state

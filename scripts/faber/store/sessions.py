@@ -1,0 +1,173 @@
+"""Session summaries: what one session leaves to the next (context reconstitution 0.4.5)."""
+
+import os
+from typing import Any, NamedTuple
+
+from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
+from faber.store import eventlog, strictjson
+from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
+from faber.store.layout import SUMMARIES, Layout
+from faber.store.runs import Clock, Committed, Run, commit, utc_now
+
+LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
+
+
+class SessionHistory(NamedTuple):
+    """The summaries of a run, oldest first, each as its file holds it, and what could not be read."""
+
+    summaries: list[dict[str, Any]]
+    notices: list[Notice]
+
+
+def check_summary(given: Any) -> dict[str, Any]:
+    """What a person or an agent hands in as a summary, complete; raises `InvalidInput`.
+
+    The five parts may stand inside `summary` or at the top level; missing lists are empty.
+    """
+    from faber.store.schema import problems
+
+    if isinstance(given, dict) and "summary" not in given:
+        inner = {key: given[key] for key in (*LISTS, "context_notes") if key in given}
+        given = {key: value for key, value in given.items() if key not in inner} | {"summary": inner}
+    found = problems("session-summary", given)
+    if found:
+        listed = "; ".join(f"{problem.path or 'top level'}: {problem.message}" for problem in found[:5])
+        raise InvalidInput(f"Not a session summary: {listed}.", problems=[p._asdict() for p in found])
+    summary = {name: given["summary"].get(name, []) for name in LISTS}
+    summary["context_notes"] = given["summary"].get("context_notes")
+    if not any(summary.values()):
+        raise InvalidInput("The session summary is empty.", recovery="Say at least what was accomplished or decided.")
+    return {
+        "session_id": given.get("session_id"),
+        "phase_completed": given.get("phase_completed"),
+        "summary": summary,
+    }
+
+
+def save_summary(
+    layout: Layout,
+    run_id: str,
+    given: dict[str, Any],
+    *,
+    session_id: str | None,
+    head_commit: str | None,
+    actor: str | None = None,
+    key: str | None = None,
+    clock: Clock = utc_now,
+) -> Committed:
+    """Record a checked summary: the event `session_end` carries it, the file is its projection."""
+
+    def decide(state: State, plan: Plan) -> list[Draft]:
+        from faber.model.commands import emit
+
+        timestamp = clock()
+        sequence = state["session_summaries"]["count"] + 1
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "session_id": given["session_id"] or session_id or f"session-{sequence}",
+            "sequence": sequence,
+            "timestamp": timestamp,
+            "phase_completed": given["phase_completed"],
+            "head_commit": head_commit,
+            "after_event_id": state["last_event_id"],
+            "summary": given["summary"],
+        }
+        stamp = "".join(character for character in timestamp if character.isalnum())
+        draft: Draft = {
+            "type": "session_end",
+            "metadata": {"summary_file": f"session-{stamp}-{sequence:04d}.json", "summary": document},
+        }
+        decided = emit(state, plan, draft)
+        return decided if isinstance(decided, list) else []
+
+    return commit(
+        layout,
+        run_id,
+        decide,
+        clock=clock,
+        key=key,
+        session_id=session_id,
+        actor=actor,
+        project=lambda directory, state, event: write_summary(directory, event),
+    )
+
+
+def write_summary(run_dir: str, event: Event) -> None:
+    """Write the file that a `session_end` event stands for."""
+    make_directories(os.path.join(run_dir, SUMMARIES))
+    path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
+    write_atomic(path, strictjson.dumps(event["metadata"]["summary"], pretty=True))
+
+
+def history(run: Run) -> SessionHistory:
+    """All summaries by their own order: `sequence` where faber numbered them, else the file's name.
+
+    The newest one is taken from its event if its file is missing: its writer was killed in between.
+    """
+    directory = os.path.join(run.directory, SUMMARIES)
+    notices: list[Notice] = []
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".json") and not name.startswith("."))
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        names = []
+        notices.append(_problem("session_read_error", f"Session summaries cannot be listed: {error}.", directory))
+    found = []
+    for name in names:
+        try:
+            found.append(_shaped(read_json(os.path.join(directory, name), MAX_EVENT)))
+        except (strictjson.InvalidJSON, _Malformed) as error:
+            notices.append(_problem("session_parse_error", f"Session summary {name} is malformed: {error}.", name))
+        except (OSError, FaberError) as error:
+            notices.append(_problem("session_read_error", f"Session summary {name} cannot be read: {error}.", name))
+    latest = run.state["session_summaries"]["latest_file"]
+    event_id = run.state["session_summaries"]["latest_event"]
+    if latest and event_id and latest not in names and (entry := eventlog.probe(run.directory, event_id)):
+        try:
+            found.append(_shaped(eventlog.read_event(run.directory, entry.file)["metadata"]["summary"]))
+        except (FaberError, _Malformed, KeyError, TypeError):
+            notices.append(_problem("session_read_error", f"Session summary {latest} is missing.", latest))
+    order = [(summary.get("sequence", 0), number) for number, summary in enumerate(found)]
+    return SessionHistory([found[number] for _, number in sorted(order)], notices)
+
+
+def _problem(code: str, message: str, source: str) -> Notice:
+    return Notice(code, Severity.WARNING, message, "It is skipped and kept; continuity may be degraded.", source)
+
+
+class _Malformed(ValueError):
+    pass
+
+
+def _shaped(value: Any) -> dict[str, Any]:
+    """A summary as the context needs it: other tools leave out what they do not know."""
+    if not isinstance(value, dict):
+        raise _Malformed("not an object")
+    inner = value.get("summary", {})
+    if not isinstance(inner, dict):
+        raise _Malformed("summary is not an object")
+    shaped = dict(value)
+    shaped["summary"] = {
+        **inner,
+        **{name: _texts(inner.get(name)) for name in LISTS},
+        "context_notes": _text(inner.get("context_notes")),
+    }
+    for name in ("session_id", "phase_completed", "timestamp"):
+        shaped[name] = _text(value.get(name))
+    if not isinstance(value.get("sequence", 0), int):
+        del shaped["sequence"]
+    return shaped
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [_text(item) or "" for item in value] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return strictjson.dumps(value).decode().strip()
