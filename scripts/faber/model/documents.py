@@ -51,6 +51,8 @@ class Plan(TypedDict):
     workflow_id: str
     phases: list[PhasePlan]
     description: NotRequired[str]
+    # True where the plan is only what another tool's state mentions: there may be more steps.
+    partial: NotRequired[bool]
 
 
 class Metadata(TypedDict):

@@ -226,6 +226,7 @@ class _Reader:
             phases = [{"id": p["id"], "name": p["name"], "steps": list(p["steps"])} for p in frozen["phases"]]
         except FaberError:
             pass
+        known_plan = bool(phases)
         known = {phase["id"]: phase for phase in phases}
         for name, record in self.phases.items():
             if name not in known:
@@ -233,7 +234,10 @@ class _Reader:
                 phases.append(known[name])
             listed = {step["id"] for step in known[name]["steps"]}
             known[name]["steps"].extend({"id": s, "name": s} for s in record["steps"] if s not in listed)
-        return {"schema_version": SCHEMA_VERSION, "workflow_id": workflow_id, "phases": phases}
+        plan: Plan = {"schema_version": SCHEMA_VERSION, "workflow_id": workflow_id, "phases": phases}
+        if not known_plan:
+            plan["partial"] = True
+        return plan
 
     def state(self, metadata: Metadata, plan: Plan) -> State:
         raw = self.raw

@@ -20,13 +20,15 @@ from faber.model.documents import (
     StepState,
 )
 from faber.model.progress import new_phase, new_step
+from faber.model.text import shorten
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
 REDUCER_VERSION = 1
 
 RECENT_EVENTS = 20
 KEPT_DECISIONS = 10
-KEPT_ERRORS = 10
+KEPT_ERRORS = 5
+ERROR_CHARS = 1_000
 KEPT_LOOPS = 10
 KEPT_SESSIONS = 20
 
@@ -175,7 +177,7 @@ def _stop(state: State, event: Event) -> None:
         "phase": event.get("phase"),
         "step": event.get("step"),
         "at": event["timestamp"],
-        **problem,
+        "message": shorten(str(problem.get("message", "")), ERROR_CHARS),
     }
     state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
 

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-from faber.errors import DamageUnrepairable, FaberError, ForeignRun, RunNotFound
+from faber.errors import DamageUnrepairable, FaberError, ForeignRun, MetadataUnreadable, RunNotFound
 from faber.store import eventlog, index, strictjson
 from faber.store.doctor import examine_run, leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
@@ -82,9 +82,14 @@ def repair_store(layout: Layout) -> dict[str, Any]:
 def _is_foreign(layout: Layout, run_id: str, directory: str) -> bool:
     """True only if the state is readable and another tool's: a damaged one may well be our own."""
     try:
-        return load(layout, run_id).foreign and not eventlog.probe(directory, 1)
+        if not load(layout, run_id).foreign:
+            return False
+        read_frame(directory, run_id)
+    except MetadataUnreadable:
+        return True
     except FaberError:
         return False
+    return False
 
 
 def _content(path: str) -> bytes | None:

@@ -1,0 +1,145 @@
+"""The `faber` command: finds subcommands without importing the others, and turns errors into JSON."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from faber import __version__
+from faber.cli.output import print_error
+from faber.errors import Exit, FaberError, UsageError
+from faber.store.layout import Layout, find_root
+
+# Every command, where it is defined, and its line in `--help` (which imports none of them).
+COMMANDS = {
+    "context": ("faber.cli.context:context", "Rebuild the context of a run (context reconstitution)."),
+    "status": ("faber.cli.status:status", "Show the runs, or one run."),
+    "run": ("faber.cli.run:run", "Make, list and end runs."),
+    "phase": ("faber.cli.places:phase", "Start, complete, fail or skip a phase."),
+    "step": ("faber.cli.places:step", "Start, complete, fail or skip a step."),
+    "event": ("faber.cli.event:event", "Record and list events."),
+    "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "config": ("faber.cli.config:config", "Show the project's settings."),
+    "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
+    "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),
+    "demo": ("faber.cli.demo:demo", "See a killed run reconstituted, on a sample that is made for it."),
+}
+
+
+class Invocation:
+    """What every command needs to know of its surroundings; the root is looked for when asked."""
+
+    def __init__(self, root: str | None) -> None:
+        self._given_root = root
+        self._layout: Layout | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The store of this project."""
+        if self._layout is None:
+            self._layout = Layout(find_root(self._given_root, os.environ))
+        return self._layout
+
+    @property
+    def session_id(self) -> str | None:
+        """The Claude Code session that runs this command, if one does."""
+        session = os.environ.get("CLAUDE_CODE_SESSION_ID", "")
+        return session[:200] or None
+
+    @property
+    def is_agent(self) -> bool:
+        """True where an agent runs this command, not a person."""
+        return bool(self.session_id or os.environ.get("FABER_CHILD"))
+
+    @property
+    def actor(self) -> str:
+        """Who recorded an event: `agent` or `person`."""
+        return "agent" if self.is_agent else "person"
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands from `COMMANDS` alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="faber")
+@click.option("--root", metavar="DIR", help="The project's root. Default: found from the current directory.")
+@click.option(
+    "--exit-zero",
+    is_flag=True,
+    help="Exit with 0 instead of 1, 3, 4 or 5, where a non-zero exit would hide the answer.",
+)
+@click.pass_context
+def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
+    """Long agent workflows that survive closed sessions, crashes and token limits.
+
+    RUN is a run id, a unique part of one, or `latest`. Answers are JSON on stdout;
+    words for people are on stderr, or on stdout with --format text.
+
+    Exit status: 0 done; 1 failed; 2 usage; 3 a person is needed; 4 refused;
+    5 ended with failures; 130 interrupted.
+    """
+    ctx.obj = Invocation(root)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and answer its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    status = _run(given)
+    exit_zero = "--exit-zero" in given and (Exit.FAILED, Exit.PERSON_NEEDED, Exit.REFUSED, Exit.UNFINISHED)
+    return int(Exit.OK if exit_zero and status in exit_zero else status)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False)
+        sys.stdout.flush()
+    except FaberError as error:
+        print_error(error)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        print_error(UsageError(error.format_message(), recovery=_help_line(error)))
+        return Exit.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away: say nothing more, and keep the interpreter from trying at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print_error(
+            FaberError(
+                f"The operating system refused: {error.strerror or error}{where}.",
+                recovery="Fix what it says and run the command again; repeating is harmless.",
+            )
+        )
+        return Exit.FAILED
+    return result if isinstance(result, int) else Exit.OK
+
+
+def _help_line(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx else "faber"
+    return f"Run `{path} --help`."

@@ -1,0 +1,28 @@
+"""`faber config show`."""
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.output import print_json
+
+
+@click.group()
+def config() -> None:
+    """Show the project's settings."""
+
+
+@config.command("show")
+@click.pass_obj
+def show(obj: Invocation) -> None:
+    """Show the settings in force and what config.yaml says; checks the file."""
+    from faber.store.config import load_config
+
+    found = load_config(obj.layout)
+    print_json(
+        {
+            "root": obj.layout.root,
+            "file": obj.layout.config if found.given is not None else None,
+            "given": found.given,
+            "settings": found.values,
+        }
+    )

@@ -1,0 +1,155 @@
+"""`faber context`: the context reconstitution protocol as one command."""
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import format_option, require_person, run_argument
+from faber.cli.output import print_json, say, write
+from faber.context.assemble import Request, reconstitute
+from faber.context.budget import SMALLEST_MAX_CHARS, fit
+from faber.context.questions import ABORT, QUESTIONS, check_answers
+from faber.errors import Exit, FaberError, Notice, Severity
+from faber.model import commands
+from faber.model.documents import CLOSED, Draft, Plan, State
+from faber.model.text import redact_json
+from faber.store.config import load_config
+from faber.store.find import resolve
+from faber.store.runs import Run, commit, load, utc_now
+
+
+@click.command()
+@run_argument
+@format_option
+@click.option("--max-chars", type=click.IntRange(SMALLEST_MAX_CHARS), metavar="N", help="Budget of the JSON. Default: 24000.")
+@click.option("--full", is_flag=True, help="No budget.")
+@click.option("--decide", "decisions", multiple=True, metavar="CODE=OPTION", help="Answer an open decision (people only).")
+@click.option("--record", "recording", is_flag=True, help="Record, once a session, that the context was loaded.")
+@click.option("--no-fetch", is_flag=True, help="Use the copy of the work item from last time.")
+@click.pass_obj
+def context(
+    obj: Invocation,
+    run: str,
+    form: str,
+    max_chars: int | None,
+    full: bool,
+    decisions: tuple[str, ...],
+    recording: bool,
+    no_fetch: bool,
+) -> int:
+    """Rebuild everything the next session needs to go on with RUN.
+
+    Exit status 3 if a person has to decide something first: `decisions` holds what.
+    """
+    try:
+        return _context(obj, run, form, max_chars, full, decisions, recording, no_fetch)
+    except FaberError as error:
+        if form == "text" and error.exit_code == Exit.FAILED:
+            from faber.context.render import critical
+
+            write(critical(error))
+            return error.exit_code
+        raise
+
+
+def _context(
+    obj: Invocation,
+    run: str,
+    form: str,
+    max_chars: int | None,
+    full: bool,
+    decisions: tuple[str, ...],
+    recording: bool,
+    no_fetch: bool,
+) -> int:
+    answers = check_answers(decisions)
+    if answers:
+        require_person(obj, "faber context --decide")
+    run_id = resolve(obj.layout, run)
+    config = load_config(obj.layout)
+    loaded = load(obj.layout, run_id)
+    document = reconstitute(loaded, config, Request(not no_fetch, answers, utc_now()))
+    if answers:
+        loaded = _decide(obj, loaded, answers, document)
+        document = reconstitute(loaded, config, Request(False, answers, utc_now()))
+    if recording:
+        document["warnings"] += [notice.as_dict() for notice in _record(obj, loaded, document)]
+    document = redact_json(document)
+    budget = None if full else max_chars or config.at("context.max_chars")
+    fitted = fit(document, budget)
+    if form == "text":
+        from faber.context.render import text
+
+        write(text(document))
+    else:
+        print_json(fitted)
+    if fitted["decisions"]:
+        say(f"faber: {len(fitted['decisions'])} decision(s) needed; see `decisions`.")
+        return Exit.PERSON_NEEDED
+    return Exit.OK
+
+
+def _decide(obj: Invocation, run: Run, answers: dict[str, str], document: dict[str, object]) -> Run:
+    """Record what a person decided, and do what the decision itself asks for."""
+    warnings = document["warnings"]
+    assert isinstance(warnings, list)
+    subjects = {warning["code"]: warning["source"] for warning in warnings}
+    for code, option in answers.items():
+        if code not in subjects:
+            raise FaberErrorNothingToDecide(code)
+        if run.foreign:
+            continue  # a view: the answer holds for this output only
+        if code == "feedback_mismatch" and option == "repair":
+            from faber.store.repair import repair_run
+
+            repair_run(obj.layout, run.run_id)
+        _settle(obj, run, code, option, subjects[code])
+    return load(obj.layout, run.run_id)
+
+
+class FaberErrorNothingToDecide(FaberError):
+    """The decision answered is not open."""
+
+    code = "nothing_to_decide"
+    exit_code = Exit.REFUSED
+    recovery = "Run `faber context RUN` without --decide to see what is open."
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"{code} is not open on this run.", decision=code)
+
+
+def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | None) -> None:
+    draft: Draft = {
+        "type": "decision_point",
+        "message": f"{code}: {QUESTIONS[code].options[option]}",
+        "metadata": {"question": code, "option": option, "subject": subject},
+    }
+
+    def decide(state: State, plan: Plan) -> commands.Decision:
+        drafts = commands.emit(state, plan, draft)
+        if option == ABORT and isinstance(drafts, list):
+            drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
+        return drafts
+
+    commit(obj.layout, run.run_id, decide, session_id=obj.session_id, actor=obj.actor)
+
+
+def _record(obj: Invocation, run: Run, document: dict[str, object]) -> list[Notice]:
+    """Append `context_loaded` with the warnings, once a session; what prevents it is a notice."""
+    if run.foreign or run.state["status"] in CLOSED:
+        why = "made by another tool" if run.foreign else run.state["status"]
+        return [Notice("not_recorded", Severity.INFO, f"Nothing was recorded: the run is {why}.", source=run.run_id)]
+    session = obj.session_id
+    warnings = document["warnings"]
+    assert isinstance(warnings, list)
+    codes = [{"code": w["code"], "severity": w["severity"]} for w in warnings if w["severity"] != "INFO"]
+
+    def decide(state: State, plan: Plan) -> commands.Decision:
+        if session and session in state["context_sessions"]:
+            return []
+        return [{"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
+
+    try:
+        commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
+    except FaberError as error:
+        return [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
+    return []

@@ -1,0 +1,44 @@
+"""How answers leave the command line."""
+
+import json
+import sys
+from typing import Any
+
+from faber.errors import FaberError
+from faber.model.text import inert, redact_json
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on stdout: one line for a program, indented for a person's terminal."""
+    if sys.stdout.isatty():
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    write(text + "\n")
+
+
+def write(text: str) -> None:
+    """`text` to stdout, whatever the encoding of the locale can hold."""
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+
+
+def say(text: str) -> None:
+    """A line for a person on stderr, inert."""
+    line = inert(text)
+    try:
+        print(line, file=sys.stderr)
+    except UnicodeEncodeError:
+        print(line.encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+    except OSError:
+        pass
+
+
+def print_error(error: FaberError) -> None:
+    """`{"error": …}` on stdout and one line for a person on stderr, both without credentials."""
+    shown = redact_json(error.as_dict())
+    print_json({"error": shown})
+    recovery = f" {shown['recovery']}" if shown["recovery"] else ""
+    say(f"faber: {shown['message']}{recovery}")

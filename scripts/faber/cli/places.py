@@ -1,0 +1,124 @@
+"""`faber phase …` and `faber step …`."""
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
+from faber.cli.record import record
+from faber.model import commands
+from faber.model.ids import check_name
+
+
+@click.group()
+def phase() -> None:
+    """Start, complete, fail or skip a phase."""
+
+
+@click.group()
+def step() -> None:
+    """Start, complete, fail or skip a step."""
+
+
+phase_argument = click.argument("name", metavar="PHASE")
+step_argument = click.argument("where", metavar="PHASE:STEP")
+message_option = click.option("--message", metavar="M", help="What there is to say about it (2,000 characters).")
+error_option = click.option("--error", metavar="M", required=True, help="What went wrong (2,000 characters).")
+
+
+@phase.command("start")
+@run_argument
+@phase_argument
+@key_option
+@click.pass_obj
+def phase_start(obj: Invocation, run: str, name: str, key: str | None) -> None:
+    """Start the phase of the next unfinished step."""
+    check_name(name, "phase")
+    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name), key=key)
+
+
+@phase.command("complete")
+@run_argument
+@phase_argument
+@key_option
+@click.pass_obj
+def phase_complete(obj: Invocation, run: str, name: str, key: str | None) -> None:
+    """Complete a phase whose steps are all complete (happens by itself with the last step)."""
+    check_name(name, "phase")
+    record(obj, run, lambda state, plan: commands.complete_phase(state, plan, name), key=key)
+
+
+@phase.command("fail")
+@run_argument
+@phase_argument
+@error_option
+@key_option
+@click.pass_obj
+def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None) -> None:
+    """Stop the run because this phase failed."""
+    check_name(name, "phase")
+    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key)
+
+
+@phase.command("skip")
+@run_argument
+@phase_argument
+@message_option
+@key_option
+@click.pass_obj
+def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
+    """Count what is unfinished in a phase as complete (people only)."""
+    require_person(obj, "faber phase skip")
+    check_name(name, "phase")
+    record(obj, run, lambda state, plan: commands.skip_phase(state, plan, name, message), key=key)
+
+
+@step.command("start")
+@run_argument
+@step_argument
+@key_option
+@click.pass_obj
+def step_start(obj: Invocation, run: str, where: str, key: str | None) -> None:
+    """Start the next unfinished step, or start it again after a failure."""
+    in_phase, name = place(where)
+    record(obj, run, lambda state, plan: commands.start_step(state, plan, in_phase, name), key=key)
+
+
+@step.command("complete")
+@run_argument
+@step_argument
+@message_option
+@click.option("--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something the step made; repeatable.")
+@key_option
+@click.pass_obj
+def step_complete(
+    obj: Invocation, run: str, where: str, message: str | None, artifacts: tuple[str, ...], key: str | None
+) -> None:
+    """Complete the step in progress."""
+    in_phase, name = place(where)
+    made = named_values(artifacts)
+    record(obj, run, lambda state, plan: commands.complete_step(state, plan, in_phase, name, message, made), key=key)
+
+
+@step.command("fail")
+@run_argument
+@step_argument
+@error_option
+@key_option
+@click.pass_obj
+def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None) -> None:
+    """Stop the run because the step in progress failed; `step start` retries it."""
+    in_phase, name = place(where)
+    record(obj, run, lambda state, plan: commands.fail_step(state, plan, in_phase, name, error), key=key)
+
+
+@step.command("skip")
+@run_argument
+@step_argument
+@message_option
+@key_option
+@click.pass_obj
+def step_skip(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
+    """Count a step as complete without doing it (people only)."""
+    require_person(obj, "faber step skip")
+    in_phase, name = place(where)
+    record(obj, run, lambda state, plan: commands.skip_step(state, plan, in_phase, name, message), key=key)

@@ -1,0 +1,42 @@
+"""Recording: from a decision to the log, and the answer that every recording command gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import standing
+from faber.cli.output import print_json
+from faber.model.commands import Decision
+from faber.model.documents import Plan, State
+from faber.store.find import resolve
+from faber.store.runs import Committed, commit, load
+
+
+def record(
+    invocation: Invocation,
+    run: str,
+    decide: Callable[[State, Plan], Decision],
+    *,
+    key: str | None = None,
+) -> None:
+    """Commit `decide` to the run that `run` names and print what was recorded and what comes next."""
+    run_id = resolve(invocation.layout, run)
+    committed = commit(
+        invocation.layout,
+        run_id,
+        decide,
+        key=key,
+        session_id=invocation.session_id,
+        actor=invocation.actor,
+    )
+    print_json(answer(invocation, run_id, committed))
+
+
+def answer(invocation: Invocation, run_id: str, committed: Committed) -> dict[str, Any]:
+    """`{"recorded": [event…], "repeated", …where the run stands}`."""
+    plan = load(invocation.layout, run_id).plan
+    recorded = [
+        {key: event[key] for key in ("event_id", "type", "phase", "step", "key") if key in event}
+        for event in committed.events
+    ]
+    return {"recorded": recorded, "repeated": committed.repeated, **standing(committed.state, plan)}

@@ -1,0 +1,221 @@
+"""`faber run …`: making, listing and ending runs."""
+
+import os
+from typing import Any
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import run_argument, standing
+from faber.cli.output import print_json
+from faber.cli.record import record
+from faber.errors import FaberError, InvalidInput, RunExists
+from faber.model import commands
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
+from faber.model.ids import check_run_id, check_work_id, slug
+from faber.store import index
+from faber.store.find import resolve
+from faber.store.runs import Run, load
+
+autonomy_option = click.option("--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="Default: from config.yaml.")
+
+
+@click.group()
+def run() -> None:
+    """Make, list and end runs."""
+
+
+@run.command("init")
+@click.option("--work-id", metavar="ID", help="The work item this run is for.")
+@click.option("--target", metavar="TEXT", help="What the run is to reach, where there is no work item.")
+@click.option("--workflow", metavar="NAME|FILE", help="Default: from config.yaml.")
+@autonomy_option
+@click.option("--run-id", metavar="ID", help="Default: org/project/uuid, from the git remote.")
+@click.pass_obj
+def init(
+    obj: Invocation,
+    work_id: str | None,
+    target: str | None,
+    workflow: str | None,
+    autonomy: Autonomy | None,
+    run_id: str | None,
+) -> None:
+    """Make a new run and freeze its plan."""
+    from faber.store.config import load_config
+    from faber.store.create import create_run
+    from faber.store.definitions import load_plan
+
+    if target is not None and not 0 < len(target.strip()) <= 2_000:
+        raise InvalidInput("--target has 1 to 2000 characters.")
+    config = load_config(obj.layout)
+    made = create_run(
+        obj.layout,
+        run_id=check_run_id(run_id) if run_id is not None else _new_id(obj),
+        plan=load_plan(obj.layout, workflow or config.at("workflow")),
+        work_id=check_work_id(work_id) if work_id is not None else None,
+        target=target,
+        autonomy=autonomy or config.at("autonomy"),
+        created_by=obj.actor,
+    )
+    _bind_here(obj, made.run_id)
+    print_json({**standing(made.state, made.plan), "directory": made.directory, "workflow_id": made.plan["workflow_id"]})
+
+
+def _new_id(obj: Invocation) -> str:
+    from pathlib import Path
+    from uuid import uuid4
+
+    from faber.sources.git import remote_slug
+
+    found = remote_slug(Path(obj.layout.root))
+    org, project = found or ("local", os.path.basename(obj.layout.root))
+    return f"{slug(org)}/{slug(project)}/{uuid4()}"
+
+
+def _bind_here(obj: Invocation, run_id: str) -> None:
+    """The worktree the command runs in, and the session, lead to this run from now on."""
+    from pathlib import Path
+
+    from faber.sources.repository import find
+
+    repository = find(Path.cwd())
+    index.bind(obj.layout, index.WORKTREES, str(repository.worktree if repository else obj.layout.root), run_id)
+    if obj.session_id:
+        index.bind(obj.layout, index.SESSIONS, obj.session_id, run_id)
+
+
+@run.command("list")
+@click.option("--status", type=click.Choice(RUN_STATUSES), help="Only runs of this status.")
+@click.pass_obj
+def list_runs(obj: Invocation, status: str | None) -> None:
+    """List all runs, the most recently active first; damaged ones by their error."""
+    found, damaged = all_runs(obj)
+    rows = [row(made) for made in found if status in (None, made.state["status"])]
+    print_json({"runs": rows, "damaged": [] if status else damaged})
+
+
+def all_runs(obj: Invocation) -> tuple[list[Run], list[dict[str, Any]]]:
+    """Every readable run, newest activity first, and the error of every other."""
+    found, damaged = [], []
+    for run_id in obj.layout.run_ids():
+        try:
+            found.append(load(obj.layout, run_id))
+        except FaberError as error:
+            damaged.append({"run_id": run_id, "error": error.as_dict()})
+    return sorted(found, key=lambda made: made.state["updated_at"], reverse=True), damaged
+
+
+def row(made: Run) -> dict[str, Any]:
+    """A run in a list."""
+    state = made.state
+    return {
+        "run_id": made.run_id,
+        "work_id": state["work_id"],
+        "target": state["target"],
+        "workflow_id": state["workflow_id"],
+        "status": state["status"],
+        "current_phase": state["current_phase"],
+        "current_step": state["current_step"],
+        "updated_at": state["updated_at"],
+        "foreign": made.foreign,
+    }
+
+
+@run.command("show")
+@run_argument
+@click.pass_obj
+def show(obj: Invocation, run: str) -> None:
+    """Show a run's metadata, plan and state."""
+    made = load(obj.layout, resolve(obj.layout, run))
+    print_json(
+        {
+            "run_id": made.run_id,
+            "directory": made.directory,
+            "foreign": made.foreign,
+            "metadata": made.metadata,
+            "plan": made.plan,
+            "state": made.state,
+            "warnings": [notice.as_dict() for notice in made.notices],
+        }
+    )
+
+
+@run.command("resume")
+@run_argument
+@click.pass_obj
+def resume(obj: Invocation, run: str) -> None:
+    """Start a pending run, or take up one that failed or was left."""
+    run_id = resolve(obj.layout, run)
+    _bind_here(obj, run_id)
+    record(obj, run_id, commands.resume_run)
+
+
+@run.command("complete")
+@run_argument
+@click.pass_obj
+def complete(obj: Invocation, run: str) -> None:
+    """Complete a run whose steps are all complete."""
+    record(obj, run, commands.complete_run)
+
+
+@run.command("fail")
+@run_argument
+@click.option("--error", metavar="M", required=True, help="Why (2,000 characters).")
+@click.pass_obj
+def fail(obj: Invocation, run: str, error: str) -> None:
+    """Stop a run until it is resumed."""
+    record(obj, run, lambda state, plan: commands.fail_run(state, plan, error))
+
+
+@run.command("cancel")
+@run_argument
+@click.option("--reason", metavar="TEXT", required=True, help="Why (2,000 characters).")
+@click.pass_obj
+def cancel(obj: Invocation, run: str, reason: str) -> None:
+    """End a run for good."""
+    record(obj, run, lambda state, plan: commands.cancel_run(state, plan, reason))
+
+
+@run.command("rerun")
+@run_argument
+@autonomy_option
+@click.pass_obj
+def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
+    """Make a new run with the plan of an earlier one, linked to it."""
+    from uuid import uuid4
+
+    from faber.store.create import create_run
+
+    earlier = load(obj.layout, resolve(obj.layout, run))
+    if earlier.state["status"] not in (*CLOSED, "failed"):
+        raise RunExists(
+            f"Run {earlier.run_id} is still {earlier.state['status']}.",
+            status=earlier.state["status"],
+            recovery=f"Go on with it (`faber context {earlier.run_id}`), or cancel it first.",
+        )
+    prefix, _, last = earlier.run_id.rpartition("/")
+    base = f"{prefix}/" if prefix else f"{last[:80].rstrip('.-_')}-"
+    made = create_run(
+        obj.layout,
+        run_id=f"{base}{uuid4()}",
+        plan=earlier.plan,
+        work_id=earlier.state["work_id"],
+        target=earlier.state["target"],
+        autonomy=autonomy or earlier.state["autonomy"],
+        created_by=obj.actor,
+        relationships={"rerun_of": earlier.run_id},
+        first={"type": "workflow_rerun", "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+    )
+    _bind_here(obj, made.run_id)
+    print_json({**standing(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+
+
+@run.command("adopt")
+@run_argument
+@click.pass_obj
+def adopt(obj: Invocation, run: str) -> None:
+    """Take over a run that another tool made; its files are kept."""
+    from faber.store.adopt import adopt as take_over
+
+    made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
+    print_json({**standing(made.state, made.plan), "directory": made.directory})

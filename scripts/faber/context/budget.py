@@ -1,0 +1,154 @@
+"""Fitting a context into a budget: whole items go, in a fixed order of value, and every cut is named."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+DEFAULT_MAX_CHARS = 24_000
+SMALLEST_MAX_CHARS = 4_000
+
+Context = dict[str, Any]
+
+
+def size(value: Any) -> int:
+    """Characters of `value` as it is printed."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def fit(context: Context, max_chars: int | None) -> Context:
+    """`context` cut to `max_chars` characters of compact JSON (None: no limit), with `omitted` filled.
+
+    What is never cut (the resume point, the feedback request, the last session's decisions,
+    unresolved errors) can in extreme cases be more than the budget; then all else is cut.
+    The argument is not changed.
+    """
+    if max_chars is None or size(context) <= max_chars:
+        return context
+    fitted: Context = json.loads(json.dumps(context))
+    run_id = context["run_id"]
+    for cut in _CUTS:
+        over = size(fitted) - max_chars
+        if over <= 0:
+            break
+        omission = cut(fitted, over + _OMISSION_ROOM, run_id)
+        if omission:
+            fitted["omitted"].append(omission)
+    return fitted
+
+
+# An entry of `omitted` takes room itself.
+_OMISSION_ROOM = 200
+
+
+def _omission(what: str, kept: int, total: int, unit: str, command: str) -> dict[str, Any]:
+    return {"what": what, "kept": kept, "of": total, "unit": unit, "command": command}
+
+
+def _parent(context: Context, path: str) -> tuple[dict[str, Any] | None, str]:
+    *parents, last = path.split(".")
+    at: Any = context
+    for part in parents:
+        at = at.get(part) if isinstance(at, dict) else None
+    return (at if isinstance(at, dict) else None), last
+
+
+def _drop(items: list[Any], over: int, keep: int, oldest_first: bool) -> tuple[list[Any], int]:
+    """`items` less as many whole ones as it takes to save `over` characters, at least `keep` staying."""
+    saved = gone = 0
+    while saved < over and len(items) - gone > keep:
+        saved += size(items[gone if oldest_first else -1 - gone]) + 1
+        gone += 1
+    return (items[gone:] if oldest_first else items[: len(items) - gone]), saved
+
+
+def _cut_list(path: str, command: str, *, keep: int = 0, oldest_first: bool = True) -> Callable[..., Any]:
+    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+        holder, key = _parent(context, path)
+        items = holder.get(key) if holder else None
+        if holder is None or not isinstance(items, list) or len(items) <= keep:
+            return None
+        left, _ = _drop(items, over, keep, oldest_first)
+        holder[key] = left
+        return _omission(path, len(left), len(items), "items", command.format(run_id)) if left != items else None
+
+    return cut
+
+
+def _cut_text(path: str, command: str) -> Callable[..., Any]:
+    """Whole paragraphs go from the end; a text of one paragraph that is too long goes altogether."""
+
+    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+        holder, key = _parent(context, path)
+        text = holder.get(key) if holder else None
+        if holder is None or not isinstance(text, str) or not text:
+            return None
+        paragraphs = text.split("\n\n")
+        left, _ = _drop(paragraphs, over, 0, False)
+        holder[key] = "\n\n".join(left) if left else None
+        return _omission(path, len(left), len(paragraphs), "paragraphs", command.format(run_id))
+
+    return cut
+
+
+def _cut_quiet_events(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+    """Events that only say that something began go before those that say how it ended."""
+    events = context["events"] or []
+    saved, left = 0, list(events)
+    for event in events[:-3]:
+        if saved >= over:
+            break
+        if not event.get("notable"):
+            saved += size(event) + 1
+            left.remove(event)
+    if len(left) == len(events):
+        return None
+    context["events"] = left
+    return _omission("events", len(left), len(events), "items", f"faber event list {run_id} --last 20")
+
+
+def _cut_infos(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+    warnings = context["warnings"]
+    left = [warning for warning in warnings if warning["severity"] != "INFO"]
+    kept, _ = _drop(left, over - (size(warnings) - size(left)), 5, False)
+    context["warnings"] = kept
+    full = f"faber context {run_id} --full"
+    return _omission("warnings", len(kept), len(warnings), "items", full) if kept != warnings else None
+
+
+_FULL = "faber context {} --full"
+_EVENTS = "faber event list {} --last 20"
+_SESSIONS = "faber session list {}"
+# From what is missed least to what is missed most.
+_CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
+    _cut_quiet_events,
+    _cut_list("session_history.all_summaries", _SESSIONS, keep=1),
+    _cut_text("spec.content", _FULL),
+    _cut_list("issue.comments", _FULL, keep=3),
+    _cut_list("branch.files_changed", _FULL, keep=5, oldest_first=False),
+    _cut_list("branch.dirty_files", _FULL, keep=5, oldest_first=False),
+    _cut_infos,
+    _cut_list("session_summary.files_changed", _SESSIONS, oldest_first=False),
+    _cut_list("session_history.latest.summary.files_changed", _SESSIONS, oldest_first=False),
+    _cut_list("session_history.latest.summary.decisions", _SESSIONS, keep=10),
+    _cut_text("spec.technical_approach", _FULL),
+    _cut_list("spec.files_to_modify", _FULL, oldest_first=False),
+    _cut_list("spec.phases", _FULL, oldest_first=False),
+    _cut_list("spec.functional_requirements", _FULL, oldest_first=False),
+    _cut_list("events", _EVENTS, keep=3),
+    _cut_text("issue.description", _FULL),
+    _cut_list("issue.comments", _FULL),
+    _cut_list("session_history.all_summaries", _SESSIONS),
+    _cut_list("session_history.latest.summary.accomplished", _SESSIONS),
+    _cut_text("session_history.latest.summary.context_notes", _SESSIONS),
+    _cut_list("decisions_made", "faber event list {} --type decision_point", keep=3),
+    _cut_list("branch.commits", _FULL, keep=1, oldest_first=False),
+    _cut_list("spec.goals", _FULL, oldest_first=False),
+    _cut_text("spec.summary", _FULL),
+    _cut_list("session_summary.accomplished", _SESSIONS),
+    _cut_list("session_summary.remaining_phases", _SESSIONS, oldest_first=False),
+    _cut_list("spec.acceptance_criteria", _FULL, oldest_first=False),
+    _cut_text("session_summary.context_notes", _SESSIONS),
+    _cut_list("next_steps.remaining", "faber run show {}", keep=3, oldest_first=False),
+    _cut_list("events", _EVENTS),
+    _cut_list("decisions_made", "faber event list {} --type decision_point"),
+)
