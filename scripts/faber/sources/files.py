@@ -1,0 +1,63 @@
+"""Reading a file that faber did not write: regular, bounded, UTF-8, and never waited for."""
+
+import os
+import stat
+from pathlib import Path
+
+
+class Unreadable(Exception):
+    """A file is there and cannot be used; `reason` completes the sentence "it …"."""
+
+    @property
+    def reason(self) -> str:
+        """What the error was raised with."""
+        return str(self)
+
+
+def check(path: Path, limit: int) -> None:
+    """Raise what `read_text` would raise before it reads: see there."""
+    os.close(_open(path, limit))
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The text of the regular file at `path`, of at most `limit` bytes, without a byte order mark.
+
+    Links, pipes, sockets and devices are refused without being opened for longer than it takes to
+    look. Raises `Unreadable` for those, for a larger file and for bytes that are not UTF-8, and
+    OSError (FileNotFoundError, NotADirectoryError, PermissionError …) as the system says it.
+    """
+    with open(_open(path, limit), "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:  # it grew between the look and the read
+        raise Unreadable(_too_large(limit))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"is not UTF-8 text (byte {error.start})") from None
+
+
+def _open(path: Path, limit: int) -> int:
+    # Opening a device can act on it, so the kind is asked first. The file may be exchanged before
+    # it is opened: O_NOFOLLOW and O_NONBLOCK keep that from following a link or waiting on a pipe,
+    # and the opened file is looked at again.
+    _check_kind(os.lstat(path), limit)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_kind(os.fstat(descriptor), limit)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_kind(status: os.stat_result, limit: int) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise Unreadable("is a directory")
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("is not a regular file")
+    if status.st_size > limit:
+        raise Unreadable(_too_large(limit))
+
+
+def _too_large(limit: int) -> str:
+    return f"is larger than {limit // 1000} kB"

@@ -1,0 +1,77 @@
+"""What a context asks of git: a branch's commits, changes and place. Reads only.
+
+Implements context reconstitution 0.4. A branch is optional: whatever is wrong is returned as notices.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from faber.errors import Notice
+
+from .branch import Inspection, warning
+from .processes import Ask, Question, ask
+from .refnames import branch_problem, shown, slug_of
+from .repository import find
+
+__all__ = ["branch_problem", "current_branch", "head_commit", "inspect_branch", "remote_slug"]
+
+
+def inspect_branch(
+    root: Path, name: str, *, since: str | None = None, run: Ask = ask
+) -> tuple[dict[str, Any] | None, list[Notice]]:
+    """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
+
+    `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
+    `since` is the commit at which the last session ended. `run` asks git (see `processes.ask`). Keys,
+    null where it cannot be told:
+
+    * `name`, `exists`, `head` (commit id);
+    * `commits`: the last 10 as `git log --oneline` prints them;
+    * `default_branch`: main, else master, else the remote's HEAD, origin/main, origin/master;
+    * `files_changed`: the lines of `git diff --stat <default>...<branch>`, at most 200 files and the total;
+    * `ahead`, `behind`: how many commits only the branch, only the default branch has;
+    * `commits_since_session`: those newer than `since`, newest first, at most 100;
+    * `worktree` (path where the branch is checked out), `checked_out` (in the worktree of `root`);
+    * `dirty_files`: [{status, path}] of that worktree, at most 200, of `dirty_count`; the status is git's
+      two letters without the dots, a renamed file has `from` too;
+    * `shallow`: the history was cut when it was fetched.
+
+    Four git processes side by side answer where the default branch is `main` and the branch is
+    checked out here; each guess that was wrong costs another wave. Notices, all WARNING:
+    `branch_name_invalid`, `branch_not_found`, `unborn_branch`, `detached_head`, `worktree_missing`,
+    `default_branch_unknown`, `no_common_history`, `session_commit_unknown`, `shallow_clone`,
+    `not_a_repository`, `git_missing`, `git_failed`, `git_timeout`, `git_output_cut`.
+    """
+    problem = branch_problem(name)
+    if problem:
+        message = f"The branch name {shown(name)!r} {problem}; git was not asked."
+        return None, [warning("branch_name_invalid", message, "Correct artifacts.branch_name.", shown(name))]
+    repository = find(root)
+    if repository is None:
+        message = f"{shown(str(root))} is not in a git repository."
+        return None, [warning("not_a_repository", message, "Run faber inside the repository, or pass --root.")]
+    inspection = Inspection(repository, name, since, run)
+    return inspection.result(), inspection.notices
+
+
+def head_commit(root: Path) -> str | None:
+    """The id of the commit that HEAD names, None without commits or without a repository."""
+    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
+    return answer.out.strip() or None if answer.code == 0 else None
+
+
+def current_branch(root: Path) -> str | None:
+    """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
+    answer = ask([Question(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
+    ref = answer.out.removesuffix("\n")
+    return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
+
+
+def remote_slug(root: Path) -> tuple[str, str] | None:
+    """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
+
+    Host, user and password of the URL never leave this function. Both segments match
+    `[A-Za-z0-9][A-Za-z0-9._-]*`.
+    """
+    answer = ask([Question(root, ["config", "--get", "remote.origin.url"])])[0]
+    return slug_of(answer.out.strip()) if answer.code == 0 else None

@@ -1,0 +1,194 @@
+"""git programs run side by side: asked without a shell, in a clean environment, for a bounded time and answer."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+SECONDS = 10.0
+LIMIT = 2_000_000
+_ERROR_LIMIT = 64_000
+
+# A hook inherits variables that point git at the repository of the command it hangs on, and a person's
+# environment may hold tracing or a pager: of git's own variables only those that configure it stay.
+_KEPT = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_KEY_",
+    "GIT_CONFIG_VALUE_",
+    "GIT_EXEC_PATH",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+)
+_SET = {
+    "GIT_OPTIONAL_LOCKS": "0",  # a question must not take the index lock from the agent's own git
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "GIT_NO_LAZY_FETCH": "1",
+    "LC_ALL": "C",
+}
+# The repository's configuration can name programs and change what is printed; these answers are parsed.
+_CONFIGURATION = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.quotePath=false",
+    "core.pager=cat",
+    "color.ui=false",
+    "log.showSignature=false",
+    "diff.submodule=short",
+    "i18n.logOutputEncoding=UTF-8",
+)
+_PREFIX = ("git", *(word for setting in _CONFIGURATION for word in ("-c", setting)))
+
+
+class Question(NamedTuple):
+    """Arguments after `git`, and the directory it is asked in."""
+
+    directory: Path
+    arguments: Sequence[str]
+
+
+class Answer(NamedTuple):
+    """What a git program said.
+
+    `code` is its exit status, None if it has none: then `problem` is `missing` (no git program),
+    `failed` (it could not be started) or `timeout`. `problem` is `cut` where `out` was more than the
+    limit. `error` is the first line of stderr that says what is wrong.
+    """
+
+    code: int | None
+    out: str
+    error: str = ""
+    problem: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if the answer can be believed, whole or cut."""
+        return self.code == 0 or self.problem == "cut"
+
+
+Ask = Callable[[Sequence[Question]], list[Answer]]
+"""Asks all questions at once and returns their answers in the same order."""
+
+
+def ask(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int = LIMIT) -> list[Answer]:
+    """Run all `questions` side by side; each has `seconds` and at most `limit` bytes of answer.
+
+    What takes longer or says more is killed, with the programs it started. Never raises.
+    """
+    deadline = time.monotonic() + seconds
+    environment = clean_environment(os.environ)
+    running = [_Running(question, environment) for question in questions]
+    try:
+        _collect(running, deadline, limit)
+        return [one.answer(deadline) for one in running]
+    finally:
+        for one in running:
+            one.close()
+
+
+def clean_environment(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
+    """`environment` as git is to see it: see the comments on what is kept and set."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
+    return kept | _SET
+
+
+class _Running:
+    """One git program on its way, and what it has said so far."""
+
+    def __init__(self, question: Question, environment: dict[str, str]) -> None:
+        import subprocess
+
+        self.out = bytearray()
+        self.err = bytearray()
+        self.problem: str | None = None
+        self.process: Popen[bytes] | None = None
+        try:
+            self.process = subprocess.Popen(
+                [*_PREFIX, *question.arguments],
+                cwd=question.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,  # so that a kill reaches the programs that git starts
+            )
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, FileNotFoundError) and os.path.isdir(question.directory)
+            self.problem = "missing" if missing else "failed"
+            self.err += str(error).encode(errors="replace")
+
+    def take(self, data: bytes, *, is_error: bool, limit: int) -> None:
+        """Keep what was read, up to the limit; past it the program is killed."""
+        buffer, room = (self.err, _ERROR_LIMIT) if is_error else (self.out, limit)
+        if len(buffer) + len(data) > room and not is_error:
+            self.problem = "cut"
+            self.kill("cut")
+        buffer += data[: room - len(buffer)]
+
+    def answer(self, deadline: float) -> Answer:
+        """The answer, once both streams ended or the time is up."""
+        import subprocess
+
+        if self.process and self.problem is None:
+            try:
+                self.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.kill("timeout")
+        code = self.process.returncode if self.process and self.problem is None else None
+        return Answer(code, self.out.decode(errors="replace"), _complaint(self.err), self.problem)
+
+    def kill(self, problem: str) -> None:
+        """Kill the program and what it started, unless it ended by itself: then its answer is whole."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        import signal
+
+        self.problem = self.problem or problem
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def close(self) -> None:
+        """Leave nothing behind: no program, no zombie, no open stream."""
+        self.kill("abandoned")
+        if self.process and self.process.stdout and self.process.stderr:
+            self.process.stdout.close()
+            self.process.stderr.close()
+
+
+def _collect(running: Sequence[_Running], deadline: float, limit: int) -> None:
+    import selectors
+
+    with selectors.DefaultSelector() as selector:
+        for one in running:
+            if one.process and one.process.stdout and one.process.stderr:
+                selector.register(one.process.stdout, selectors.EVENT_READ, (one, False))
+                selector.register(one.process.stderr, selectors.EVENT_READ, (one, True))
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            for key, _ in selector.select(left):
+                one, is_error = key.data
+                data = os.read(key.fd, 65536)
+                if data and one.problem is None:
+                    one.take(data, is_error=is_error, limit=limit)
+                else:
+                    selector.unregister(key.fileobj)
+        # What is still open here either ran out of time or left its streams to a program of its own.
+        for key in list(selector.get_map().values()):
+            key.data[0].kill("timeout")
+
+
+def _complaint(error: bytes | bytearray) -> str:
+    lines = [line.strip() for line in error.decode(errors="replace").splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")

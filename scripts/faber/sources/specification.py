@@ -1,0 +1,174 @@
+"""The specification of a run: found inside the repository, read whole, and told apart into its sections.
+
+Implements context reconstitution 0.2. A specification is optional: what is wrong with it is returned
+as notices, never raised.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from faber.errors import Notice, Severity
+from faber.model.text import inert, shorten
+
+from .files import Unreadable, check, read_text
+from .sections import extract
+
+LIMIT = 2_000_000
+
+Memo = Callable[[str, str, Callable[[str], Any]], Any]
+"""`memo(name, text, compute)`: `compute(text)`, or what an earlier call with this name and text gave."""
+
+# Counted up whenever `parse` gives another answer to the same text.
+_MEMO_NAME = "specification-1"
+
+T = TypeVar("T")
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+def locate(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
+    """The real path of the specification, or None and why not (context reconstitution 0.2).
+
+    `spec_path` is relative to the repository's `root`, or absolute; an absolute path that is not
+    there, or not inside, is tried below `root` ("/specs/X.md" is <root>/specs/X.md). The real path,
+    all links resolved, must lie inside the real root and outside its `.git`, and be a readable
+    regular file of at most 2 MB.
+
+    Notices: `spec_path_invalid` (WARNING: nothing is there yet, or it is outside the repository) and
+    `spec_unreadable` (ERROR: it is there and cannot be used).
+    """
+    path, notices = _resolve(root, spec_path)
+    if path is None:
+        return None, notices
+    _, notice = _attempt(lambda: check(path, LIMIT), spec_path)
+    return (path, []) if notice is None else (None, [notice])
+
+
+def load(root: Path, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
+    """The specification at `spec_path`: the keys of `parse`, `path` (relative to `root`) and `content`.
+
+    `content` is the whole text. None where `locate` would find nothing. `memo` may remember the
+    parsed form between calls; it gets and gives JSON values only.
+    """
+    path, notices = _resolve(root, spec_path)
+    if path is None:
+        return None, notices
+    text, notice = _attempt(lambda: read_text(path, LIMIT), spec_path)
+    if text is None:
+        return None, [notice] if notice else []
+    parsed = memo(_MEMO_NAME, text, _parse_to_json) if memo else _parse_to_json(text)
+    relative = os.path.relpath(path, os.path.realpath(root))
+    notices = [_notice(fields)._replace(source=relative) for fields in parsed["notices"]]
+    return {"path": relative, **parsed["spec"], "content": text}, notices
+
+
+def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
+    """What the protocol extracts from a specification: a JSON object, null or [] where it has nothing.
+
+    * `title`, `type`, `status`: from the front matter (YAML in `---`, TOML in `+++`), else from the
+      first h1 and from `**Type**: …` lines above the first section;
+    * `summary`, `goals`, `functional_requirements`, `technical_approach`: the section's whole text;
+    * `acceptance_criteria`: [{text, done}];
+    * `files_to_modify`: [{path, description}], from lists, tables, subheadings and code blocks;
+    * `phases`: [{title, tasks: [{text, done}], done, total}], done and total counting tasks;
+    * `front_matter`: all of it, dates as ISO 8601 strings.
+
+    Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
+    Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
+    """
+    spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if problem is None:
+        return spec, []
+    return spec, [
+        Notice(
+            "spec_front_matter_invalid",
+            Severity.WARNING,
+            f"The specification's front matter was left out: {inert(shorten(problem, 300))}.",
+            "Correct the block between the first two --- or +++ lines.",
+        )
+    ]
+
+
+def _parse_to_json(text: str) -> dict[str, Any]:
+    spec, notices = parse(text)
+    return {"spec": spec, "notices": [notice.as_dict() for notice in notices]}
+
+
+def _notice(fields: dict[str, Any]) -> Notice:
+    return Notice(**fields | {"severity": Severity(fields["severity"])})
+
+
+def _resolve(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
+    if not spec_path.strip() or "\0" in spec_path or not spec_path.isprintable():
+        return None, [_invalid(spec_path, "is not a path")]
+    real_root = os.path.realpath(root)
+    outside = False
+    for candidate in _candidates(real_root, spec_path):
+        try:
+            real = os.path.realpath(candidate)
+        except OSError:
+            continue
+        if not _inside(real, real_root):
+            outside = outside or _exists(real) or not spec_path.startswith("/")
+        elif ".git" in os.path.relpath(real, real_root).split(os.sep):
+            return None, [_invalid(spec_path, "is inside the repository's .git directory")]
+        elif _exists(real):
+            return Path(real), []
+    if outside:
+        return None, [_invalid(spec_path, "is outside the repository")]
+    return None, [_invalid(spec_path, "is not there (it may not have been created yet)")]
+
+
+def _candidates(real_root: str, spec_path: str) -> list[str]:
+    below = os.path.join(real_root, spec_path.lstrip("/"))
+    return [spec_path, below] if spec_path.startswith("/") else [below]
+
+
+def _inside(real: str, real_root: str) -> bool:
+    return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
+
+
+def _exists(real: str) -> bool:
+    # What cannot be looked at (no permission, a circle of links) is there: reading it tells why not.
+    try:
+        os.lstat(real)
+    except OSError as error:
+        return error.errno not in _ABSENT
+    except ValueError:
+        return False
+    return True
+
+
+def _attempt(read: Callable[[], T], spec_path: str) -> tuple[T | None, Notice | None]:
+    try:
+        return read(), None
+    except Unreadable as error:
+        reason = error.reason
+    except OSError as error:
+        if error.errno in _ABSENT:  # it went between the look and the read
+            return None, _invalid(spec_path, "is not there (it may not have been created yet)")
+        reason = f"cannot be read: {error.strerror or type(error).__name__}"
+    return None, Notice(
+        "spec_unreadable",
+        Severity.ERROR,
+        f"The specification {_shown(spec_path)} {reason}.",
+        "Make the file readable, regenerate it, or continue without it.",
+        _shown(spec_path),
+    )
+
+
+def _invalid(spec_path: str, reason: str) -> Notice:
+    return Notice(
+        "spec_path_invalid",
+        Severity.WARNING,
+        f"The specification {_shown(spec_path) or '(empty path)'} {reason}.",
+        "Nothing to do in an early phase; otherwise correct artifacts.spec_path.",
+        _shown(spec_path),
+    )
+
+
+def _shown(spec_path: str) -> str:
+    return shorten(inert(spec_path), 300)

@@ -1,0 +1,172 @@
+"""Strict reading of what people write: YAML, TOML and JSON become JSON-able values or `Malformed`.
+
+Strict means: bounded before it is parsed, at most 64 levels deep, no key twice in a mapping, no NaN,
+no YAML alias or tag, so that a small file can neither name an object nor grow into a large value.
+Dates and times become ISO 8601 strings, keys become strings.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from typing import Any
+
+LEVELS = 64
+_NUMBER_CHARACTERS = 400
+
+
+class Malformed(Exception):
+    """Text that is not what it claims to be; `reason` says where and why, in one line."""
+
+    @property
+    def reason(self) -> str:
+        """What the error was raised with."""
+        return str(self)
+
+
+def yaml_value(text: str, limit: int) -> Any:
+    """The value of a YAML document of at most `limit` characters; None for an empty one."""
+    _bounded(text, limit)
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        # The events are flat and cheap; only what passes is built, which is recursive.
+        _check_events(yaml.parse(text, Loader=loader))
+        return jsonable(yaml.load(text, Loader=loader))
+    except yaml.MarkedYAMLError as error:
+        where = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
+        raise Malformed(f"{error.problem or error.context or 'not YAML'}{where}") from None
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise Malformed(_first_line(error)) from None
+
+
+def toml_value(text: str, limit: int) -> dict[str, Any]:
+    """The table of a TOML document of at most `limit` characters."""
+    _bounded(text, limit)
+    # The time and the memory of the parser grow with the square of a dotted key's segments.
+    if _LONG_KEY.search(text.translate(_NO_BLANKS)):
+        raise Malformed(f"a key has more than {LEVELS} segments")
+    import tomllib
+
+    try:
+        table = jsonable(tomllib.loads(text.replace("\r\n", "\n")))
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+        raise Malformed(_first_line(error)) from None
+    assert isinstance(table, dict)
+    return table
+
+
+def json_value(text: str, limit: int) -> Any:
+    """The value of a JSON document of at most `limit` characters."""
+    _bounded(text, limit)
+    import json
+
+    try:
+        return jsonable(json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        raise Malformed(_first_line(error)) from None
+
+
+def jsonable(value: Any, level: int = 0) -> Any:
+    """`value` as JSON can hold it, or `Malformed` where it cannot be told what that would be."""
+    if level > LEVELS:
+        raise Malformed(f"nested more than {LEVELS} levels deep")
+    if isinstance(value, dict):
+        return {_key(key): jsonable(item, level + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item, level + 1) for item in value]
+    if isinstance(value, (date, time, datetime)):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Malformed("NaN and infinity are not values here")
+    # Past this Python refuses to print a number, and so to write it as JSON.
+    if isinstance(value, int) and value.bit_length() > 4 * _NUMBER_CHARACTERS:
+        raise Malformed("a number is too long")
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise Malformed(f"a {type(value).__name__} is not a value here")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    plain = jsonable(key)
+    if isinstance(plain, (dict, list)):
+        raise Malformed("a key is not a plain value")
+    return str(plain)
+
+
+def _bounded(text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise Malformed(f"larger than {limit // 1000} kB")
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return f"nested more than {LEVELS} levels deep"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+# --- YAML ------------------------------------------------------------------------------------------
+
+
+def _check_events(events: Iterable[Any]) -> None:
+    import yaml
+
+    # One entry for each open collection: None for a sequence; for a mapping its keys so far and, in
+    # `expects_key`, whether the next node is a key.
+    keys: list[set[str] | None] = []
+    expects_key: list[bool] = []
+
+    def node(scalar: str | None) -> None:
+        if not keys or (seen := keys[-1]) is None:
+            return
+        if expects_key[-1] and scalar is not None:
+            if scalar in seen:
+                raise Malformed(f"the key {scalar[:60]!r} is there twice{_line(event)}")
+            seen.add(scalar)
+        expects_key[-1] = not expects_key[-1]
+
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise Malformed(f"aliases are refused{_line(event)}")
+        if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag not in (None, "!"):
+            raise Malformed(f"tags are refused{_line(event)}")
+        if isinstance(event, yaml.ScalarEvent):
+            plain = not event.style and event.value[:1] in "+-.0123456789"
+            if plain and len(event.value) > _NUMBER_CHARACTERS and " " not in event.value:
+                raise Malformed(f"a number is too long{_line(event)}")
+            node(event.value)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            node(None)
+            keys.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
+            expects_key.append(True)
+            if len(keys) > LEVELS:
+                raise Malformed(f"nested more than {LEVELS} levels deep{_line(event)}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            keys.pop()
+            expects_key.pop()
+
+
+def _line(event: Any) -> str:
+    return f" (line {event.start_mark.line + 1})" if event.start_mark else ""
+
+
+# --- TOML and JSON ---------------------------------------------------------------------------------
+
+_NO_BLANKS = {ord(" "): None, ord("\t"): None}
+_LONG_KEY = re.compile(r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}""")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key[:60]!r} is there twice")
+        result[key] = value
+    return result
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a value here")

@@ -1,0 +1,185 @@
+"""The work item (issue) of a run: fetched from a source, made safe to show, or served from the last fetch.
+
+Implements context reconstitution 0.3. What a work item says was written by anybody: it is data, marked
+`untrusted`, stripped of what hides or acts, and free of credentials.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypedDict
+
+from faber.errors import Exit, FaberError, Notice, Severity
+from faber.model.text import outsiders, redact, shorten
+
+
+class Comment(TypedDict):
+    """What somebody said about a work item; `created_at` is an ISO 8601 time."""
+
+    author: str | None
+    body: str
+    created_at: str | None
+    url: str | None
+
+
+class WorkItem(TypedDict):
+    """One work item; `source` says which provider it came from, comments are newest last."""
+
+    id: str
+    title: str
+    description: str
+    labels: list[str]
+    comments: list[Comment]
+    url: str | None
+    state: str | None
+    author: str | None
+    updated_at: str | None
+    source: str
+
+
+class WorkItemError(FaberError):
+    """A work item could not be fetched."""
+
+    code = "work_item_failed"
+    recovery = "The workflow can go on without it."
+
+
+class WorkItemNetworkError(WorkItemError):
+    """The source could not be reached, or did not answer in time."""
+
+    code = "work_item_network"
+    recovery = "The workflow can go on, perhaps without the latest comments; try again later."
+
+
+class WorkItemNotFound(WorkItemError):
+    """The source has no work item of this id."""
+
+    code = "work_item_not_found"
+    recovery = "It may have been deleted, or never written down; correct work_id if it is wrong."
+
+
+class WorkItemUnauthorised(WorkItemError):
+    """The source refused to show the work item."""
+
+    code = "work_item_unauthorised"
+    exit_code = Exit.PERSON_NEEDED
+    recovery = "Check the credentials and permissions of the work item source."
+
+
+class WorkItemInvalid(WorkItemError):
+    """The source answered with something that is not a work item, or the id is none."""
+
+    code = "work_item_invalid"
+    recovery = "Correct the work item at its source."
+
+
+class WorkItemSource(Protocol):
+    """Where work items come from."""
+
+    def fetch(self, work_id: str) -> WorkItem:
+        """The work item of that id; raises a `WorkItemError`, and nothing else."""
+        ...
+
+
+class NoWorkItems:
+    """The source of a project that has configured none."""
+
+    def fetch(self, work_id: str) -> WorkItem:
+        """Raise `WorkItemNotFound`."""
+        raise WorkItemNotFound(
+            "No source of work items is configured.",
+            recovery="Name one in .fractary/faber/config.yaml, or keep work items as files.",
+        )
+
+
+_NOTICES = (
+    (WorkItemNetworkError, "issue_network", Severity.WARNING),
+    (WorkItemNotFound, "issue_not_found", Severity.WARNING),
+    (WorkItemUnauthorised, "issue_unauthorised", Severity.ERROR),
+    (WorkItemError, "issue_invalid", Severity.WARNING),
+)
+
+
+def load_issue(
+    source: WorkItemSource, work_id: str, *, cached: Mapping[str, Any] | None, now: str
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[Notice]]:
+    """`(issue, what to keep for next time, notices)` of context reconstitution 0.3.
+
+    `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
+    of it inert and redacted; None where there is nothing to show. `cached` is what an earlier call
+    gave to keep: where the fetch fails it is served as `stale`, with its age. What to keep is None
+    unless the fetch succeeded. `now` is an ISO 8601 time.
+
+    Notices: `issue_network`, `issue_not_found`, `issue_invalid` (WARNING), `issue_unauthorised` (ERROR).
+    """
+    try:
+        item = source.fetch(work_id)
+    except WorkItemError as error:
+        issue = _from_cache(cached, work_id, now)
+        return issue, None, [_notice(error, work_id, served=issue is not None)]
+    kept = _safe(dict(item)) | {"fetched_at": now}
+    return _issue(kept, now, stale=False), kept, []
+
+
+def age_seconds(earlier: Any, now: str) -> int | None:
+    """Whole seconds between two ISO 8601 times, 0 if the clock went back, None if either is no time."""
+    then, present = moment(earlier), moment(now)
+    return max(0, int((present - then).total_seconds())) if then and present else None
+
+
+def moment(text: Any) -> datetime | None:
+    """An ISO 8601 time (UTC where it names no zone), None for anything else."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> dict[str, Any] | None:
+    # The cache is a file that anybody may have written: it is cleaned again, and another item's is no use.
+    if not isinstance(cached, Mapping) or not isinstance(cached.get("title"), str):
+        return None
+    if str(cached.get("id", "")).lstrip("#") != work_id.lstrip("#"):
+        return None
+    return _issue(_safe(dict(cached)), now, stale=True)
+
+
+def _issue(kept: dict[str, Any], now: str, *, stale: bool) -> dict[str, Any]:
+    comments = kept.get("comments")
+    return {
+        **{key: kept.get(key) for key in WorkItem.__annotations__},
+        "comments": _newest_last(comments if isinstance(comments, list) else []),
+        "untrusted": True,
+        "fetched_at": kept.get("fetched_at"),
+        "age_seconds": age_seconds(kept.get("fetched_at"), now),
+        "stale": stale,
+    }
+
+
+def _newest_last(comments: list[Any]) -> list[Any]:
+    """By time where every comment has one, otherwise as the source gave them."""
+    times = [moment(comment.get("created_at")) if isinstance(comment, dict) else None for comment in comments]
+    known = [time for time in times if time]
+    if len(known) < len(comments):
+        return comments
+    order = sorted(range(len(comments)), key=known.__getitem__)
+    return [comments[index] for index in order]
+
+
+def _safe(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(outsiders(value))
+    if isinstance(value, list):
+        return [_safe(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _safe(item) for key, item in value.items()}
+    return value
+
+
+def _notice(error: WorkItemError, work_id: str, *, served: bool) -> Notice:
+    code, severity = next((code, severity) for kind, code, severity in _NOTICES if isinstance(error, kind))
+    work = shorten(outsiders(work_id).replace("\n", " "), 80)
+    said = redact(shorten(outsiders(error.message), 300))
+    instead = " What an earlier session fetched is shown instead." if served else ""
+    message = f"The work item {work!r} could not be fetched: {said}{instead}"
+    return Notice(code, severity, message, error.recovery, work)
