@@ -73,6 +73,13 @@ class FaberError(Exception):
         return {"code": self.code, "message": self.message, "recovery": self.recovery, **self.fields}
 
 
+class InternalError(FaberError):
+    """A bug in faber itself."""
+
+    code = "internal"
+    recovery = "This is a bug in faber; FABER_DEBUG=1 shows where. What was acknowledged before is safe."
+
+
 # --- usage: exit 2 ---------------------------------------------------------------------------------
 
 

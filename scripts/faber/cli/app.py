@@ -10,7 +10,7 @@ import click
 
 from faber import __version__
 from faber.cli.output import print_error
-from faber.errors import Exit, FaberError, UsageError
+from faber.errors import Exit, FaberError, InternalError, UsageError
 from faber.store.layout import Layout, find_root
 
 # Every command, where it is defined, and its line in `--help` (which imports none of them).
@@ -137,7 +137,19 @@ def _run(arguments: list[str]) -> int:
             )
         )
         return Exit.FAILED
+    except Exception as error:  # noqa: BLE001 - a bug of ours still answers in JSON
+        print_error(_internal(error))
+        return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK
+
+
+def _internal(error: Exception) -> FaberError:
+    import traceback
+
+    if os.environ.get("FABER_DEBUG"):
+        traceback.print_exc()
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return InternalError(f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno}).")
 
 
 def _help_line(error: click.UsageError) -> str:

@@ -20,7 +20,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 run_argument = click.argument("run", metavar="RUN")
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: repeating the command records nothing new.")
 format_option = click.option(
-    "--format", "form", type=click.Choice(["json", "text"]), default="json", show_default=True, help="Form of the answer."
+    "--format",
+    "form",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="Form of the answer.",
 )
 
 
@@ -47,7 +52,9 @@ def place(text: str) -> tuple[str, str]:
     """`PHASE:STEP` as its two names."""
     phase, colon, step = text.partition(":")
     if not colon:
-        raise InvalidInput(f"{text[:80]!a} is not PHASE:STEP.", recovery="Name a step as phase:step, e.g. build:implement.")
+        raise InvalidInput(
+            f"{text[:80]!a} is not PHASE:STEP.", recovery="Name a step as phase:step, e.g. build:implement."
+        )
     return check_name(phase, "phase"), check_name(step, "step")
 
 

@@ -20,9 +20,13 @@ from faber.store.runs import Run, commit, load, utc_now
 @click.command()
 @run_argument
 @format_option
-@click.option("--max-chars", type=click.IntRange(SMALLEST_MAX_CHARS), metavar="N", help="Budget of the JSON. Default: 24000.")
+@click.option(
+    "--max-chars", type=click.IntRange(SMALLEST_MAX_CHARS), metavar="N", help="Budget of the JSON. Default: 24000."
+)
 @click.option("--full", is_flag=True, help="No budget.")
-@click.option("--decide", "decisions", multiple=True, metavar="CODE=OPTION", help="Answer an open decision (people only).")
+@click.option(
+    "--decide", "decisions", multiple=True, metavar="CODE=OPTION", help="Answer an open decision (people only)."
+)
 @click.option("--record", "recording", is_flag=True, help="Record, once a session, that the context was loaded.")
 @click.option("--no-fetch", is_flag=True, help="Use the copy of the work item from last time.")
 @click.pass_obj

@@ -1,11 +1,13 @@
 """`faber doctor` and `faber repair`."""
 
+from typing import Any
+
 import click
 
 from faber.cli.app import Invocation
-from faber.cli.arguments import format_option, run_argument
+from faber.cli.arguments import format_option
 from faber.cli.output import print_json, write
-from faber.errors import Exit, FaberError, Severity
+from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model.text import inert, redact_json
 from faber.store.find import resolve
 
@@ -23,15 +25,16 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     """
     from faber.store.doctor import examine_run, examine_store
 
-    reports = []
+    reports: list[tuple[str | None, list[Notice]]] = []
     if run is None:
-        reports.append({"run_id": None, "findings": examine_store(obj.layout)})
+        reports.append((None, examine_store(obj.layout)))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
-    reports += [{"run_id": run_id, "findings": examine_run(obj.layout, run_id)} for run_id in run_ids]
-    worst = [finding.severity for report in reports for finding in report["findings"]]
-    healthy = not {Severity.CRITICAL, Severity.ERROR} & set(worst)
+    reports += [(run_id, examine_run(obj.layout, run_id)) for run_id in run_ids]
+    severities = {finding.severity for _, findings in reports for finding in findings}
+    healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [
-        {"run_id": r["run_id"], "findings": redact_json([finding.as_dict() for finding in r["findings"]])} for r in reports
+        {"run_id": run_id, "findings": redact_json([finding.as_dict() for finding in findings])}
+        for run_id, findings in reports
     ]
     if form == "text":
         write("".join(_lines(report) for report in shown))
@@ -51,7 +54,7 @@ def _named(obj: Invocation, run: str) -> str:
         raise
 
 
-def _lines(report: dict[str, list[dict[str, str]]]) -> str:
+def _lines(report: dict[str, Any]) -> str:
     title = report["run_id"] or "store"
     if not report["findings"]:
         return f"✓ {title}: nothing to report\n"
@@ -78,6 +81,3 @@ def repair(obj: Invocation, run: str | None, whole_store: bool) -> None:
     if (run is None) == (not whole_store):
         raise click.UsageError("Give RUN, or --store.")
     print_json(repair_store(obj.layout) if run is None else repair_run(obj.layout, _named(obj, run)))
-
-
-__all__ = ["doctor", "repair", "run_argument"]

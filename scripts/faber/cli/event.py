@@ -17,6 +17,7 @@ from faber.model.ids import check_name
 from faber.store import eventlog
 from faber.store.find import resolve
 from faber.store.foreign import event_notice, normalise_event
+from faber.store.layout import EVENTS
 from faber.store.runs import load
 
 
@@ -85,7 +86,9 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     if kind is not None:
         event_type(kind)
     made = load(obj.layout, resolve(obj.layout, run))
-    entries = _newest(made.state["recent_events"], last) if last and not kind and not phase and not made.foreign else None
+    entries = (
+        _newest(made.state["recent_events"], last) if last and not kind and not phase and not made.foreign else None
+    )
     if entries is None:
         entries = [e for e in eventlog.listing(made.directory) if kind in (None, e.type)]
     found: list[dict[str, Any]] = []
@@ -105,7 +108,7 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
             "run_id": made.run_id,
             "events": found[::-1],
             "last_event_id": made.state["last_event_id"],
-            "directory": os.path.join(made.directory, eventlog.EVENTS),
+            "directory": os.path.join(made.directory, EVENTS),
             "warnings": warnings,
         }
     )

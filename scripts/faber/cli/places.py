@@ -87,7 +87,9 @@ def step_start(obj: Invocation, run: str, where: str, key: str | None) -> None:
 @run_argument
 @step_argument
 @message_option
-@click.option("--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something the step made; repeatable.")
+@click.option(
+    "--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something the step made; repeatable."
+)
 @key_option
 @click.pass_obj
 def step_complete(

@@ -58,7 +58,9 @@ def init(
         created_by=obj.actor,
     )
     _bind_here(obj, made.run_id)
-    print_json({**standing(made.state, made.plan), "directory": made.directory, "workflow_id": made.plan["workflow_id"]})
+    print_json(
+        {**standing(made.state, made.plan), "directory": made.directory, "workflow_id": made.plan["workflow_id"]}
+    )
 
 
 def _new_id(obj: Invocation) -> str:
@@ -79,7 +81,7 @@ def _bind_here(obj: Invocation, run_id: str) -> None:
     from faber.sources.repository import find
 
     repository = find(Path.cwd())
-    index.bind(obj.layout, index.WORKTREES, str(repository.worktree if repository else obj.layout.root), run_id)
+    index.bind(obj.layout, index.WORKTREES, str((repository and repository.top) or obj.layout.root), run_id)
     if obj.session_id:
         index.bind(obj.layout, index.SESSIONS, obj.session_id, run_id)
 

@@ -29,7 +29,7 @@ def session() -> None:
 @click.option("--notes", "context_notes", metavar="TEXT", help="What the next session must know (8,000 characters).")
 @key_option
 @click.pass_obj
-def save(obj: Invocation, run: str, key: str | None, phase_completed: str | None, **flags: Any) -> None:
+def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | None, **flags: Any) -> None:
     """Save this session's summary: as JSON on stdin, or by flags."""
     lists = {name: list(value) for name, value in flags.items() if isinstance(value, tuple) and value}
     given: dict[str, Any] = {"summary": lists}
@@ -56,9 +56,7 @@ def save(obj: Invocation, run: str, key: str | None, phase_completed: str | None
         actor=obj.actor,
         key=key,
     )
-    print_json(
-        {**answer(obj, run_id, committed), "summary_file": committed.state["session_summaries"]["latest_file"]}
-    )
+    print_json({**answer(obj, run_id, committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
 
 
 def _head(obj: Invocation, run_id: str) -> str | None:

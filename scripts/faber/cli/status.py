@@ -20,7 +20,12 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 @click.argument("run", metavar="RUN", required=False)
 @click.option("--all", "everything", is_flag=True, help="Completed and cancelled runs too.")
 @click.option(
-    "--format", "form", type=click.Choice(["json", "text"]), default="text", show_default=True, help="Form of the answer."
+    "--format",
+    "form",
+    type=click.Choice(["json", "text"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
 )
 @click.pass_obj
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
@@ -48,9 +53,8 @@ def _table(rows: list[dict[str, Any]], damaged: list[dict[str, Any]], hidden: in
         for entry in rows:
             at = ":".join(part for part in (entry["current_phase"], entry["current_step"]) if part) or "-"
             work = entry["work_id"] or "-"
-            lines.append(
-                f"{_short(entry['run_id'], 26):<26} {_short(work, 8):<8} {entry['status']:<17} {_short(at, 24):<24}".rstrip()
-            )
+            run_id = _short(entry["run_id"], 26)
+            lines.append(f"{run_id:<26} {_short(work, 8):<8} {entry['status']:<17} {_short(at, 24)}")
     else:
         lines.append("No run is going on. `faber run init` makes one.")
     lines += [f"{_short(entry['run_id'], 26):<26} damaged: {entry['error']['code']}" for entry in damaged]
@@ -80,6 +84,8 @@ def _one(state: State, answer: dict[str, Any]) -> str:
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
     request = state["feedback_request"]
     if request:
-        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {shorten(inert(request['prompt']), 200)}")
+        lines.append(
+            f"Waiting for an answer to {inert(request['request_id'])}: {shorten(inert(request['prompt']), 200)}"
+        )
     lines.append(f"Next    {answer['next_command']}")
     return "\n".join(lines) + "\n"

@@ -271,14 +271,13 @@ def _cached(path: str) -> dict[str, Any] | None:
 
 
 def work_item_source(layout: Layout, config: Config) -> Any:
-    """The provider that config.yaml chooses."""
+    """The provider that config.yaml chooses; None where the project has no work items."""
     from pathlib import Path
 
     from faber.sources.workfiles import FileWorkItems
-    from faber.sources.workitems import NoWorkItems
 
     if config.at("work_items.provider") == "none":
-        return NoWorkItems()
+        return None
     return FileWorkItems(Path(layout.work_items))
 
 

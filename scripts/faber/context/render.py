@@ -19,7 +19,9 @@ def text(context: dict[str, Any]) -> str:
     if infos:
         parts.append("\n".join(f"ℹ {_line(message)}" for message in infos))
     if context["omitted"]:
-        cut = "\n".join(f"  {o['what']}: {o['kept']} of {o['of']} {o['unit']} ({o['command']})" for o in context["omitted"])
+        cut = "\n".join(
+            f"  {o['what']}: {o['kept']} of {o['of']} {o['unit']} ({o['command']})" for o in context["omitted"]
+        )
         parts.append(f"Left out to fit the budget:\n{cut}")
     return "\n\n".join(parts) + "\n"
 
@@ -67,7 +69,9 @@ def _summary(context: dict[str, Any]) -> str:
     if spec:
         lines.append(f"  Spec: {_line(spec['path'])}{_criteria(spec)}")
     if context["branch"]:
-        lines.append(f"  Branch: {_line(context['branch']['name'])} ({len(context['branch']['commits'])} recent commits)")
+        lines.append(
+            f"  Branch: {_line(context['branch']['name'])} ({len(context['branch']['commits'])} recent commits)"
+        )
     lines.append(f"  Status: {context['status']} → {_going(context)}")
     history = context["session_history"]
     if history:

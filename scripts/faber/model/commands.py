@@ -281,7 +281,11 @@ def _check_request(state: State, plan: Plan, draft: Draft) -> None:
     _bounded(str(given["prompt"]), "metadata.prompt", MAX_PROMPT)
     _bounded(str(given["request_id"]), "metadata.request_id", 100)
     options = given.get("options", [])
-    if not isinstance(options, list) or len(options) > 20 or not all(isinstance(o, str) and len(o) <= 200 for o in options):
+    if (
+        not isinstance(options, list)
+        or len(options) > 20
+        or not all(isinstance(o, str) and len(o) <= 200 for o in options)
+    ):
         raise InvalidInput("metadata.options is a list of at most 20 texts of at most 200 characters.")
     for name in ("context", "notification_sent", "resume_point"):
         if not isinstance(given.get(name, {}), dict) or len(str(given.get(name))) > MAX_PROMPT:

@@ -9,7 +9,7 @@ from faber.errors import Notice, Severity
 from faber.model.text import inert, redact, shorten
 
 from .processes import LIMIT, SECONDS, Answer, Ask, Question
-from .refnames import is_commit, shown
+from .refnames import branch_problem, is_commit, shown
 from .repository import Repository
 
 COMMITS = 10
@@ -18,9 +18,8 @@ FILES = 200
 
 # More than is shown, so that the commits since the last session are usually among them.
 _LOGGED = 50
-_GUESS = "refs/heads/main"
 _DEFAULTS = (
-    _GUESS,
+    "refs/heads/main",
     "refs/heads/master",
     "refs/remotes/origin/HEAD",
     "refs/remotes/origin/main",
@@ -67,13 +66,18 @@ class Ref(NamedTuple):
 class Inspection:
     """`result` asks and tells; `notices` hold what was wrong on the way."""
 
-    def __init__(self, repository: Repository, name: str, since: str | None, run: Ask) -> None:
-        """`since` is the commit at which the last session ended; `run` asks git."""
+    def __init__(
+        self, repository: Repository, name: str, since: str | None, run: Ask, default: str | None = None
+    ) -> None:
+        """`since` is the commit at which the last session ended; `run` asks git; `default` is the
+        branch that the project compares with, where it says so."""
         self.repository = repository
         self.directory = repository.top or repository.git_directory
         self.name = name
         self.ref = f"refs/heads/{name}"
         self.since = since
+        named = default if default and not branch_problem(default) else None
+        self.defaults = (*((f"refs/heads/{named}", f"refs/remotes/origin/{named}") if named else ()), *_DEFAULTS)
         self.run = run
         self.notices: list[Notice] = []
         self.answers: dict[str, Answer] = {}
@@ -82,12 +86,12 @@ class Inspection:
         """The dict of `git.inspect_branch`, None where git could not be asked."""
         here = self.repository.head == self.ref and self.repository.top is not None
         place = {"status": self._status(self.directory)} if here else {"refs": self._refs()}
-        self._ask({"log": self._log()} | self._compare(_GUESS) | place)
+        self._ask({"log": self._log()} | self._compare(self.defaults[0]) | place)
         if any(answer.problem == "missing" for answer in self.answers.values()):
             self._warn("git_missing", "There is no git program.", "Install git, or put it on the PATH.")
             return None
         # Where everything was answered here, the branch and main exist, and nothing else is of interest.
-        refs = {_GUESS: Ref("", "", ""), self.ref: Ref("", "", str(self.directory))}
+        refs = {self.defaults[0]: Ref("", "", ""), self.ref: Ref("", "", str(self.directory))}
         if not (here and all(self.answers[key].ok for key in ("log", "diff", "count"))):
             if "refs" not in self.answers:
                 self._ask({"refs": self._refs()})
@@ -99,10 +103,10 @@ class Inspection:
 
         commits = parse_log(self.answers["log"].out) if self._believed("log") else None
         recent = linear_since(commits, self.since) if commits and self.since else None
-        default = next((refs[ref].target or ref for ref in _DEFAULTS if ref in refs), None)
+        default = next((refs[ref].target or ref for ref in self.defaults if ref in refs), None)
         worktree = str(self.directory) if here else self._worktree(refs[self.ref])
         second: dict[str, Question] = {}
-        if default is not None and default != _GUESS:
+        if default is not None and default != self.defaults[0]:
             second |= self._compare(default)
         if worktree is not None and not here:
             second["status"] = self._status(Path(worktree))
@@ -159,7 +163,7 @@ class Inspection:
 
     def _refs(self) -> Question:
         fields = "--format=%(refname)%00%(objectname)%00%(symref)%00%(worktreepath)"
-        wanted = [self.ref, f"refs/remotes/origin/{self.name}", *_DEFAULTS]
+        wanted = [self.ref, f"refs/remotes/origin/{self.name}", *self.defaults]
         return Question(self.directory, ["for-each-ref", fields, "--end-of-options", *wanted])
 
     # --- answers -----------------------------------------------------------------------------------

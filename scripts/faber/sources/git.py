@@ -13,16 +13,17 @@ from .processes import Ask, Question, ask
 from .refnames import branch_problem, shown, slug_of
 from .repository import find
 
-__all__ = ["branch_problem", "current_branch", "head_commit", "inspect_branch", "remote_slug"]
+__all__ = ["branch_head", "branch_problem", "current_branch", "head_commit", "inspect_branch", "remote_slug"]
 
 
 def inspect_branch(
-    root: Path, name: str, *, since: str | None = None, run: Ask = ask
+    root: Path, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
 ) -> tuple[dict[str, Any] | None, list[Notice]]:
     """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
 
     `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
-    `since` is the commit at which the last session ended. `run` asks git (see `processes.ask`). Keys,
+    `since` is the commit at which the last session ended, `default_branch` the branch to compare with
+    where the project names one. `run` asks git (see `processes.ask`). Keys,
     null where it cannot be told:
 
     * `name`, `exists`, `head` (commit id);
@@ -50,13 +51,23 @@ def inspect_branch(
     if repository is None:
         message = f"{shown(str(root))} is not in a git repository."
         return None, [warning("not_a_repository", message, "Run faber inside the repository, or pass --root.")]
-    inspection = Inspection(repository, name, since, run)
+    inspection = Inspection(repository, name, since, run, default_branch)
     return inspection.result(), inspection.notices
 
 
 def head_commit(root: Path) -> str | None:
     """The id of the commit that HEAD names, None without commits or without a repository."""
     answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
+    return answer.out.strip() or None if answer.code == 0 else None
+
+
+def branch_head(root: Path, name: str | None) -> str | None:
+    """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
+    if name is None:
+        return head_commit(root)
+    if branch_problem(name):
+        return None
+    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 

@@ -100,17 +100,20 @@ _NOTICES = (
 
 
 def load_issue(
-    source: WorkItemSource, work_id: str, *, cached: Mapping[str, Any] | None, now: str
+    source: WorkItemSource | None, work_id: str, *, cached: Mapping[str, Any] | None, now: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[Notice]]:
     """`(issue, what to keep for next time, notices)` of context reconstitution 0.3.
 
     `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
     of it inert and redacted; None where there is nothing to show. `cached` is what an earlier call
     gave to keep: where the fetch fails it is served as `stale`, with its age. What to keep is None
-    unless the fetch succeeded. `now` is an ISO 8601 time.
+    unless the fetch succeeded. Without a `source` nothing is fetched and `cached` is served as it is.
+    `now` is an ISO 8601 time.
 
     Notices: `issue_network`, `issue_not_found`, `issue_invalid` (WARNING), `issue_unauthorised` (ERROR).
     """
+    if source is None:
+        return _from_cache(cached, work_id, now), None, []
     try:
         item = source.fetch(work_id)
     except WorkItemError as error:

@@ -1,0 +1,292 @@
+"""`faber demo`: a sample project whose run is really killed, and then reconstituted.
+
+Makes a temporary directory with a git repository, a specification, a work item and a run; a child
+process works through the run with the ordinary commands and is ended with SIGKILL in the middle of
+its build phase. What is printed after that comes from `faber context` alone.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import click
+
+from faber.cli.output import write
+from faber.errors import FaberError
+
+BRANCH = "feat/158-csv-export"
+RUN_ID = "sample/report-tool/demo"
+
+SPEC = """---
+title: CSV export of reports
+type: feature
+status: approved
+---
+# CSV export of reports
+
+## Summary
+Reports can be exported as CSV from the command line, so that they open in any spreadsheet.
+
+## Goals
+- One command writes a report as CSV
+- Exports of a million rows stay within constant memory
+
+## Acceptance Criteria
+- [x] `report.py --csv` writes a header and one line a row
+- [ ] Commas, quotes and line breaks in values survive a round trip
+- [ ] A million rows are streamed, not collected
+
+## Technical Approach
+A generator of rows feeds the `csv` module of the standard library.
+
+## Files to Modify
+- `report.py`
+- `test_report.py`
+
+## Implementation Phases
+
+### Phase 1: Writer
+- [x] Write header and rows
+- [ ] Quote special characters
+
+### Phase 2: Streaming
+- [ ] Read rows lazily
+"""
+
+ISSUE = {
+    "id": "158",
+    "title": "Export reports as CSV",
+    "body": "Accounting copies numbers out of the terminal by hand. A CSV file would save them a day a month.",
+    "labels": ["feature", "reports"],
+    "state": "open",
+    "author": "accounting",
+    "comments": [
+        {
+            "author": "maintainer",
+            "body": "Please stream: the yearly report has a million rows.",
+            "created_at": "2026-01-09T10:00:00Z",
+        }
+    ],
+}
+
+REPORT_1 = '''"""Print a report."""
+
+ROWS = [("January", 10), ("February", 12)]
+
+
+def main() -> None:
+    for name, value in ROWS:
+        print(name, value)
+'''
+
+REPORT_2 = (
+    REPORT_1
+    + """
+
+def export() -> None:
+    print("month,value")
+    for name, value in ROWS:
+        print(f"{name},{value}")
+"""
+)
+
+REPORT_HALF = REPORT_2.replace(
+    "def export", "import csv\n\n\ndef quote(value: str) -> str:\n    return '\"' + value.repl"
+)
+
+# What the agent of the sample does until it is killed: (arguments, input) of ordinary commands.
+AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
+    (["step", "start", RUN_ID, "frame:fetch-work"], None),
+    (["step", "complete", RUN_ID, "frame:fetch-work", "--message", "CSV export, streamed, for accounting"], None),
+    (["step", "start", RUN_ID, "frame:classify"], None),
+    (
+        [
+            "event",
+            "emit",
+            RUN_ID,
+            "--type",
+            "decision_point",
+            "--message",
+            "A feature, not a fix: there was no export before",
+        ],
+        None,
+    ),
+    (["step", "complete", RUN_ID, "frame:classify"], None),
+    (["step", "start", RUN_ID, "frame:setup-branch"], None),
+    (["event", "emit", RUN_ID, "--type", "branch_create", "--metadata", json.dumps({"branch": BRANCH})], None),
+    (["step", "complete", RUN_ID, "frame:setup-branch"], None),
+    (["step", "start", RUN_ID, "architect:write-spec"], None),
+    (
+        ["event", "emit", RUN_ID, "--type", "spec_generate", "--metadata", json.dumps({"path": "specs/csv-export.md"})],
+        None,
+    ),
+    (
+        [
+            "event",
+            "emit",
+            RUN_ID,
+            "--type",
+            "decision_point",
+            "--message",
+            "csv module of the standard library, no new dependency",
+        ],
+        None,
+    ),
+    (["step", "complete", RUN_ID, "architect:write-spec"], None),
+    (
+        ["session", "save", RUN_ID],
+        {
+            "session_id": "morning",
+            "phase_completed": "architect",
+            "summary": {
+                "accomplished": ["Read the request", "Wrote specs/csv-export.md", "Wrote header and rows"],
+                "decisions": ["Stream rows from a generator; never collect them in a list"],
+                "files_changed": ["report.py", "specs/csv-export.md"],
+                "remaining_phases": ["build", "evaluate", "release"],
+                "context_notes": "The yearly report is the test case: a million rows.",
+            },
+        },
+    ),
+    (["step", "start", RUN_ID, "build:implement"], None),
+]
+
+
+@click.command()
+@click.option("--directory", metavar="DIR", help="Where to make the sample. Default: a new temporary directory.")
+def demo(directory: str | None) -> None:
+    """See a run that was killed in the middle of its build phase, reconstituted."""
+    base = directory or tempfile.mkdtemp(prefix="faber-demo-")
+    if directory:
+        try:
+            os.makedirs(directory)
+        except FileExistsError:
+            raise FaberError(
+                f"{directory} is already there.", recovery="Name a directory that does not exist."
+            ) from None
+    project = os.path.realpath(base)
+    _say(f"Making a sample project in {project}")
+    _history(project)
+    _faber(project, ["run", "init", "--work-id", "158", "--run-id", RUN_ID])
+    _say(f"An agent (process of its own) works on run {RUN_ID} …")
+    pid = _work_until_killed(project)
+    _say(f"… and is killed with SIGKILL in the middle of build:implement (process {pid}).")
+    _say("Its session is gone. This is what the next one gets from `faber context latest`:\n")
+    answer = _faber(project, ["context", "latest", "--format", "text"])
+    write(answer)
+    launcher = _launcher()
+    write(
+        f"\nGo on exploring:\n"
+        f"  cd {project}\n"
+        f"  {launcher} context latest          # the JSON that an agent gets\n"
+        f"  {launcher} status latest           # phases and steps\n"
+        f"  {launcher} event list latest       # the log\n"
+        f"  {launcher} step complete latest build:implement\n"
+    )
+
+
+def _launcher() -> str:
+    return os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "bin", "faber"))
+
+
+def _say(text: str) -> None:
+    write(f"• {text}\n")
+    sys.stdout.flush()
+
+
+def _history(project: str) -> None:
+    """A repository with a default branch, a branch for the work and a half-written file on it."""
+    _git(project, "init", "-q", "-b", "main")
+    _put(project, "report.py", REPORT_1)
+    _put(project, "README.md", "# report-tool\n\nPrints reports.\n")
+    _commit(project, "Print reports")
+    _git(project, "checkout", "-q", "-b", BRANCH)
+    _put(project, "specs/csv-export.md", SPEC)
+    _commit(project, "Specify the CSV export")
+    _put(project, "report.py", REPORT_2)
+    _commit(project, "Write header and rows")
+    _put(project, ".fractary/faber/work/158.json", json.dumps(ISSUE, indent=2) + "\n")
+
+
+def _put(project: str, name: str, text: str) -> None:
+    path = os.path.join(project, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _commit(project: str, message: str) -> None:
+    _git(project, "add", "--", "report.py", "README.md", *(["specs"] if os.path.isdir(f"{project}/specs") else []))
+    _git(project, "commit", "-q", "-m", message)
+
+
+def _git(project: str, *arguments: str) -> None:
+    who = ("-c", "user.name=faber demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    try:
+        subprocess.run(
+            ["git", *who, "-c", "core.hooksPath=/dev/null", *arguments],
+            cwd=project,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+    except FileNotFoundError:
+        raise FaberError("The demo needs git.", recovery="Install git.") from None
+    except subprocess.CalledProcessError as error:
+        raise FaberError(f"git failed: {error.stderr.decode(errors='replace').strip()}") from None
+
+
+def _environment(project: str) -> dict[str, str]:
+    dropped = ("CLAUDE_CODE_SESSION_ID", "FABER_CHILD", "FABER_ROOT")
+    return {k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project}
+
+
+def _command(arguments: list[str]) -> list[str]:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [sys.executable, "-I", "-X", "utf8", package, *arguments]
+
+
+def _faber(project: str, arguments: list[str], given: dict[str, Any] | None = None) -> str:
+    done = subprocess.run(
+        _command(arguments),
+        cwd=project,
+        env=_environment(project),
+        input=None if given is None else json.dumps(given).encode(),
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise FaberError(f"The sample failed at `faber {' '.join(arguments)}`: {done.stderr.decode(errors='replace')}")
+    return done.stdout.decode()
+
+
+def _work_until_killed(project: str) -> int:
+    """Let a child play the agent, and end it with SIGKILL while it is writing report.py."""
+    started = os.path.join(project, ".git", "agent-is-writing")
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for arguments, given in AGENT:
+                _faber(project, arguments, given)
+            _put(project, "report.py", REPORT_HALF)
+            _put(project, ".git/agent-is-writing", "")
+            time.sleep(600)
+        except BaseException as error:  # noqa: BLE001 - a child must never return into its parent's code
+            os.write(2, f"{error}\n".encode())
+        os._exit(status)
+    while not os.path.exists(started):
+        done, _ = os.waitpid(child, os.WNOHANG)
+        if done:
+            raise FaberError("The sample's agent ended before it could be killed.")
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.unlink(started)
+    return child
