@@ -52,7 +52,7 @@ find_python() {
             python=
     fi
     if [ -z "$python" ]; then
-        echo "faber: needs Python 3.11 or newer: install it or uv, or set FABER_PYTHON to where it is." >&2
+        echo "faber: needs Python 3.11 or newer and found none: install it (uv can), or set FABER_PYTHON to where it is." >&2
         return 1
     fi
 }
