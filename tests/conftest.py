@@ -1,0 +1,34 @@
+"""What tests need from the machine: where CI=true, lacking it is a failure; elsewhere, a skip that says why."""
+
+import os
+import shutil
+
+import pytest
+
+
+def _needed(found: str | None, what: str) -> str:
+    if found:
+        return found
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} (never skipped where CI=true)")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def claude_binary() -> str:
+    """The path of the pinned Claude Code client; tests/run fetches it."""
+    return _needed(
+        os.environ.get("FABER_TEST_CLAUDE"), "FABER_TEST_CLAUDE names no Claude Code client; tests/run sets it"
+    )
+
+
+@pytest.fixture(scope="session")
+def strace() -> str:
+    """The path of strace."""
+    return _needed(shutil.which("strace"), "strace is not installed")
+
+
+@pytest.fixture(scope="session")
+def jq() -> str:
+    """The path of jq."""
+    return _needed(shutil.which("jq"), "jq is not installed")

@@ -1,0 +1,106 @@
+"""Fetch the Claude Code client that the tests drive, and print its path.
+
+Usage:
+    fetch_claude.py
+
+The version and the SHA-512 of each platform's package are pinned here: what the tests prove, they prove about this
+client. It comes through the ordinary npm client and is kept in $XDG_CACHE_HOME/faber (default ~/.cache), where it
+appears whole or not at all. Once it is there, neither npm nor the network is asked.
+
+Exit status: 1 with one line on stderr if it cannot be had.
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+VERSION = "2.1.197"
+PACKAGE = "@anthropic-ai/claude-code"
+SHA512 = {
+    "darwin-arm64": "1FOVhJzkKGWgOEEsvaK3ylCEmjKeJiXwfKl7RtNEbiDj7OxhRQ1G1CLN0HGDTTq1QwY+Dm2x1Yscdv5NfobAxQ==",
+    "darwin-x64": "DOPeGTQqJWVENJsxwMxJtLOx+7OBINEDg9trQldlJR1nBssaYzNj1WWxp37JYSBRjeYLhqLipvDqEA0LMglL7A==",
+    "linux-arm64": "sx6SoGj3MNR5CV+YDkNtbLHXa1tn3G8qcYFgm1gnvOi9ODQUKbhiPfankJfkTMDVekOvnKJhm6i9hGFIPzp7cQ==",
+    "linux-arm64-musl": "r3taVK9rDaMahHkrCGV8wF1Sjphs7fqXy2ZEznyDGxUqeW6HxgkbG7dPplXnwwGiMTdYLrtQTQMN21ZTxcVHBA==",
+    "linux-x64": "rIlKmrY0QMyHgPRX/MYWNj039vbypICvI9jVe3rs9Xy2RnNklySjyPxqh62QadznzoftEO23uYQ1tFePcQ//bg==",
+    "linux-x64-musl": "/Ij3+inZf96Lb1BLnO0rWArRi1HqIMh6HeGrQoykrp7a8Yj0SA1EQIO42kpNeVxM9z3o3xUaiIf0FRMzLIp6oQ==",
+}
+
+
+class CannotFetch(Exception):
+    """The client cannot be had; the message says why."""
+
+
+def this_platform() -> str:
+    """The platform of this machine in the spelling of the client's packages."""
+    machine = {"x86_64": "x64", "amd64": "x64", "arm64": "arm64", "aarch64": "arm64"}.get(
+        platform.machine().lower(), ""
+    )
+    system = platform.system().lower()
+    musl = "-musl" if system == "linux" and platform.libc_ver()[0] != "glibc" else ""
+    return f"{system}-{machine}{musl}"
+
+
+def fetch(system: str, cache: Path) -> Path:
+    """The client's path in `cache`, where it is put if it is not there yet; raises CannotFetch."""
+    client = cache / f"claude-code-{VERSION}" / "claude"
+    if os.access(client, os.X_OK):
+        return client
+    if system not in SHA512:
+        raise CannotFetch(f"there is no client for {system}")
+    npm = shutil.which("npm")
+    if not npm:
+        raise CannotFetch("npm is missing: install it, or set FABER_TEST_CLAUDE to a client")
+    client.parent.mkdir(parents=True, exist_ok=True)
+    for left in client.parent.glob(".fetch-*"):  # 300 MB each, left behind by a fetch that was killed
+        if left.stat().st_mtime < time.time() - 3600:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=client.parent) as directory:
+        package = f"{PACKAGE}-{system}@{VERSION}"
+        packed = subprocess.run(
+            [npm, "pack", "--silent", "--pack-destination", directory, package],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        archives = list(Path(directory).glob("*.tgz"))
+        if packed.returncode or len(archives) != 1:
+            raise CannotFetch(f"npm pack {package} failed: {' '.join(packed.stderr.split())[-300:]}")
+        with archives[0].open("rb") as archive:
+            digest = base64.b64encode(hashlib.file_digest(archive, "sha512").digest()).decode()
+        if digest != SHA512[system]:
+            raise CannotFetch(f"{package} has SHA-512 {digest}, not the pinned one")
+        unpacked = Path(directory, "claude")
+        with tarfile.open(archives[0]) as members, unpacked.open("wb") as target:
+            source = members.extractfile("package/claude")
+            if source is None:
+                raise CannotFetch(f"{package} holds no client")
+            shutil.copyfileobj(source, target)
+        unpacked.chmod(0o755)
+        os.replace(unpacked, client)
+    return client
+
+
+def main() -> int:
+    """Run the command line described above."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        print(fetch(this_platform(), Path(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "faber")))
+    except (CannotFetch, OSError) as problem:
+        print(f"fetch_claude.py: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What the client reads first: the plugin's manifest and the marketplace that offers it."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import faber
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = (".claude-plugin/plugin.json", ".claude-plugin/marketplace.json")
+
+
+def _validate(client: str, directory: Path, manifest: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        "HOME": str(home),
+        "PATH": "/usr/bin:/bin",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+        "ANTHROPIC_API_KEY": "dummy",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    command = [client, "plugin", "validate", "--strict", manifest]
+    return subprocess.run(
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+def _load(manifest: str) -> Any:
+    return json.loads((ROOT / manifest).read_text("utf-8"))
+
+
+@pytest.mark.parametrize("manifest", [".", "plugin.json", *MANIFESTS])
+def test_the_client_accepts(claude_binary: str, tmp_path: Path, manifest: str) -> None:
+    """The client's strict validation accepts the bundle and each of its manifests."""
+    result = _validate(claude_binary, ROOT, manifest, tmp_path)
+    assert (result.returncode, "Validation passed" in result.stdout) == (0, True), result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_the_client_refuses_a_broken(claude_binary: str, tmp_path: Path, manifest: str) -> None:
+    """The same validation refuses a manifest whose name was lost, so its acceptance means something."""
+    shutil.copytree(ROOT / ".claude-plugin", tmp_path / ".claude-plugin")
+    broken = tmp_path / manifest
+    broken.write_text(json.dumps({key: value for key, value in _load(manifest).items() if key != "name"}), "utf-8")
+    assert _validate(claude_binary, tmp_path, manifest, tmp_path).returncode != 0
+
+
+def test_one_version() -> None:
+    """The plugin's version is the package's."""
+    assert _load(MANIFESTS[0])["version"] == faber.__version__
+
+
+def test_the_top_level_manifest_is_a_relative_link() -> None:
+    """plugin.json is a link to the file that the client reads, and survives a copy of the whole directory."""
+    assert os.readlink(ROOT / "plugin.json") == MANIFESTS[0]
+
+
+def test_the_marketplace_offers_this_plugin() -> None:
+    """The marketplace lists exactly this plugin, from its own directory."""
+    plugin = _load(MANIFESTS[0])
+    assert [(entry["name"], entry["source"], entry["license"]) for entry in _load(MANIFESTS[1])["plugins"]] == [
+        (plugin["name"], "./", plugin["license"])
+    ]
+
+
+def test_the_licence_is_there() -> None:
+    """The licence that the manifest names is the one in LICENSE."""
+    assert _load(MANIFESTS[0])["license"] == "Apache-2.0"
+    assert "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text("utf-8")
