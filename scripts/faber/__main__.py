@@ -2,10 +2,11 @@
 
 import sys
 
-if not __package__:  # started as a directory: make `faber` importable instead of its inner modules
+if not __package__:  # started as a file or a directory: make `faber` importable, not its inner modules
     from os.path import abspath, dirname
 
-    sys.path[0] = dirname(dirname(abspath(__file__)))
+    here = dirname(abspath(__file__))
+    sys.path[:] = [dirname(here), *(path for path in sys.path if path and abspath(path) != here)]
 
 from faber.cli import main
 

@@ -18,6 +18,7 @@ import click
 
 from faber.cli.output import write
 from faber.errors import FaberError
+from faber.store.layout import Layout
 
 BRANCH = "feat/158-csv-export"
 RUN_ID = "sample/report-tool/demo"
@@ -209,7 +210,7 @@ def _history(project: str) -> None:
     _commit(project, "Specify the CSV export")
     _put(project, "report.py", REPORT_2)
     _commit(project, "Write header and rows")
-    _put(project, ".fractary/faber/work/158.json", json.dumps(ISSUE, indent=2) + "\n")
+    _put(Layout(project).work_items, "158.json", json.dumps(ISSUE, indent=2) + "\n")
 
 
 def _put(project: str, name: str, text: str) -> None:

@@ -72,6 +72,11 @@ def _summary(context: dict[str, Any]) -> str:
         lines.append(
             f"  Branch: {_line(context['branch']['name'])} ({len(context['branch']['commits'])} recent commits)"
         )
+    dirty = (context["branch"] or {}).get("dirty_files")
+    if dirty:
+        names = ", ".join(f"{entry['path']} ({entry['status']})" for entry in dirty[:5])
+        more = f" and {len(dirty) - 5} more" if len(dirty) > 5 else ""
+        lines.append(f"  Uncommitted: {_line(names)}{more}")
     lines.append(f"  Status: {context['status']} → {_going(context)}")
     history = context["session_history"]
     if history:
