@@ -36,7 +36,8 @@ def yaml_value(text: str, limit: int) -> Any:
         return jsonable(yaml.load(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         where = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
-        raise Malformed(f"{error.problem or error.context or 'not YAML'}{where}") from None
+        said = " ".join(f"{error.context or ''} {error.problem or 'not YAML'}".split())
+        raise Malformed(said + where) from None
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise Malformed(_first_line(error)) from None
 
@@ -45,7 +46,7 @@ def toml_value(text: str, limit: int) -> dict[str, Any]:
     """The table of a TOML document of at most `limit` characters."""
     _bounded(text, limit)
     # The time and the memory of the parser grow with the square of a dotted key's segments.
-    if _LONG_KEY.search(text.translate(_NO_BLANKS)):
+    if _LONG_KEY.search(".".join(part.strip(" \t") for part in text.split("."))):
         raise Malformed(f"a key has more than {LEVELS} segments")
     import tomllib
 
@@ -155,7 +156,6 @@ def _line(event: Any) -> str:
 
 # --- TOML and JSON ---------------------------------------------------------------------------------
 
-_NO_BLANKS = {ord(" "): None, ord("\t"): None}
 _LONG_KEY = re.compile(r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}""")
 
 
