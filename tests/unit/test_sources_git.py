@@ -215,7 +215,11 @@ class TestBranch:
 
     def test_repository_configuration(self, root: Path, tmp_path: Path) -> None:
         """No program and no format that the repository configures changes the answer or is run."""
+        commit(root, "ä")
+        (root / "ö").write_text("")
         plain = inspect_branch(root, "feat/x")
+        assert plain[0] is not None
+        assert "ä | 1 +" in plain[0]["files_changed"]
         trap = tmp_path / "trap"
         trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
         trap.chmod(0o755)
@@ -398,6 +402,8 @@ class TestAbsent:
         assert branch is not None
         assert branch["shallow"]
         assert len(branch["commits"]) == 2
+        git(tmp_path / "clone", "worktree", "add", "-q", str(tmp_path / "linked"), "origin/main")
+        assert "shallow_clone" in codes(inspect_branch(tmp_path / "linked", "feat/x")[1])
 
     def test_no_repository(self, tmp_path: Path) -> None:
         """Outside a repository, and in a directory that is gone, there is nothing but a warning."""

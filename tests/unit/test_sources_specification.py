@@ -274,6 +274,7 @@ class TestParse:
             ("goals", "## II. Objectives"),
             ("goals", "## **Goals & Non-Goals**"),
             ("goals", "## 1) Goals (draft)"),
+            ("goals", "## ✅ 1. Goals"),
             ("functional_requirements", "## Requirements"),
             ("functional_requirements", "## 📋 functional-requirements"),
             ("technical_approach", "## Technical Design"),
@@ -319,7 +320,7 @@ class TestParse:
 
     def test_hidden_headings(self) -> None:
         """Headings in code, quotes, lists and HTML comments are not sections."""
-        text = "# T\n~~~\n# Goals\n~~~\n> # Goals\n\n- # Goals\n\n<!--\n# Goals\n-->\n"
+        text = "# T\n~~~\n# Goals\n~~~\n> # Goals\n> x\n\n- # Goals\n\n  x\n\n<!--\n# Goals\n-->\nx\n"
         assert parse(text)[0]["goals"] is None
 
     def test_nothing(self) -> None:
@@ -328,6 +329,11 @@ class TestParse:
         assert notices == []
         assert not any(spec.values())
         assert set(spec) == set(parse(SPEC)[0])
+
+    @pytest.mark.parametrize("ending", ["\r\n", "\r"])
+    def test_line_endings(self, ending: str) -> None:
+        """The same is read whatever ends the lines."""
+        assert parse(SPEC.replace("\n", ending)) == parse(SPEC)
 
     def test_title_and_fields_of_the_body(self) -> None:
         """Without front matter the first h1 is the title, and bold fields give type and status."""

@@ -149,6 +149,10 @@ class TestFiles:
         item = read(tmp_path, "258.md", "# Resume\n\nText\n\n## Why\nBecause\n")
         assert (item["title"], item["description"]) == ("Resume", "Text\n\n## Why\nBecause")
 
+    def test_url(self, tmp_path: Path) -> None:
+        """A URL that a click would run is left out."""
+        assert read(tmp_path, "258.json", '{"title": "a", "url": "javascript:alert(1)"}')["url"] is None
+
     @pytest.mark.parametrize(
         "heading", ["ann · 2025-12-01", "@ann - 2025-12-01", "ann (2025-12-01)", "ann, 2025-12-01", "2025-12-01 — ann"]
     )
