@@ -45,9 +45,12 @@ def test_exchanged_after_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             path.write_text("x" * 100)
         return status
 
-    monkeypatch.setattr("faber.sources.files.os.lstat", then_exchange)
-    with pytest.raises((Unreadable, OSError)):
-        read_text(path, 10)
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+        patch.setattr("faber.sources.files.os.lstat", then_exchange)
+        with pytest.raises((Unreadable, OSError)):
+            read_text(path, 10)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:

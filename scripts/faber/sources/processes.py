@@ -135,6 +135,11 @@ class _Running:
         import subprocess
 
         if self.process and self.problem is None:
+            # It ends a moment after its streams; `wait` would look again only after a millisecond.
+            for _ in range(20):
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.00005)
             try:
                 self.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
