@@ -12,7 +12,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 LEVELS = 64
-_NUMBER_CHARACTERS = 400
+_NUMBER_BITS = 1024
 
 
 class Malformed(Exception):
@@ -36,7 +36,8 @@ def yaml_value(text: str, limit: int) -> Any:
         return jsonable(yaml.load(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         where = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
-        raise Malformed(f"{error.problem or error.context or 'not YAML'}{where}") from None
+        said = " ".join(f"{error.context or ''} {error.problem or 'not YAML'}".split())
+        raise Malformed(said + where) from None
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise Malformed(_first_line(error)) from None
 
@@ -45,7 +46,7 @@ def toml_value(text: str, limit: int) -> dict[str, Any]:
     """The table of a TOML document of at most `limit` characters."""
     _bounded(text, limit)
     # The time and the memory of the parser grow with the square of a dotted key's segments.
-    if _LONG_KEY.search(text.translate(_NO_BLANKS)):
+    if _LONG_KEY.search(".".join(part.strip(" \t") for part in text.split("."))):
         raise Malformed(f"a key has more than {LEVELS} segments")
     import tomllib
 
@@ -80,8 +81,8 @@ def jsonable(value: Any, level: int = 0) -> Any:
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         raise Malformed("NaN and infinity are not values here")
-    # Past this Python refuses to print a number, and so to write it as JSON.
-    if isinstance(value, int) and value.bit_length() > 4 * _NUMBER_CHARACTERS:
+    # Python refuses to print, and so to write as JSON, what has thousands of digits.
+    if isinstance(value, int) and value.bit_length() > _NUMBER_BITS:
         raise Malformed("a number is too long")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
@@ -134,9 +135,6 @@ def _check_events(events: Iterable[Any]) -> None:
         if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag not in (None, "!"):
             raise Malformed(f"tags are refused{_line(event)}")
         if isinstance(event, yaml.ScalarEvent):
-            plain = not event.style and event.value[:1] in "+-.0123456789"
-            if plain and len(event.value) > _NUMBER_CHARACTERS and " " not in event.value:
-                raise Malformed(f"a number is too long{_line(event)}")
             node(event.value)
         elif isinstance(event, yaml.CollectionStartEvent):
             node(None)
@@ -155,7 +153,6 @@ def _line(event: Any) -> str:
 
 # --- TOML and JSON ---------------------------------------------------------------------------------
 
-_NO_BLANKS = {ord(" "): None, ord("\t"): None}
 _LONG_KEY = re.compile(r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}""")
 
 
