@@ -276,7 +276,7 @@ def test_unknown_workflows_are_refused_with_the_known_ones(
         ("phases: [{id: a, steps: [{id: b}, {id: b}]}]", "twice"),
         ("phases: &x [*x]", "alias"),
         ("phases: !!python/object:os.system {}", "tag"),
-        ("a: 1\na: 2", "duplicate"),
+        ("a: 1\na: 2", "twice"),
         ("{", "flow.yaml"),
     ],
 )

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.sources.strict import Malformed, json_value, toml_value, yaml_value
+from faber.store.strict import Malformed, json_value, toml_value, yaml_value
 
 numbers = st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
