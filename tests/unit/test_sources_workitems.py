@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from faber.errors import Severity
 from faber.sources.workfiles import FileWorkItems
 from faber.sources.workitems import (
-    NoWorkItems,
     WorkItem,
     WorkItemError,
     WorkItemInvalid,
@@ -325,10 +324,8 @@ class TestIssue:
         assert issue["age_seconds"] == 0
 
     def test_no_source(self) -> None:
-        """A project without a source has no issues, and is told where to name one."""
-        issue, _, (notice,) = load_issue(NoWorkItems(), "258", cached=None, now=NOW)
-        assert (issue, notice.code) == (None, "issue_not_found")
-        assert "config.yaml" in notice.recovery
+        """Without a source nothing is fetched, nothing is said, and the last copy is served."""
+        assert load_issue(None, "258", cached=None, now=NOW) == (None, None, [])
 
     def test_inert_notice(self) -> None:
         """Neither a hostile id nor a hostile message gets through a notice."""
