@@ -176,3 +176,29 @@ def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
     assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}
     assert [f["path"] for f in context["branch"]["dirty_files"]] == ["report.py"]
     assert json.loads(start("--root", str(place), "doctor", "--all").stdout)["healthy"] is True
+
+
+def test_json_on_a_terminal_is_inert(project: Path) -> None:
+    """On a terminal the JSON is indented and holds no character that moves cursor or reading direction."""
+    import pty
+
+    start("run", "init", "--run-id", "r", "--target", "a\u202eb\u200b", cwd=project)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(project)
+        os.execv(sys.executable, [sys.executable, str(MAIN), "run", "show", "r"])
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    text = shown.decode()
+    assert json.loads(text)["metadata"]["target"] == "a\u202eb\u200b"
+    assert "\n  " in text
+    assert not set(text) & set("\u202e\u200b\x1b")

@@ -50,7 +50,7 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         for leftover in leftovers(directory):
             moved.append(_set_aside(directory, leftover))
             actions.append(f"Set aside {os.path.basename(leftover)}, left behind by a killed writer.")
-    index.note(layout, state, state, None)
+    index.enter(layout, state)
     return {"run_id": run_id, "actions": actions, "moved": moved}
 
 
