@@ -202,7 +202,8 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # it ended by itself, of the same signal
-            process.communicate()  # ends when the last of the group has let go of the pipe
+            if process.stdout and not process.stdout.closed:
+                process.stdout.read()  # ends when the last of the group has let go of the pipe
             raise
     return subprocess.CompletedProcess(command, process.returncode, output)
 
