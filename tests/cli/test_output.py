@@ -171,7 +171,8 @@ def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
     assert "CONTEXT RECONSTITUTION COMPLETE" in text
     assert "Resume Point:  build:implement" in text
     assert str(place) in text
-    assert all(len(line) <= 100 for line in text.splitlines() if not line.startswith(("  Remaining", "• ")))
+    context_lines = text.split("latest`:\n", 1)[1].split("Go on exploring", 1)[0].splitlines()
+    assert all(len(line) <= 80 for line in context_lines)
     context = json.loads(start("--root", str(place), "context", "latest").stdout)
     assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}
     assert [f["path"] for f in context["branch"]["dirty_files"]] == ["report.py"]
