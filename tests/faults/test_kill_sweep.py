@@ -40,7 +40,8 @@ def _sweep(made: Sweep, every: int, part: int) -> list[str]:
 @pytest.mark.parametrize("name", EVERY)
 def test_a_killed_command_tears_nothing(sweep: MakeSweep, name: str, part: int) -> None:
     """Killed at any call: the log is a beginning of what the command writes, and repeating the command completes it."""
-    assert _sweep(sweep(name), EVERY[name], part) == []
+    found = _sweep(sweep(name), EVERY[name], part)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.full
@@ -48,4 +49,5 @@ def test_a_killed_command_tears_nothing(sweep: MakeSweep, name: str, part: int) 
 @pytest.mark.parametrize("name", [name for name, every in EVERY.items() if every > 1])
 def test_a_killed_command_tears_nothing_at_any_call(sweep: MakeSweep, name: str, part: int) -> None:
     """The same at every single call of the other operations."""
-    assert _sweep(sweep(name), 1, part) == []
+    found = _sweep(sweep(name), 1, part)
+    assert not found, "\n".join(found)

@@ -22,6 +22,7 @@ _NAMES = (
     (re.compile(r"\.init-\d+-[0-9a-f]{8}"), ".init"),
     (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}-"), "STAMP-"),
     (re.compile(r"session-\d{8}T\d+Z-"), "session-STAMP-"),
+    (re.compile(r"index/worktrees/[^/]+"), "index/worktrees/HERE"),
 )
 
 
