@@ -143,7 +143,8 @@ def _lasting(root: Path) -> dict[str, bytes]:
     return {
         path: content
         for path, content in snapshot(root).items()
-        if "/events/" in path and not path.endswith(".tmp")
+        if "/events/" in path
+        and not path.endswith(".tmp")
         or "/session-summaries/" in path
         or path.endswith(("/metadata.json", "/plan.json"))
         or "/plugins/" in path

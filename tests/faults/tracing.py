@@ -68,9 +68,7 @@ def store_calls(log: str, root: Path) -> list[Call]:
     return found
 
 
-def trace(
-    strace: str, prepared: Prepared, root: Path, *options: str, mutant: str | None = None
-) -> tuple[Answer, str]:
+def trace(strace: str, prepared: Prepared, root: Path, *options: str, mutant: str | None = None) -> tuple[Answer, str]:
     """Run the operation on `root` under strace; its answer and the log."""
     log = root.parent / f"{root.name}.strace"
     extra = dict(prepared.operation.extra)
