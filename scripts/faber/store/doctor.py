@@ -17,6 +17,7 @@ from faber.store.layout import (
     KEYS,
     LOCK,
     METADATA,
+    PARKED,
     PLAN,
     STATE,
     SUMMARIES,
@@ -182,8 +183,8 @@ def _schemas(directory: str, run_id: str) -> Iterator[Notice]:
             value = strictjson.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
         except (OSError, FaberError, strictjson.InvalidJSON):
             continue  # `load` would have said so
-        if kind == "metadata" and value.get("run_id") != run_id:
-            continue  # another tool's words, kept
+        if kind == "metadata" and value != read_frame(directory, run_id)[0]:
+            continue  # an adopted run's: another tool's words, kept
         for problem in problems(kind, value)[:3]:
             where = problem.path or "the document"
             yield Notice("schema_violation", Severity.ERROR, f"{name}: {where}: {problem.message}", "", run_id)
@@ -226,7 +227,7 @@ def _keys(directory: str) -> Iterator[Notice]:
 def leftovers(directory: str) -> list[str]:
     """Temporary files of writers that were killed, as paths."""
     found = []
-    for inner in ("", EVENTS, KEYS, SUMMARIES):
+    for inner in ("", EVENTS, KEYS, SUMMARIES, PARKED):
         path = os.path.join(directory, inner)
         try:
             found += [os.path.join(path, name) for name in os.listdir(path) if is_temporary(name)]
