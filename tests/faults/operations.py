@@ -11,7 +11,6 @@ from faber.errors import FaberError
 from faber.store import strictjson
 from faber.store.layout import Layout
 from faber.store.runs import load, refold
-
 from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
 
 SUMMARY = ("--accomplished", "Wrote the parser", "--decision", "Keep the old format", "--notes", "Tests are next")
@@ -143,8 +142,7 @@ def _lasting(root: Path) -> dict[str, bytes]:
     return {
         path: content
         for path, content in snapshot(root).items()
-        if "/events/" in path
-        and not path.endswith(".tmp")
+        if ("/events/" in path and not path.endswith(".tmp"))
         or "/session-summaries/" in path
         or path.endswith(("/metadata.json", "/plan.json"))
         or "/plugins/" in path

@@ -135,8 +135,7 @@ def timeless(value: Any) -> Any:
 
 
 def logged(directory: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The log as its files hold it: each event's number by its file's name, and the event. Raises what reading raises."""
-    found = []
-    for path in (directory / "events").glob("[0-9]*.json"):
-        found.append((int(path.name.partition("-")[0]), json.loads(path.read_bytes())))
+    """The log as its files hold it: each event's number by its file's name, and the event."""
+    files = (directory / "events").glob("[0-9]*.json")
+    found = [(int(file.name.partition("-")[0]), json.loads(file.read_bytes())) for file in files]
     return sorted(found, key=lambda entry: entry[0])

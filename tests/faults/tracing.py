@@ -1,4 +1,4 @@
-"""Faults from outside: strace counts the system calls of a command and makes the one we name fail, or kills it there."""
+"""Faults from outside: strace makes the system call that we name fail, or kills the command there."""
 
 import re
 import subprocess
@@ -9,12 +9,11 @@ from faults.operations import Prepared
 from faults.store import Answer, answer_of, command, environment
 
 # What changes a file system, or waits for it. `?`: not every architecture has every one of them.
-CALLS = (
-    "open openat creat write pwrite64 writev sendfile copy_file_range ftruncate truncate fallocate fsync fdatasync "
-    "rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat mkdir mkdirat rmdir utimensat "
-    "chmod fchmod fchmodat flock"
-).split()
-TRACE = "trace=" + ",".join(f"?{name}" for name in CALLS)
+TRACE = (
+    "trace=?open,openat,?creat,write,pwrite64,writev,sendfile,?copy_file_range,ftruncate,truncate,fallocate,fsync,"
+    "fdatasync,?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat,?unlink,unlinkat,?mkdir,mkdirat,?rmdir,"
+    "utimensat,?chmod,fchmod,fchmodat,flock"
+)
 _OPENING = ("open", "openat", "creat")
 _LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 _NAMES = (
@@ -56,12 +55,12 @@ def store_calls(log: str, root: Path) -> list[Call]:
         first = match[1]
         name, rest = match[2], match[3]
         counted[name] = counted.get(name, 0) + 1
-        at = rest.find(f"{root}/.fractary")
-        if at < 0:
+        place = re.search(re.escape(str(root)) + r'(/\.fractary[^">]*)?[">]', rest)
+        if not place:
             continue
         if name in _OPENING and not re.search(r"O_CREAT|O_WRONLY|O_RDWR|O_RDONLY\|O_CLOEXEC\|O_DIRECTORY", rest):
             continue
-        path = re.split(r'[">]', rest[at + len(str(root)) + 1 :], maxsplit=1)[0]
+        path = (place[1] or "/.")[1:]
         for pattern, short in _NAMES:
             path = pattern.sub(short, path)
         found.append(Call(name, counted[name], path))
