@@ -7,7 +7,7 @@ from typing import Any
 
 from faber.errors import DamageUnrepairable, FaberError, ForeignRun, MetadataUnreadable, RunNotFound
 from faber.store import eventlog, index, strictjson
-from faber.store.doctor import examine_run, leftovers
+from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
 from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.lock import locked
@@ -70,6 +70,9 @@ def repair_store(layout: Layout) -> dict[str, Any]:
             states.append(run.state)
     index.rebuild(layout, states)
     actions.append(f"Rebuilt the index from {len(states)} run(s).")
+    for path in store_leftovers(layout):
+        moved.append(_set_aside(layout.store, path))
+        actions.append(f"Set aside {os.path.basename(path)}, left behind by a killed writer.")
     if os.path.isdir(layout.runs):
         # The lock keeps a creation that is under way right now from being taken for a dead one.
         with locked(layout.lock):
