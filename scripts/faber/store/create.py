@@ -24,7 +24,7 @@ from faber.store.reducer import fold, initial_state
 from faber.store.runs import Clock, Run, load, utc_now
 
 # What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
-GITIGNORE = "/index/\n/runs/\n/worktrees/\n/faber.db*\n/lock\n/.gitignore\n"
+GITIGNORE = "/index/\n/runs/\n/worktrees/\n/damaged/\n/faber.db*\n/lock\n/.gitignore\n"
 
 
 def create_run(

@@ -23,7 +23,7 @@ from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, 
 from faber.model.eventtypes import check_required
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
-from faber.store.files import MAX_EVENT, MAX_STATE, read_json, write_atomic
+from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, unwritable, write_atomic
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a command recorded: its events, or the earlier one where it was a repetition."""
+    """What a command recorded: its events, or the earlier one (and what followed) where it was a repetition."""
 
     events: list[Event]
     state: State
@@ -176,7 +176,8 @@ def commit(
     """Decide under the run's lock what to append, append it, and fold it.
 
     Safe to repeat after any failure: with `key`, the event recorded under it is answered instead of
-    a second one; without, the decision itself sees what is already there. `expected` is the
+    a second one; without, the decision itself sees what is already there; either way the repetition
+    finishes what the first attempt left (consequences, projection, state). `expected` is the
     `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `project` writes
     what else follows from an event (a session summary's file) before the command is acknowledged.
     The last draft is the command's own; key and session belong to it.
@@ -198,24 +199,29 @@ def commit(
         state, plan = run.state, run.plan
         if state["schema_version"] > SCHEMA_VERSION:
             raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
-        if key is not None and (recorded := _recorded(run, key)):
-            return _repeat(run, recorded)
-        if expected is not None and state["last_event_id"] != expected:
+        recorded = _recorded(run, key) if key is not None else None
+        if recorded is None and expected is not None and state["last_event_id"] != expected:
             raise Stale(
                 f"The run is at event {state['last_event_id']}, not {expected}.",
                 expected=expected,
                 last_event_id=state["last_event_id"],
             )
-        drafts = decide(state, plan)
-        if isinstance(drafts, Repeated):
-            return _repeat(run, drafts.event_id)
+        decision = Repeated(recorded) if recorded is not None else decide(state, plan)
+        repeated = isinstance(decision, Repeated)
         events: list[Event] = []
         try:
-            state = _append(run, state, drafts, events, clock, key, session_id, actor)
-            if project:
-                project(directory, state, events[-1])
-            state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
-            write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
+            if run.folded:
+                _make_durable(directory)
+            if isinstance(decision, Repeated):
+                events += _recall(directory, decision.event_id)
+            else:
+                state = _append(run, state, decision, events, clock, key, session_id, actor)
+            # A repetition also finishes what its killed writer did not get to.
+            if not repeated or run.folded or consequences(state, plan):
+                if project and events:
+                    project(directory, state, events[-1])
+                state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
+                write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
         except StoreUnwritable as error:
             error.fields["recorded"] = [event["event_id"] for event in events]
             if key is not None:
@@ -225,7 +231,7 @@ def commit(
                 )
             raise
         index.note(layout, run.state, state, session_id)
-        return Committed(events, state, False)
+        return Committed(events, state, repeated)
 
 
 def _foreign(run_id: str) -> ForeignRun:
@@ -239,12 +245,19 @@ def _recorded(run: Run, key: str) -> int | None:
     return eventlog.find_key(run.directory, key)
 
 
-def _repeat(run: Run, event_id: int) -> Committed:
-    entry = eventlog.probe(run.directory, event_id)
-    events = [eventlog.read_event(run.directory, entry.file)] if entry else []
-    if run.folded:  # a writer was killed before its state.json: finish its work
-        write_atomic(os.path.join(run.directory, STATE), strictjson.dumps(run.state))
-    return Committed(events, run.state, True)
+def _make_durable(directory: str) -> None:
+    """Force the log's names to the disk: a writer that was killed before state.json may not have come to it."""
+    events = os.path.join(directory, EVENTS)
+    try:
+        sync_directory(events)
+    except OSError as error:
+        raise unwritable(error, events) from error
+
+
+def _recall(directory: str, event_id: int) -> list[Event]:
+    """The event that a repeated command recorded the first time."""
+    entry = eventlog.probe(directory, event_id)
+    return [eventlog.read_event(directory, entry.file)] if entry else []
 
 
 def _append(
