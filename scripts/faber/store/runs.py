@@ -57,11 +57,15 @@ class Run(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a command recorded: its events, or the earlier one where it was a repetition."""
+    """What a command recorded: its events, or the earlier one where it was a repetition.
+
+    `plan` is what the decision rested on, so that nobody has to read the run again to say what comes next.
+    """
 
     events: list[Event]
     state: State
     repeated: bool
+    plan: Plan
 
 
 def load(layout: Layout, run_id: str) -> Run:
@@ -222,7 +226,7 @@ def commit(
                 )
             raise
         index.note(layout, run.state, state, session_id)
-        return Committed(events, state, False)
+        return Committed(events, state, False, plan)
 
 
 def _foreign(run_id: str) -> ForeignRun:
@@ -241,7 +245,7 @@ def _repeat(run: Run, event_id: int) -> Committed:
     events = [eventlog.read_event(run.directory, entry.file)] if entry else []
     if run.folded:  # a writer was killed before its state.json: finish its work
         write_atomic(os.path.join(run.directory, STATE), strictjson.dumps(run.state))
-    return Committed(events, run.state, True)
+    return Committed(events, run.state, True, run.plan)
 
 
 def _append(
