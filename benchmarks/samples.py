@@ -69,6 +69,7 @@ def long_run(layout: Layout, events: int) -> Run:
     state = fold(run.state, _bulk(run, events - 1))
     with open(os.path.join(run.directory, STATE), "wb") as file:
         file.write(strictjson.dumps(state))
+    os.sync()  # or the first measurements would wait for all these files
     save_summary(
         layout,
         run_id,
@@ -170,3 +171,10 @@ class Steps:
     def _waiting(state: State, phase: str) -> str | None:
         steps = state["phases"][phase]["steps"]
         return next((name for name, known in steps.items() if known["status"] == "pending"), None)
+
+
+def written_by_a_step(run: Run) -> tuple[bytes, bytes]:
+    """What one transition of this run puts on the disk: an event of usual size, and the state."""
+    event = next(entry["file"] for entry in run.state["recent_events"] if entry["file"].endswith("step_start.json"))
+    with open(os.path.join(run.directory, EVENTS, event), "rb") as file:
+        return file.read(), strictjson.dumps(run.state)
