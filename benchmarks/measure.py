@@ -75,10 +75,14 @@ def options(documentation: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--quick", action="store_true", help="few rounds and short runs: shows that it works, not how fast")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds and short runs: shows that it works, not how fast"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often every subject is measured")
-    parser.add_argument("--directory", metavar="DIR", help="where to work (the disk that is measured). Default: /var/tmp")
+    parser.add_argument(
+        "--directory", metavar="DIR", help="where to work (the disk that is measured). Default: /var/tmp"
+    )
     return parser.parse_args()
 
 

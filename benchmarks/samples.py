@@ -34,7 +34,11 @@ _DAY: tuple[Draft, ...] = (
     {"type": "test_run", "status": "failed", "message": "1 failed, 41 passed", "metadata": {"failed": 1, "passed": 41}},
     {"type": "decision_point", "message": "Quote with the csv module, not by hand"},
     {"type": "test_run", "status": "passed", "message": "42 passed", "metadata": {"failed": 0, "passed": 42}},
-    {"type": "commit_create", "metadata": {"sha": "7a3c91d52b8e4f60a1c2d3e4f5061728394a5b6c"}, "message": "Quote commas"},
+    {
+        "type": "commit_create",
+        "metadata": {"sha": "7a3c91d52b8e4f60a1c2d3e4f5061728394a5b6c"},
+        "message": "Quote commas",
+    },
     {"type": "checkpoint", "message": "Half of the acceptance criteria are met"},
 )
 
@@ -156,9 +160,7 @@ class Steps:
 
     def complete(self, phase: str, step: str) -> None:
         """Complete it, in this process."""
-        commit(
-            self.layout, self.run_id, lambda state, plan: commands.complete_step(state, plan, phase, step, None, [])
-        )
+        commit(self.layout, self.run_id, lambda state, plan: commands.complete_step(state, plan, phase, step, None, []))
 
     def _state(self) -> State:
         return load(self.layout, self.run_id).state

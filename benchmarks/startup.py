@@ -53,7 +53,9 @@ def main() -> None:
         times = measure.rounds(subjects, arguments.rounds or (3 if arguments.quick else 60))
         promised = ("faber event emit", "faber step complete", "faber context")
         ratios = [
-            measure.ratio(times, name, FLOOR, TARGET if name in promised else None) for name in subjects if name != FLOOR
+            measure.ratio(times, name, FLOOR, TARGET if name in promised else None)
+            for name in subjects
+            if name != FLOOR
         ]
         measure.report(arguments, "A warm command beside an empty Python", ratios, place)
 
