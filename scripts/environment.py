@@ -198,7 +198,10 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
         try:
             output, _ = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended by itself, of the same signal
             process.communicate()  # ends when the last of the group has let go of the pipe
             raise
     return subprocess.CompletedProcess(command, process.returncode, output)

@@ -12,7 +12,7 @@ from faber.store import eventlog
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
-from faber.store.foreign import event_notice, newest_events, normalise_event
+from faber.store.foreign import event_notice, newest_events, normalise_event, requested
 from faber.store.layout import WORK_ITEM, Layout
 from faber.store.runs import Run
 from faber.store.sessions import LISTS, history
@@ -291,14 +291,14 @@ def _feedback(run: Run) -> list[Notice]:
     if request is None or not request["request_id"]:
         reason = "no request is named"
     elif not run.foreign or request["event_id"]:
-        entry = eventlog.probe(run.directory, request["event_id"])
+        entry = eventlog.find(run.directory, request["event_id"])
         try:
-            event = eventlog.read_event(run.directory, entry.file) if entry else None
+            event = dict(eventlog.read_event(run.directory, entry.file)) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
-        if event is None or event.get("type") != "feedback_request":
+        if event is None or entry is None or entry.type != "feedback_request":
             reason = f"event {request['event_id']} is no feedback request" if event else "its event is missing"
-        elif event.get("metadata", {}).get("request_id") != request["request_id"]:
+        elif requested(event) != request["request_id"]:
             reason = f"event {request['event_id']} asked under another id"
     if reason is None:
         return []

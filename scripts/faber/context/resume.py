@@ -102,11 +102,9 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
     if phase is None or step is None:
         if status == "failed":
             return f"faber run resume {run_id}"
-        return (
-            f"faber run complete {run_id}"
-            if phase is None or not _open_phase(state, phase)
-            else f"faber run show {run_id}"
-        )
+        if phase is not None and _open_phase(state, phase):
+            return f"faber phase complete {run_id} {phase}"
+        return f"faber run complete {run_id}"
     if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
         return f"faber step complete {run_id} {phase}:{step}"
     return f"faber step start {run_id} {phase}:{step}"

@@ -1,5 +1,6 @@
 """Text from outside: made inert before it is shown, redacted before it is kept or sent."""
 
+import json
 import re
 from functools import cache
 from typing import Any
@@ -49,6 +50,12 @@ def inert(text: str) -> str:
     What it returns can be printed on a terminal without moving its cursor or its clipboard.
     """
     return _pattern("invisible").sub("", text.replace("\r\n", "\n"))
+
+
+def visible(json_text: str) -> str:
+    """JSON whose control, bidirectional and zero-width characters are written as escapes: the same
+    value, and it prints as it reads."""
+    return _pattern("invisible").sub(lambda match: json.dumps(match[0])[1:-1], json_text)
 
 
 def outsiders(text: str) -> str:

@@ -146,12 +146,12 @@ class Inspection:
 
     def _list(self, most: int | None, *arguments: str) -> Question:
         count = [f"--max-count={most}"] if most else []
-        options = ["--no-decorate", "--no-notes", "--no-color", *count, *arguments[:-1]]
+        options = ["--no-notes", "--no-color", *count, *arguments[:-1]]
         return Question(self.directory, ["log", *options, "--end-of-options", arguments[-1], "--"])
 
     def _compare(self, default: str) -> dict[str, Question]:
         revisions = ["--end-of-options", f"{default}...{self.ref}", "--"]
-        options = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "-O/dev/null"]
+        options = ["--no-ext-diff", "--no-textconv", "--no-color", "-O/dev/null"]
         return {
             "diff": Question(self.directory, ["diff", f"--stat=160,120,{FILES}", *options, *revisions]),
             "count": Question(self.directory, ["rev-list", "--left-right", "--count", *revisions]),

@@ -39,7 +39,6 @@ _CONFIGURATION = (
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
     "core.pager=cat",
-    "color.ui=false",
     "log.showSignature=false",
     "diff.submodule=short",
     "i18n.logOutputEncoding=UTF-8",
@@ -125,11 +124,10 @@ class _Running:
             self.err += str(error).encode(errors="replace")
 
     def take(self, data: bytes, *, is_error: bool, limit: int) -> None:
-        """Keep what was read, up to the limit; past it the program is killed."""
+        """Keep what was read, up to the limit; past it nothing more is read."""
         buffer, room = (self.err, _ERROR_LIMIT) if is_error else (self.out, limit)
         if len(buffer) + len(data) > room and not is_error:
             self.problem = "cut"
-            self.kill("cut")
         buffer += data[: room - len(buffer)]
 
     def answer(self, deadline: float) -> Answer:
@@ -137,6 +135,11 @@ class _Running:
         import subprocess
 
         if self.process and self.problem is None:
+            # It ends a moment after its streams; `wait` would look again only after a millisecond.
+            for _ in range(20):
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.00005)
             try:
                 self.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:

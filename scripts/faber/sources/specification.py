@@ -14,7 +14,6 @@ from faber.errors import Notice, Severity
 from faber.model.text import inert, shorten
 
 from .files import Unreadable, check, read_text
-from .sections import extract
 
 LIMIT = 2_000_000
 
@@ -79,6 +78,8 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
     """
+    from .sections import extract  # its patterns take longer to compile than a remembered answer to read
+
     spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
     if problem is None:
         return spec, []
@@ -171,4 +172,4 @@ def _invalid(spec_path: str, reason: str) -> Notice:
 
 
 def _shown(spec_path: str) -> str:
-    return shorten(inert(spec_path), 300)
+    return shorten(inert(spec_path).replace("\n", " "), 300)

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from faber.store.strict import Malformed, json_value, yaml_value
+
 from .files import Unreadable, read_text
 from .markdown import Heading, outline, split_front_matter
-from .strict import Malformed, json_value, yaml_value
 from .workitems import (
     Comment,
     WorkItem,

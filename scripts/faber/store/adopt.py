@@ -37,7 +37,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
             write_atomic(os.path.join(directory, PLAN), strictjson.dumps(adopted["metadata"]["plan"], pretty=True))
         write_atomic(os.path.join(directory, STATE), strictjson.dumps(fold(run.state, [adopted])))
     run = load(layout, run_id)
-    index.note(layout, run.state, run.state, None)
+    index.enter(layout, run.state)
     return run
 
 

@@ -74,7 +74,7 @@ def create_run(
         finally:
             shutil.rmtree(building, ignore_errors=True)
     run = load(layout, run_id)
-    index.note(layout, run.state, run.state, None)
+    index.enter(layout, run.state)
     return run
 
 

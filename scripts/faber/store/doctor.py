@@ -54,7 +54,7 @@ def examine_run(layout: Layout, run_id: str) -> list[Notice]:
     else:
         findings += _log(run.directory, run_id)
         findings += _fold(run.directory, run_id, run.folded)
-        findings += _schemas(run.directory, run_id)
+        findings += _schemas(run.directory, run_id, "adopted_from" in run.state["relationships"])
         findings += _summaries(run.directory, run_id, run.state)
         findings += _keys(run.directory)
     findings += _leftovers(run.directory)
@@ -176,13 +176,13 @@ def _upto(directory: str, run_id: str, last: int) -> dict[str, Any]:
     return dict(refold(directory, metadata, plan, last=last))
 
 
-def _schemas(directory: str, run_id: str) -> Iterator[Notice]:
+def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
     for name, kind in ((STATE, "state"), (METADATA, "metadata"), (PLAN, "plan")):
         try:
             value = strictjson.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
         except (OSError, FaberError, strictjson.InvalidJSON):
             continue  # `load` would have said so
-        if kind == "metadata" and value.get("run_id") != run_id:
+        if kind == "metadata" and adopted:
             continue  # another tool's words, kept
         for problem in problems(kind, value)[:3]:
             where = problem.path or "the document"

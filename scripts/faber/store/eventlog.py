@@ -68,6 +68,11 @@ def probe(run_dir: str, event_id: int) -> LogEntry | None:
     return None
 
 
+def find(run_dir: str, event_id: int) -> LogEntry | None:
+    """The event of that id under any name; lists the log where it is not one of faber's own making."""
+    return probe(run_dir, event_id) or next((e for e in listing(run_dir) if e.event_id == event_id), None)
+
+
 def after(run_dir: str, last_event_id: int) -> list[Event]:
     """The events that follow `last_event_id`, usually none: what a killed writer had not folded in."""
     found = []

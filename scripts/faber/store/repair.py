@@ -29,9 +29,9 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     actions: list[str] = []
     moved: list[str] = []
+    if not layout.own(directory) or _is_foreign(layout, run_id, directory):
+        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
-        if not layout.own(directory) or _is_foreign(layout, run_id, directory):
-            raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
         losses = [f for f in examine_run(layout, run_id) if f.code in _FATAL]
         if losses:
             raise DamageUnrepairable(
@@ -50,7 +50,7 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         for leftover in leftovers(directory):
             moved.append(_set_aside(directory, leftover))
             actions.append(f"Set aside {os.path.basename(leftover)}, left behind by a killed writer.")
-    index.note(layout, state, state, None)
+    index.enter(layout, state)
     return {"run_id": run_id, "actions": actions, "moved": moved}
 
 

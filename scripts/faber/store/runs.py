@@ -192,7 +192,10 @@ def commit(
         raise _foreign(run_id)
     if key is not None and not 0 < len(key) <= 200:
         raise InvalidInput("A key has 1 to 200 characters.")
-    with locked(os.path.join(directory, LOCK)):
+    lock = os.path.join(directory, LOCK)
+    if not os.path.lexists(lock) and load(layout, run_id).foreign:
+        raise _foreign(run_id)  # before a lock is made: nothing of another tool's run is written to
+    with locked(lock):
         run = load(layout, run_id)
         if run.foreign:
             raise _foreign(run_id)
