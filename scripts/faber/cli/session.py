@@ -56,7 +56,7 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
         actor=obj.actor,
         key=key,
     )
-    print_json({**answer(obj, run_id, committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
+    print_json({**answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
 
 
 def _head(obj: Invocation, run_id: str) -> str | None:

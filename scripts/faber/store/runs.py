@@ -57,11 +57,15 @@ class Run(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a command recorded: its events, or the earlier one (and what followed) where it was a repetition."""
+    """What a command recorded: its events, or the earlier one (and what followed) where it was a repetition.
+
+    `plan` is what the decision rested on, so that nobody has to read the run again to say what comes next.
+    """
 
     events: list[Event]
     state: State
     repeated: bool
+    plan: Plan
 
 
 def load(layout: Layout, run_id: str) -> Run:
@@ -231,7 +235,7 @@ def commit(
                 )
             raise
         index.note(layout, run.state, state, session_id)
-        return Committed(events, state, repeated)
+        return Committed(events, state, repeated, plan)
 
 
 def _foreign(run_id: str) -> ForeignRun:
