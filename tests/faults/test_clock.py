@@ -7,7 +7,6 @@ from faber.model import commands
 from faber.store.layout import Layout
 from faber.store.runs import commit, load
 from faber.store.sessions import check_summary, history, save_summary
-
 from faults.store import RUN, must
 
 START = datetime(2026, 3, 10, 12)

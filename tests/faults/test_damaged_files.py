@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from faber.errors import FaberError
 from faber.store.layout import Layout
 from faber.store.runs import load
-
 from faults.store import RUN, Answer, call, must, run_directory, snapshot
 
 COMMANDS = (
@@ -126,7 +126,7 @@ def test_a_file_cut_anywhere_is_an_error(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_an_error_or_harmless(root: Path, name: str) -> None:
-    """After any of 200 flipped bits the run stands where it stood, or an error with a code says why it cannot be read."""
+    """After any of 200 flipped bits the run stands where it stood, or an error says why it cannot be read."""
     content = (run_directory(root) / name).read_bytes()
     found = [f"{flipped!r}: {wrong}" for flipped in flips(content, 200, 4) for wrong in misread(root, name, flipped)]
     assert not found, "\n".join(found)

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+
 from faber.store.layout import Layout
 from faber.store.runs import load, refold
-
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory
 
 # Appends events until it is killed; each id is printed when it is acknowledged, and not before.
@@ -24,7 +24,7 @@ layout, number = Layout(sys.argv[2]), 0
 while True:
     number += 1
     draft = {"type": "decision_point", "message": f"{sys.argv[4]}: number {number}"}
-    done = commit(layout, sys.argv[3], lambda state, plan: commands.emit(state, plan, draft), key=f"{sys.argv[4]}-{number}")
+    done = commit(layout, sys.argv[3], lambda state, plan: commands.emit(state, plan, draft), key=str(draft["message"]))
     print(done.events[-1]["event_id"], flush=True)
 """
 

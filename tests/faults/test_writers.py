@@ -7,7 +7,6 @@ from pathlib import Path
 
 from faber.store.layout import Layout
 from faber.store.runs import load, refold
-
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory
 
 # Waits for its peers, so that they really meet, then records its events and prints their ids.
