@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from faber.errors import (
+    EventUnreadable,
     ForeignRun,
     InvalidInput,
     MetadataUnreadable,
@@ -27,7 +28,7 @@ from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, u
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
-from faber.store.shape import check_metadata, check_plan, check_state, check_status
+from faber.store.shape import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 
 Clock = Callable[[], str]
 
@@ -79,13 +80,13 @@ def load(layout: Layout, run_id: str) -> Run:
         raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
     except (OSError, strictjson.InvalidJSON) as error:
         raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
-    if not (isinstance(raw, dict) and "reducer_version" in raw and layout.own(directory)):
+    if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
         from faber.store.foreign import normalise
 
         view = normalise(run_id, directory, raw, read_document(directory, METADATA, run_id))
         return Run(layout, run_id, directory, view.metadata, view.plan, view.state, True, 0, view.notices)
     notices: list[Notice] = []
-    if raw["reducer_version"] != REDUCER_VERSION:
+    if raw.get("reducer_version") != REDUCER_VERSION:
         check_status(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
         state = refold(directory, metadata, plan)
@@ -93,6 +94,7 @@ def load(layout: Layout, run_id: str) -> Run:
     else:
         state = check_state(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
+        check_places(state, plan, run_id)
         if not os.path.lexists(_newest_file(directory, state)):
             raise StateCorrupt(
                 f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
@@ -108,9 +110,8 @@ def load(layout: Layout, run_id: str) -> Run:
             )
         )
     news = eventlog.after(directory, state["last_event_id"])
-    return Run(
-        layout, run_id, directory, metadata, plan, fold(state, news) if news else state, False, len(news), notices
-    )
+    current = _fold(state, news, run_id) if news else state
+    return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices)
 
 
 def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
@@ -155,10 +156,20 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
     """
     entries = [entry for entry in eventlog.listing(directory) if last is None or entry.event_id <= last]
     adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
-    return fold(
+    return _fold(
         initial_state(metadata, plan),
         (eventlog.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        metadata["run_id"],
     )
+
+
+def _fold(state: State, events: Iterable[Event], run_id: str) -> State:
+    try:
+        return fold(state, events)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise EventUnreadable(
+            f"An event of run {run_id} lacks what its type needs ({type(error).__name__}: {error}).", run_id=run_id
+        ) from None
 
 
 def commit(
