@@ -39,9 +39,7 @@ def pipe(path: Path) -> None:
 
 def refused(answer: Answer) -> bool:
     """True for one error with a code of its own, in one line, and neither a crash nor success."""
-    return (
-        answer.status in (1, 4) and answer.code not in (None, "internal", "failed") and "Traceback" not in answer.words
-    )
+    return answer.status in (1, 4) and answer.code not in (None, "internal", "failed") and "\n" not in answer.words[:-1]
 
 
 def _without_lock(root: Path) -> dict[str, bytes]:

@@ -32,10 +32,10 @@ def write_together(root: Path, writers: int, events: int, *, mutant: str | None 
     """What is wrong after `writers` processes recorded `events` events each, all at once."""
     must(root, "run", "init", "--run-id", RUN, "--target", "Many hands")
     extra = {"FABER_TEST_MUTANT": mutant} if mutant else {}
+    command = [sys.executable, "-I", "-c", WRITER, str(DRIVER.parents[2] / "scripts"), str(DRIVER), str(root), RUN]
     started = [
         subprocess.Popen(
-            [sys.executable, "-I", "-c", WRITER]
-            + [str(DRIVER.parents[2] / "scripts"), str(DRIVER), str(root), RUN, str(number), str(events)],
+            [*command, str(number), str(events)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
