@@ -99,7 +99,7 @@ class Disk:
         return bool(handler and handler(operation))
 
     def _place(self, argument: str, base: str = "AT_FDCWD") -> tuple[Directory, str] | None:
-        path = os.fsdecode(_text(argument))
+        path = os.fsdecode(_text(argument)).rstrip("/")
         if base != "AT_FDCWD" and not path.startswith("/"):
             node = self._open.get(int(base))
             return (node[0], path) if node and isinstance(node[0], Directory) else None

@@ -117,6 +117,23 @@ def test_a_repeated_command_is_as_durable(sweep: MakeSweep, strace: str, tmp_pat
     assert not found, "\n".join(found)
 
 
+def test_a_run_that_was_not_acknowledged_can_be_trusted(
+    sweep: MakeSweep, prepare: Prepare, strace: str, tmp_path: Path
+) -> None:
+    """Events of a run whose `run init` was killed are as safe as any, whoever forced its name to the disk."""
+    made = sweep("run init")
+    appeared = max(number for number, call in enumerate(made.calls) if call.name.startswith("rename"))
+    for number, call in enumerate(made.calls[appeared + 1 : appeared + 4]):
+        place = tmp_path / f"kill-{number}"
+        place.mkdir()
+        outage = Outage(strace, made.prepared, place)
+        outage.kill(call.name, call.nth)
+        outage.prepared = prepare("step start")
+        found = outage.lost(1, only_after=True)
+        assert outage.cuts > 0
+        assert not found, "\n".join(found)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", EVERY)
 def test_a_power_cut_at_any_call(sweep: MakeSweep, strace: str, tmp_path: Path, name: str) -> None:
