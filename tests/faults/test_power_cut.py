@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.conftest import MakeSweep, Prepare
-from faults.operations import Prepared
+from faults.operations import START, Prepared
 from faults.powercut import OPTIONS, Disk, operations
 from faults.sampling import spread
 from faults.store import logged, run_directory, snapshot, timeless
@@ -117,9 +117,7 @@ def test_a_repeated_command_is_as_durable(sweep: MakeSweep, strace: str, tmp_pat
     assert not found, "\n".join(found)
 
 
-def test_a_run_that_was_not_acknowledged_can_be_trusted(
-    sweep: MakeSweep, prepare: Prepare, strace: str, tmp_path: Path
-) -> None:
+def test_a_run_that_was_not_acknowledged_can_be_trusted(sweep: MakeSweep, strace: str, tmp_path: Path) -> None:
     """Events of a run whose `run init` was killed are as safe as any, whoever forced its name to the disk."""
     made = sweep("run init")
     appeared = max(number for number, call in enumerate(made.calls) if call.name.startswith("rename"))
@@ -128,7 +126,11 @@ def test_a_run_that_was_not_acknowledged_can_be_trusted(
         place.mkdir()
         outage = Outage(strace, made.prepared, place)
         outage.kill(call.name, call.nth)
-        outage.prepared = prepare("step start")
+        killed = outage.root
+        operation = START._replace(
+            prepare=lambda base, killed=killed: shutil.copytree(killed, base, dirs_exist_ok=True)
+        )
+        outage.prepared = Prepared(operation, place / "next")
         found = outage.lost(1, only_after=True)
         assert outage.cuts > 0
         assert not found, "\n".join(found)
