@@ -29,6 +29,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
         run = load(layout, run_id)
         if not run.foreign:
             raise IllegalTransition(f"Run {run_id} is faber's own already.", run_id=run_id, recovery="Nothing to do.")
+        _make_durable(layout, directory)
         adopted = _unfinished_adoption(directory) or _append(run, clock, actor)
         _park(directory, STATE)
         if run.plan != _plan_on_disk(directory):
@@ -39,6 +40,16 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
     run = load(layout, run_id)
     index.note(layout, run.state, run.state, None)
     return run
+
+
+def _make_durable(layout: Layout, directory: str) -> None:
+    """Force to the disk the copy's name, and that of an event that a killed adoption left."""
+    try:
+        sync_way(layout.root, directory)
+        if os.path.isdir(os.path.join(directory, EVENTS)):
+            sync_directory(os.path.join(directory, EVENTS))
+    except OSError as error:
+        raise unwritable(error, directory) from error
 
 
 def _unfinished_adoption(directory: str) -> Event | None:
@@ -96,7 +107,6 @@ def _copy(layout: Layout, found: str, run_id: str) -> str:
             _copy_tree(found, building)
             make_directories(os.path.dirname(target))
             replace(building, target)
-            sync_way(layout.root, target)
         except OSError as error:
             raise unwritable(error, target) from error
         finally:

@@ -24,7 +24,7 @@ from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, 
 from faber.model.eventtypes import check_required
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
-from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, unwritable, write_atomic
+from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
@@ -218,8 +218,7 @@ def commit(
         repeated = isinstance(decision, Repeated)
         events: list[Event] = []
         try:
-            if run.folded:
-                _make_durable(directory)
+            _make_durable(run)
             if isinstance(decision, Repeated):
                 events += _recall(directory, decision.event_id)
             else:
@@ -253,13 +252,18 @@ def _recorded(run: Run, key: str) -> int | None:
     return eventlog.find_key(run.directory, key)
 
 
-def _make_durable(directory: str) -> None:
-    """Force the log's names to the disk: a writer that was killed before state.json may not have come to it."""
-    events = os.path.join(directory, EVENTS)
+def _make_durable(run: Run) -> None:
+    """Force to the disk the names that a killed process may have made and not come to force.
+
+    That of a young run, whose creation may have been killed, and those of events that state.json has not seen.
+    """
     try:
-        sync_directory(events)
+        if run.state["last_event_id"] - run.folded <= 1:
+            sync_way(run.layout.root, run.directory)
+        if run.folded:
+            sync_directory(os.path.join(run.directory, EVENTS))
     except OSError as error:
-        raise unwritable(error, events) from error
+        raise unwritable(error, run.directory) from error
 
 
 def _recall(directory: str, event_id: int) -> list[Event]:
