@@ -75,21 +75,36 @@ class Answer(NamedTuple):
 Ask = Callable[[Sequence[Question]], list[Answer]]
 """Asks all questions at once and returns their answers in the same order."""
 
+Begin = Callable[[Sequence[Question]], Callable[[], list[Answer]]]
+"""Asks all questions at once; what it returns waits for their answers."""
+
 
 def ask(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int = LIMIT) -> list[Answer]:
     """Run all `questions` side by side; each has `seconds` and at most `limit` bytes of answer.
 
     What takes longer or says more is killed, with the programs it started. Never raises.
     """
+    return begin(questions, seconds=seconds, limit=limit)()
+
+
+def begin(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int = LIMIT) -> Callable[[], list[Answer]]:
+    """`ask` in two halves: the programs run when this returns, and what it returns waits for their answers.
+
+    The second half is called once; it is what ends programs that take too long.
+    """
     deadline = time.monotonic() + seconds
     environment = clean_environment(os.environ)
     running = [_Running(question, environment) for question in questions]
-    try:
-        _collect(running, deadline, limit)
-        return [one.answer(deadline) for one in running]
-    finally:
-        for one in running:
-            one.close()
+
+    def answers() -> list[Answer]:
+        try:
+            _collect(running, deadline, limit)
+            return [one.answer(deadline) for one in running]
+        finally:
+            for one in running:
+                one.close()
+
+    return answers
 
 
 def clean_environment(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
