@@ -210,14 +210,12 @@ class _Sources:
         if not isinstance(path, str):
             self._warn("spec_path_invalid", "artifacts.spec_path is not text.")
             return None
-        from pathlib import Path
-
         from faber.sources.specification import load
 
         def kept(name: str, text: str, compute: Callable[[str], Any]) -> Any:
             return memo(self.run.layout, name, text, compute)
 
-        spec, notices = load(Path(self.run.layout.root), path, memo=kept)
+        spec, notices = load(self.run.layout.root, path, memo=kept)
         self.notices += notices
         return spec
 
@@ -245,13 +243,11 @@ class _Sources:
         if not isinstance(name, str):
             self._warn("branch_name_invalid", "artifacts.branch_name is not text.")
             return None
-        from pathlib import Path
-
         from faber.sources.git import begin_branch
 
         since = latest.get("head_commit") if latest else None
         return begin_branch(
-            Path(self.run.layout.root),
+            self.run.layout.root,
             name,
             since=since if isinstance(since, str) else None,
             default_branch=self.config.at("context.default_branch"),
@@ -279,13 +275,11 @@ def _cached(path: str) -> dict[str, Any] | None:
 
 def work_item_source(layout: Layout, config: Config) -> Any:
     """The provider that config.yaml chooses; None where the project has no work items."""
-    from pathlib import Path
-
     from faber.sources.workfiles import FileWorkItems
 
     if config.at("work_items.provider") == "none":
         return None
-    return FileWorkItems(Path(layout.work_items))
+    return FileWorkItems(layout.work_items)
 
 
 # --- 0.6 feedback ----------------------------------------------------------------------------------

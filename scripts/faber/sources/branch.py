@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
@@ -113,7 +112,7 @@ class Inspection:
         if default is not None and default != self.defaults[0]:
             second |= self._compare(default)
         if worktree is not None and not here:
-            second["status"] = self._status(Path(worktree))
+            second["status"] = self._status(worktree)
         if self.since and recent is None and is_commit(self.since):
             second["since"] = self._newer_than(self.since)
         self._ask(second)
@@ -130,7 +129,7 @@ class Inspection:
             "commits": [commit.line for commit in commits[:COMMITS]] if commits is not None else None,
             "commits_since_session": recent[:COMMITS_SINCE] if recent is not None else None,
             "worktree": worktree,
-            "checked_out": worktree is not None and Path(worktree) == self.repository.top,
+            "checked_out": worktree is not None and worktree == self.repository.top,
             "shallow": self.repository.is_shallow,
         }
         return found | self._compared(default) | self._dirty()
@@ -161,7 +160,7 @@ class Inspection:
             "count": Question(self.directory, ["rev-list", "--left-right", "--count", *revisions]),
         }
 
-    def _status(self, worktree: Path) -> Question:
+    def _status(self, worktree: str) -> Question:
         options = ["--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"]
         return Question(worktree, ["status", *options])
 

@@ -5,12 +5,12 @@ Implements context reconstitution 0.4. A branch is optional: whatever is wrong i
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from faber.errors import Notice
 
 from .branch import Inspection, warning
+from .files import StrPath
 from .processes import Ask, Begin, Question, ask, begin
 from .refnames import branch_problem, shown, slug_of
 from .repository import find
@@ -29,7 +29,7 @@ Inspected = tuple[dict[str, Any] | None, list[Notice]]
 
 
 def inspect_branch(
-    root: Path, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
 ) -> Inspected:
     """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
 
@@ -61,7 +61,7 @@ def inspect_branch(
 
 
 def begin_branch(
-    root: Path, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
 ) -> Callable[[], Inspected]:
     """`inspect_branch` in two halves: git is at work when this returns, and what it returns waits for it."""
     problem = branch_problem(name)
@@ -78,13 +78,13 @@ def begin_branch(
     return lambda: (inspection.result(), inspection.notices)
 
 
-def head_commit(root: Path) -> str | None:
+def head_commit(root: StrPath) -> str | None:
     """The id of the commit that HEAD names, None without commits or without a repository."""
     answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 
-def branch_head(root: Path, name: str | None) -> str | None:
+def branch_head(root: StrPath, name: str | None) -> str | None:
     """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
     if name is None:
         return head_commit(root)
@@ -94,14 +94,14 @@ def branch_head(root: Path, name: str | None) -> str | None:
     return answer.out.strip() or None if answer.code == 0 else None
 
 
-def current_branch(root: Path) -> str | None:
+def current_branch(root: StrPath) -> str | None:
     """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
     answer = ask([Question(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
     ref = answer.out.removesuffix("\n")
     return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
 
 
-def remote_slug(root: Path) -> tuple[str, str] | None:
+def remote_slug(root: StrPath) -> tuple[str, str] | None:
     """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
 
     Host, user and password of the URL never leave this function. Both segments match

@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from .files import StrPath
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -49,7 +50,7 @@ _PREFIX = ("git", *(word for setting in _CONFIGURATION for word in ("-c", settin
 class Question(NamedTuple):
     """Arguments after `git`, and the directory it is asked in."""
 
-    directory: Path
+    directory: StrPath
     arguments: Sequence[str]
 
 

@@ -1,12 +1,12 @@
 """Work items kept as files: `<id>.json`, `<id>.yaml`, `<id>.yml` or `<id>.md` in one directory."""
 
+import os
 import re
-from pathlib import Path
 from typing import Any
 
 from faber.store.strict import Malformed, json_value, yaml_value
 
-from .files import Unreadable, read_text
+from .files import StrPath, Unreadable, read_text
 from .workitems import (
     Comment,
     WorkItem,
@@ -39,7 +39,7 @@ class FileWorkItems:
     `## Comments` section holds comments, each under a heading `### author · time`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: StrPath) -> None:
         """`directory` holds the files; it need not exist."""
         self.directory = directory
 
@@ -53,7 +53,7 @@ class FileWorkItems:
             )
         for kind in _KINDS:
             try:
-                text = read_text(self.directory / f"{name}{kind}", LIMIT)
+                text = read_text(os.path.join(self.directory, f"{name}{kind}"), LIMIT)
                 return _work_item(name, _READERS[kind](text.replace("\r\n", "\n")))
             except (FileNotFoundError, NotADirectoryError):
                 continue
