@@ -5,7 +5,7 @@ Usage:
 
 The floor is a new file of an event's size: write, fsync, fsync of its directory. A transition reads the run under
 its lock, decides, appends the event and replaces state.json, each durable before the command is acknowledged: it
-cannot take less than two such files. Both happen in this process, in turns, on the same file system; a run
+cannot take less than two such files (the floor's second line). Both happen in this process, in turns, on the same file system; a run
 of a hundred thousand events must not take longer than a run of ten.
 """
 
@@ -17,7 +17,7 @@ from functools import partial
 import measure
 import samples
 
-FLOOR, TWO = "one file, fsync", "two files, fsync"
+FLOOR, TWO = "one file, fsync", "two files"
 TARGET = 2.5
 GROWTH = 1.15
 
@@ -61,7 +61,7 @@ def main() -> None:
             steps.start(*after)
             return (completed + time.perf_counter() - begun) / 2
 
-        names = [f"transition, {events:,} events" for events in sizes]
+        names = [f"faber {events:,}" for events in sizes]
         subjects: dict[str, measure.Subject] = {FLOOR: partial(files, event), TWO: partial(files, event, state)}
         for name, run in zip(names, runs, strict=True):
             subjects[name] = partial(transition, samples.Steps(layout, run.run_id))
