@@ -32,7 +32,7 @@ def main() -> None:
             subjects[peer.format(events)] = partial(
                 measure.spawn, ["bash", PEER, layout.root, run.directory], layout.root
             )
-        times = measure.rounds(subjects, arguments.rounds or (3 if arguments.quick else 40))
+        times = measure.rounds(subjects, arguments, 40)
         ratios = [measure.ratio(times, faber.format(events), peer.format(events)) for events in sizes]
         ratios += [
             measure.ratio(times, name.format(events), name.format(sizes[0]), target)

@@ -56,7 +56,7 @@ def main() -> None:
             "faber context": faber("context", samples.DEMO_RUN),
             "faber context --no-fetch": faber("context", samples.DEMO_RUN, "--no-fetch"),
         }
-        times = measure.rounds(subjects, arguments.rounds or (3 if arguments.quick else 60))
+        times = measure.rounds(subjects, arguments, 60)
         promised = ("faber event emit", "faber step complete", "faber context")
         ratios = [
             measure.ratio(times, name, FLOOR, TARGET if name in promised else None)

@@ -46,7 +46,7 @@ def main() -> None:
             subjects[peer.format(events)] = partial(script, copy)
             subjects[durable.format(events)] = partial(script, copy, "env", "DURABLE=1")
         os.sync()
-        times = measure.rounds(subjects, arguments.rounds or (3 if arguments.quick else 40))
+        times = measure.rounds(subjects, arguments, 40)
         ratios = []
         for events in sizes:
             ratios.append(measure.ratio(times, faber.format(events), peer.format(events)))
