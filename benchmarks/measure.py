@@ -148,8 +148,8 @@ def report(arguments: argparse.Namespace, title: str, ratios: Sequence[Ratio], p
         print(json.dumps({"title": title, "machine": machine, **more, "ratios": rows}, indent=2))
         return
     print(title)
-    for line in _wrapped([f"{name} {value}" for name, value in {**machine, **more}.items()]):
-        print(f"  {line}")
+    for words in _wrapped([f"{name} {value}" for name, value in {**machine, **more}.items()]):
+        print(f"  {words}")
     print(f"\n{'':<29}{'median':>10}{'ratio':>7}{'quartiles':>12}  {'of':<14}{'target':>6}")
     for line in ratios:
         quartiles = f"{line.low:.2f}-{line.high:.2f}"
