@@ -49,7 +49,10 @@ def inert(text: str) -> str:
 
     What it returns can be printed on a terminal without moving its cursor or its clipboard.
     """
-    return _pattern("invisible").sub("", text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # what is printable is visible; without this most commands would compile the pattern
+    return _pattern("invisible").sub("", text)
 
 
 def visible(json_text: str) -> str:
