@@ -7,10 +7,11 @@ from typing import Any
 REDACTED = "[REDACTED]"
 
 # C0 (but tab and newline), DEL, C1; zero-width and invisible operators; bidirectional controls;
-# line and paragraph separators; the byte order mark; tag characters; lone surrogates.
+# line and paragraph separators; the byte order mark; tag characters and the variation selectors beside them,
+# in which whole texts can be hidden; lone surrogates.
 _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
 
 _SECRETS = (
