@@ -89,6 +89,7 @@ def shorten(text: str, limit: int) -> str:
     """`text` in at most `limit` characters; what was cut is said in the text itself."""
     if len(text) <= limit:
         return text
-    notice = f" […{len(text) - limit} more characters]"
-    keep = max(0, limit - len(notice))
+    # What is cut counts up as room is made for the notice, and the count may take one digit more.
+    room = len(f" […{len(text)} more characters]")
+    keep = max(0, limit - room)
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
