@@ -14,10 +14,13 @@ _INVISIBLE = (
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
 
+# The password in a URL comes first, so that a token that is the user's name does not hide it. `sk-` begins
+# where a word does and has a digit: `task-write-the-parser` and `sk-slovak-translation` are names.
 _SECRETS = (
+    r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
-    r"sk-[A-Za-z0-9_-]{20,}",
+    r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
     r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
     r"glpat-[A-Za-z0-9_-]{16,}",
     r"(?:AKIA|ASIA)[A-Z0-9]{16}",
@@ -26,7 +29,6 @@ _SECRETS = (
     r"pypi-[A-Za-z0-9_-]{50,}",
     r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-(?!----END))*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
-    r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     r"(?i:(?<=bearer )|(?<=authorization: token ))[A-Za-z0-9._~+/=-]{16,}",
 )
 
@@ -65,8 +67,11 @@ def outsiders(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """`text` with everything that looks like a credential replaced by `[REDACTED]`."""
-    return _pattern("secret").sub(REDACTED, text)
+    """`text` with everything that looks like a credential replaced by `[REDACTED]`; doing it again changes nothing."""
+    # What stands around one credential can, without it, be another.
+    while (redacted := _pattern("secret").sub(REDACTED, text)) != text:
+        text = redacted
+    return text
 
 
 def has_secret(text: str) -> bool:

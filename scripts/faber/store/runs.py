@@ -31,6 +31,9 @@ from faber.store.shape import check_metadata, check_plan, check_state, check_sta
 
 Clock = Callable[[], str]
 
+# Names that the plan gave: one that looks like a credential must still be the place it names.
+_NAMES = ("phase", "step")
+
 
 def utc_now() -> str:
     """The time as the store writes it: UTC with milliseconds."""
@@ -262,7 +265,7 @@ def _append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}),
+            **{k: v if k in _NAMES else redact_json(v) for k, v in draft.items() if k != "type"},
         }
         if session_id:
             event.setdefault("session_id", session_id)
