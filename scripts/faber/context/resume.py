@@ -98,6 +98,8 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
         return f"faber run rerun {run_id}"
     if status == "awaiting_feedback":
         return f"faber context {run_id}"
+    if state["feedback_queue"]:  # failed while a person was asked: resumed, it waits for the answer again
+        return f"faber run resume {run_id}"
     phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])
     if phase is None or step is None:
         if status == "failed":

@@ -49,7 +49,8 @@ def _open(state: State) -> None:
 
 def _going(state: State) -> None:
     _open(state)
-    if state["status"] == "awaiting_feedback":
+    # A run that failed while a person was asked is still theirs to answer: failing opens no gate.
+    if state["status"] == "awaiting_feedback" or state["feedback_queue"]:
         request = state["feedback_request"]
         raise AwaitingFeedback(
             "The run waits for a person's answer.",
@@ -72,7 +73,9 @@ def _transition(state: State, what: str, to: str) -> IllegalTransition:
 
 def resume_run(state: State, plan: Plan) -> Decision:
     """`run resume`: a pending run starts, a failed one is retried, one in progress notes the new hand."""
-    _going(state)
+    _open(state)
+    if state["status"] != "failed":  # resumed with a request still open, it waits again
+        _going(state)
     return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
 
 
