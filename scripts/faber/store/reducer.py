@@ -289,11 +289,11 @@ def _end_step(state: State, event: Event, status: Any) -> None:
         phase["status"] = "in_progress"
         if state["status"] == "failed":
             _go_ahead(state)
-    # What went wrong before the work went on is no longer open, except at other steps.
+    # What went wrong before the work went on is no longer open, except at other steps; while the run is
+    # still failed (a person skipped a step of it), the work does not go on.
+    ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
     state["errors"] = [
-        e
-        for e in state["errors"]
-        if e.get("step") not in (None, event["step"]) or e.get("phase") not in (None, event["phase"])
+        e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
     ]
     if (state["current_phase"], state["current_step"]) == (event["phase"], event["step"]):
         state["current_step"] = None
