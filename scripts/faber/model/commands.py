@@ -95,7 +95,8 @@ def complete_run(state: State, plan: Plan) -> Decision:
         )
     if state["status"] != "in_progress":
         raise _transition(state, "it failed and was not resumed", "completed")
-    return [{"type": "workflow_complete"}]
+    # First what a writer that was killed in between may have left open.
+    return [*consequences(state, plan), {"type": "workflow_complete"}]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
@@ -398,7 +399,7 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     return [
         {"type": "phase_complete", "phase": phase["id"]}
         for phase in plan["phases"]
-        if state["phases"][phase["id"]]["status"] in ("pending", "in_progress")
+        if state["phases"][phase["id"]]["status"] not in SETTLED
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
     ]
