@@ -392,9 +392,9 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     """What follows from the state without anybody asking: a phase whose steps are all complete ends.
 
     Appended after every command, so that a writer killed between a step's event and its phase's is
-    made good by the next one.
+    made good by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
     """
-    if state["status"] != "in_progress":
+    if state["status"] != "in_progress" or plan.get("partial"):
         return []
     return [
         {"type": "phase_complete", "phase": phase["id"]}
