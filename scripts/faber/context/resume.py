@@ -104,19 +104,10 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
     if phase is None or step is None:
         if status == "failed":
             return f"faber run resume {run_id}"
-        return (
-            f"faber run complete {run_id}"
-            if phase is None or not _open_phase(state, phase)
-            else f"faber run show {run_id}"
-        )
+        return f"faber run {'complete' if _first_open(state, plan)[0] is None else 'show'} {run_id}"
     if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
         return f"faber step complete {run_id} {phase}:{step}"
     return f"faber step start {run_id} {phase}:{step}"
-
-
-def _open_phase(state: State, phase: str) -> bool:
-    known = state["phases"].get(phase)
-    return known is not None and known["status"] not in SETTLED
 
 
 def _instruction(plan: Plan, point: ResumePoint | None) -> str | None:
