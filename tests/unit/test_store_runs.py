@@ -213,3 +213,13 @@ def test_there_is_no_writing_to_a_run_that_is_not_there(layout: Layout) -> None:
     with pytest.raises(RunNotFound):
         commit(layout, "other", lambda *_: [{"type": "checkpoint"}])
     assert layout.run_ids() == ["r"]
+
+
+def test_a_retry_loop_to_a_phase_whose_name_looks_like_a_credential_covers_it(layout: Layout) -> None:
+    """Names of the plan are kept wherever an event mentions them."""
+    for step in AWKWARD:
+        do(layout, commands.skip_step, AWKWARD[0], step, None)
+    do(layout, commands.start_step, AWKWARD[1], AWKWARD[0])
+    made = emit(layout, {"type": "retry_loop_enter", "phase": AWKWARD[1], "metadata": {"return_to": AWKWARD[1]}})
+    assert made.events[0]["metadata"] == {"return_to": AWKWARD[1]}
+    assert made.state["current_phase"] == AWKWARD[1]

@@ -79,14 +79,14 @@ def has_secret(text: str) -> bool:
     return _pattern("secret").search(text) is not None
 
 
-def redact_json(value: Any) -> Any:
-    """A JSON value with every string in it (keys too) redacted; the value itself if nothing matched."""
+def redact_json(value: Any, keep: frozenset[str] = frozenset()) -> Any:
+    """A JSON value with every string in it (keys too) redacted, but those that are in `keep` as they are."""
     if isinstance(value, str):
-        return redact(value)
+        return value if value in keep else redact(value)
     if isinstance(value, list):
-        return [redact_json(item) for item in value]
+        return [redact_json(item, keep) for item in value]
     if isinstance(value, dict):
-        return {redact(key): redact_json(item) for key, item in value.items()}
+        return {redact(key): redact_json(item, keep) for key, item in value.items()}
     return value
 
 

@@ -21,6 +21,7 @@ from faber.errors import (
 from faber.model.commands import Decision, Repeated, consequences
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
 from faber.model.eventtypes import check_required
+from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
 from faber.store.files import MAX_EVENT, MAX_STATE, read_json, write_atomic
@@ -30,9 +31,6 @@ from faber.store.reducer import REDUCER_VERSION, fold, initial_state
 from faber.store.shape import check_metadata, check_plan, check_state, check_status
 
 Clock = Callable[[], str]
-
-# Names that the plan gave: one that looks like a credential must still be the place it names.
-_NAMES = ("phase", "step")
 
 
 def utc_now() -> str:
@@ -257,6 +255,8 @@ def _append(
     session_id: str | None,
     actor: str | None,
 ) -> State:
+    # A place whose name looks like a credential must still be that place.
+    names = frozenset(name for place in places(run.plan) for name in place)
     made: list[Event] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
@@ -266,7 +266,7 @@ def _append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **{k: v if k in _NAMES else redact_json(v) for k, v in draft.items() if k != "type"},
+            **redact_json({k: v for k, v in draft.items() if k != "type"}, keep=names),
         }
         if session_id:
             event.setdefault("session_id", session_id)
