@@ -22,6 +22,7 @@ from faber.errors import (
 from faber.model.commands import Decision, Repeated, consequences
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
 from faber.model.eventtypes import check_required
+from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
 from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
@@ -289,6 +290,9 @@ def _append(
     session_id: str | None,
     actor: str | None,
 ) -> State:
+    # A place whose name looks like a credential must still be that place.
+    names = frozenset(name for place in places(run.plan) for name in place)
+    made: list[Event] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
         event: Any = {
@@ -297,7 +301,7 @@ def _append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}),
+            **redact_json({k: v for k, v in draft.items() if k != "type"}, keep=names),
         }
         if session_id:
             event.setdefault("session_id", session_id)
@@ -309,9 +313,26 @@ def _append(
         size = len(strictjson.dumps(event))
         if size > MAX_EVENT:
             raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
-        if own and key is not None:
-            eventlog.claim_key(run.directory, key, event["event_id"])
+        state = _folded(run.run_id, state, event)
+        made.append(event)
+    for event in made:
+        if "key" in event:
+            eventlog.claim_key(run.directory, event["key"], event["event_id"])
         eventlog.append(run.directory, event)
         events.append(event)
-        state = fold(state, [event])
     return state
+
+
+def _folded(run_id: str, state: State, event: Event) -> State:
+    """The state after `event`; `InvalidInput` if no reader could take it.
+
+    Asked before the event is written: what is in the log is folded by every reader from then on.
+    """
+    try:
+        after = check_state(fold(state, [event]), run_id)
+        size = len(strictjson.dumps(after))
+    except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
+        raise InvalidInput(f"An event of type {event['type']} cannot hold this: {error}.", type=event["type"]) from None
+    if size > MAX_STATE:
+        raise InvalidInput(f"The run's state would have {size} bytes; the limit is {MAX_STATE}.", limit=MAX_STATE)
+    return after
