@@ -57,7 +57,7 @@ FLOORS: dict[str, int | None] = {
     "artifacts": None,
 }
 
-words = st.text("abc \n\"\\é🎯", max_size=40)
+words = st.text('abc \n"\\é🎯', max_size=40)
 
 
 @st.composite

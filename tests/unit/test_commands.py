@@ -413,7 +413,10 @@ def test_a_retry_loop_reopens_what_it_covers(bench: Bench) -> None:
     bench.do(c.skip_step, "a", "s2", None)
     bench.step("b", "t1")
     bench.loop("b", "a")
-    assert {s: k["status"] for s, k in bench.state["phases"]["a"]["steps"].items()} == {"s1": "pending", "s2": "skipped"}
+    assert {s: k["status"] for s, k in bench.state["phases"]["a"]["steps"].items()} == {
+        "s1": "pending",
+        "s2": "skipped",
+    }
     assert bench.do(c.start_step, "a", "s1") == ["phase_start", "step_retry"]
 
 

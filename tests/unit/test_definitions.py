@@ -63,7 +63,9 @@ def test_names_are_filled_in() -> None:
         "schema_version": 1,
         "workflow_id": "w",
         "description": "d",
-        "phases": [{"id": "a", "name": "a", "steps": [{"id": "s", "name": "s", "instruction": "Do it.", "skill": "build"}]}],
+        "phases": [
+            {"id": "a", "name": "a", "steps": [{"id": "s", "name": "s", "instruction": "Do it.", "skill": "build"}]}
+        ],
     }
 
 
@@ -108,7 +110,7 @@ def test_a_file_that_is_no_definition_names_its_line(layout: Layout, content: st
 
 @pytest.mark.parametrize("name", ["nobody", "../outside.json", "/etc/passwd", "sub/nobody.yaml", "link.json"])
 def test_only_definitions_inside_the_project_are_known(layout: Layout, name: str) -> None:
-    """An unknown name, and a path that leads out of the project, straight or by a link, is refused with the known ones."""
+    """An unknown name, and a path that leads out of the project, is refused with the known names."""
     outside = Path(layout.root).parent / "outside.json"
     outside.write_text(json.dumps(ONE))
     os.symlink(outside, Path(layout.root, "link.json"))
@@ -125,7 +127,9 @@ phase_lists = st.dictionaries(names, st.lists(names, min_size=1, max_size=4, uni
 @given(phase_lists)
 def test_every_definition_becomes_a_plan_that_is_valid(phases: dict[str, list[str]]) -> None:
     """Whatever a definition names, its plan conforms to the plan's schema and keeps all places in order."""
-    definition = {"phases": [{"id": phase, "steps": [{"id": step} for step in steps]} for phase, steps in phases.items()]}
+    definition = {
+        "phases": [{"id": phase, "steps": [{"id": step} for step in steps]} for phase, steps in phases.items()]
+    }
     plan = resolve(definition, "w", "f")
     assert problems("plan", plan) == []
     assert {p["id"]: [s["id"] for s in p["steps"]] for p in plan["phases"]} == phases

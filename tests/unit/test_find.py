@@ -47,7 +47,9 @@ def test_an_exact_id_is_itself(layout: Layout, run_id: str) -> None:
     assert resolve(layout, run_id) == run_id
 
 
-@pytest.mark.parametrize(("text", "run_id"), [("bb", RUNS[1]), ("other", RUNS[2]), ("project/11a", RUNS[0]), ("flat", RUNS[3])])
+@pytest.mark.parametrize(
+    ("text", "run_id"), [("bb", RUNS[1]), ("other", RUNS[2]), ("project/11a", RUNS[0]), ("flat", RUNS[3])]
+)
 def test_a_unique_part_is_enough(layout: Layout, text: str, run_id: str) -> None:
     """A part of an id that only one run has is that run."""
     assert resolve(layout, text) == run_id

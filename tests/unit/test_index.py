@@ -21,7 +21,9 @@ PLAN: Any = {
 }
 
 names = st.text(st.characters(), max_size=300)
-run_ids = st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True), min_size=1, max_size=3).map("/".join)
+run_ids = st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True), min_size=1, max_size=3).map(
+    "/".join
+)
 
 
 @pytest.fixture

@@ -95,9 +95,7 @@ def test_a_worktree_that_was_moved_still_leads_home(
     assert root_at(tmp_path / "moved", monkeypatch) == str(repository)
 
 
-def test_a_submodule_is_a_project_of_its_own(
-    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From inside a submodule the root is the submodule, not the repository around it."""
     inner = tmp_path / "inner"
     inner.mkdir()

@@ -56,7 +56,12 @@ def state_of(plan: Plan, status: str, statuses: list[str], **fields: Any) -> Any
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
-@given(shapes, st.lists(st.sampled_from(PLACE_STATUSES), max_size=16), st.sampled_from(["in_progress", "failed"]), st.data())
+@given(
+    shapes,
+    st.lists(st.sampled_from(PLACE_STATUSES), max_size=16),
+    st.sampled_from(["in_progress", "failed"]),
+    st.data(),
+)
 def test_the_point_is_the_first_step_that_is_not_complete(
     shape: list[int], statuses: list[str], status: str, data: st.DataObject
 ) -> None:

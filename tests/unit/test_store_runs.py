@@ -102,9 +102,12 @@ def test_what_the_reducer_cannot_take_is_refused_whatever_let_it_through(layout:
     """The fold is tried before the event is written: a later rule's mistake never makes a run unreadable."""
     before = on_disk(layout)
     for draft in (
-        {"type": "checkpoint"},
-        {"type": "session_end", "metadata": {"summary_file": 7}},
-    ), ({"type": "decision_point", "message": "m", "metadata": {"question": "q"}},):
+        (
+            {"type": "checkpoint"},
+            {"type": "session_end", "metadata": {"summary_file": 7}},
+        ),
+        ({"type": "decision_point", "message": "m", "metadata": {"question": "q"}},),
+    ):
         with pytest.raises(InvalidInput):
             commit(layout, "r", lambda *_, drafts=draft: list(drafts))
     assert on_disk(layout) == before
@@ -112,11 +115,11 @@ def test_what_the_reducer_cannot_take_is_refused_whatever_let_it_through(layout:
 
 def test_a_state_never_outgrows_what_readers_read(layout: Layout) -> None:
     """Before state.json would pass the size that readers accept, the event is refused."""
+    drafts = [[{"type": "checkpoint", "artifacts": [{"name": f"a{number}", "value": BIG}]}] for number in range(5)]
+    for fits in drafts[:4]:
+        commit(layout, "r", lambda *_, made=fits: made)
     with pytest.raises(InvalidInput) as caught:
-        for number in range(20):
-            commit(
-                layout, "r", lambda *_, n=number: [{"type": "checkpoint", "artifacts": [{"name": f"a{n}", "value": BIG}]}]
-            )
+        commit(layout, "r", lambda *_: drafts[4])
     assert caught.value.fields["limit"] == files.MAX_STATE
     assert load(layout, "r").state["last_event_id"] == 4
 
