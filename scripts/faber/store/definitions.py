@@ -100,7 +100,7 @@ def _phase(phase: dict[str, Any], path: str) -> PhasePlan:
 
 
 def _step(step: dict[str, Any]) -> StepPlan:
-    made: StepPlan = {"id": step["id"], "name": step.get("name", step["id"])}
+    made: StepPlan = {"id": check_name(step["id"], "step"), "name": step.get("name", step["id"])}
     if "instruction" in step:
         made["instruction"] = step["instruction"]
     if "skill" in step:
