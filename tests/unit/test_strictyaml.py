@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.store.strictyaml import InvalidYAML, loads
+from faber.store.strict import Malformed, yaml_value
+
+LIMIT = 256 * 1024
+
+
+def loads(text: str) -> Any:
+    """The value of YAML text within the limit of a configuration file."""
+    return yaml_value(text, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +62,15 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_not_plain_data_is_refused(text: str) -> None:
-    """Tags, aliases, duplicate keys, keys that are no text, several documents and bad syntax are `InvalidYAML`."""
-    with pytest.raises(InvalidYAML) as caught:
+    """Tags, aliases, duplicate keys, keys that are no text, several documents and bad syntax are `Malformed`."""
+    with pytest.raises(Malformed) as caught:
         loads(text)
     assert str(caught.value)
 
 
 def test_the_line_of_a_mistake_is_named() -> None:
     """An error says on which line, counted from 1, it was found."""
-    with pytest.raises(InvalidYAML) as caught:
+    with pytest.raises(Malformed) as caught:
         loads("a: 1\nb: 2\n\na: 3\n")
     assert caught.value.line == 4
 
@@ -73,7 +80,7 @@ def test_a_bomb_of_aliases_is_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     begin = time.monotonic()
-    with pytest.raises(InvalidYAML):
+    with pytest.raises(Malformed):
         loads("\n".join(lines))
     assert time.monotonic() - begin < 2
 
@@ -84,8 +91,8 @@ def test_a_bomb_of_aliases_is_refused_at_once() -> None:
     ids=["lists", "mappings", "unclosed", "compact"],
 )
 def test_deep_nesting_is_refused(text: str) -> None:
-    """Data nested more than 64 levels deep, and far more, is `InvalidYAML` and no crash."""
-    with pytest.raises(InvalidYAML):
+    """Data nested more than 64 levels deep, and far more, is `Malformed` and no crash."""
+    with pytest.raises(Malformed):
         loads(text)
 
 
@@ -96,7 +103,7 @@ def test_sixty_levels_are_read() -> None:
 
 def test_a_text_past_the_limit_is_refused_unread() -> None:
     """More than 256 K characters are refused."""
-    with pytest.raises(InvalidYAML):
+    with pytest.raises(Malformed):
         loads("a: " + "x" * (256 * 1024))
 
 
@@ -125,10 +132,10 @@ signs = [*"a:[]{}!|>'\"#?%1é \n\t\x07", "- ", "&x", "*x", "<<", "---", "..."]
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(signs), max_size=20).map("".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Whatever a file holds, reading it ends in plain data or in `InvalidYAML`."""
+    """Whatever a file holds, reading it ends in plain data or in `Malformed`."""
     try:
         value = loads(text)
-    except InvalidYAML:
+    except Malformed:
         return
     assert plain(value)
 
