@@ -27,13 +27,41 @@ SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
 CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
 
+class Evidence(TypedDict):
+    """What must be so before a step counts as done. `value` is a path, a command line, an artifact's
+    name or an event type, None for a commit; `timeout` of a command in seconds."""
+
+    kind: Literal["commit", "file", "command", "artifact", "events"]
+    value: str | None
+    timeout: NotRequired[int]
+
+
 class StepPlan(TypedDict):
-    """A step as the plan froze it."""
+    """A step as the plan froze it. What is absent has its default: no evidence, `continue`, no retries."""
 
     id: str
     name: str
     instruction: NotRequired[str]
     skill: NotRequired[str]
+    evidence: NotRequired[list[Evidence]]
+    on_success: NotRequired[Literal["continue", "prompt"]]
+    on_warning: NotRequired[Literal["continue", "prompt"]]
+    retries: NotRequired[int]
+    destructive: NotRequired[bool]
+
+
+class GatePlan(TypedDict):
+    """A question to a person before or after a phase."""
+
+    when: Literal["before", "after"]
+    prompt: str
+
+
+class OnFailure(TypedDict):
+    """Where a failed phase goes back to, and how often."""
+
+    return_to: str
+    max_retries: int
 
 
 class PhasePlan(TypedDict):
@@ -42,6 +70,8 @@ class PhasePlan(TypedDict):
     id: str
     name: str
     steps: list[StepPlan]
+    gates: NotRequired[list[GatePlan]]
+    on_failure: NotRequired[OnFailure]
 
 
 class Plan(TypedDict):
@@ -116,6 +146,13 @@ class StepState(TypedDict):
     ended_event: int | None
     message: str | None
     error: dict[str, Any] | None
+    # The first start in the current retry loop: evidence counts from there.
+    first_event: int | None
+    base_commit: str | None
+    # How often completing was refused for lack of evidence; the person's request id that waived it.
+    blocked: int
+    waived_by: str | None
+    warning: bool
 
 
 class PhaseState(TypedDict):
@@ -190,6 +227,8 @@ class State(TypedDict):
     settled_questions: dict[str, dict[str, Any]]
     errors: list[dict[str, Any]]
     retry_loops: list[dict[str, Any]]
+    loops_used: dict[str, int]
+    gates: dict[str, dict[str, Any]]
     relationships: dict[str, Any]
     context_sessions: list[str]
     session_summaries: SavedSessions
