@@ -234,6 +234,28 @@ class AwaitingFeedback(FaberError):
     recovery = "A person answers the open request; `faber context RUN` shows it."
 
 
+class GateClosed(FaberError):
+    """The run has come to a gate that no person has approved."""
+
+    code = "gate_closed"
+    exit_code = Exit.PERSON_NEEDED
+
+
+class EvidenceMissing(FaberError):
+    """What the step has to leave behind is not there."""
+
+    code = "evidence_missing"
+    exit_code = Exit.REFUSED
+
+
+class ProtectedBranch(FaberError):
+    """Work would land on a branch that agents may not commit to."""
+
+    code = "protected_branch"
+    exit_code = Exit.REFUSED
+    recovery = "Create a branch for the run and record it: `faber event emit RUN --type branch_create`."
+
+
 # --- refused: exit 4 -------------------------------------------------------------------------------
 
 

@@ -220,10 +220,7 @@ def test_failing_and_resuming(faber: Faber, run: str) -> None:
 
 def test_resume_of_a_waiting_run_needs_a_person(faber: Faber, run: str) -> None:
     """A run that waits for an answer is not resumed by a command: exit 3."""
-    request = json.dumps({"request_id": "fr-1", "prompt": "Ship it?", "options": ["approve", "reject"]})
-    assert faber("event", "emit", run, "--type", "feedback_request", "--metadata", request).json["status"] == (
-        "awaiting_feedback"
-    )
+    assert faber("feedback", "request", run, "--prompt", "Ship it?").json["status"] == "awaiting_feedback"
     answer = faber("run", "resume", run)
     assert (answer.status, answer.code) == (3, "awaiting_feedback")
     assert answer.json["error"]["prompt"] == "Ship it?"

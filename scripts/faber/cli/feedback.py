@@ -9,6 +9,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, place, require_person, run_argument
 from faber.cli.output import print_json
 from faber.cli.record import record
+from faber.feedback.requests import DEFAULT_OPTIONS
 from faber.feedback.requests import request as open_request
 from faber.feedback.requests import respond as answer_request
 from faber.store.find import resolve
@@ -22,7 +23,7 @@ def feedback() -> None:
 
 @feedback.command("request")
 @run_argument
-@click.option("--type", "kind", type=click.Choice(["approval", "error_resolution"]), default="approval", show_default=True)
+@click.option("--type", "kind", type=click.Choice(sorted(DEFAULT_OPTIONS)), default="approval", show_default=True)
 @click.option("--prompt", metavar="TEXT", help="What is asked (2,000 characters). A gate has its own.")
 @click.option("--option", "options", multiple=True, metavar="O", help="A possible answer; repeatable.")
 @click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks.")
@@ -67,7 +68,7 @@ def request(
 @click.pass_obj
 def respond(obj: Invocation, run: str, response: str, request_id: str | None, comment: str | None) -> None:
     """Answer a request (people only)."""
-    require_person(obj, "faber feedback respond")
+    require_person(obj, "faber feedback respond", run)
     record(
         obj,
         run,
@@ -81,6 +82,4 @@ def respond(obj: Invocation, run: str, response: str, request_id: str | None, co
 def show(obj: Invocation, run: str) -> None:
     """Show what is being asked, oldest first, and the last answer."""
     made = load(obj.layout, resolve(obj.layout, run))
-    print_json(
-        {"run_id": made.run_id, "open": made.state["feedback_queue"], "last_answer": made.state["last_answer"]}
-    )
+    print_json({"run_id": made.run_id, "open": made.state["feedback_queue"], "last_answer": made.state["last_answer"]})

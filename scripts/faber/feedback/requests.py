@@ -70,9 +70,7 @@ def request(
     return [draft]
 
 
-def respond(
-    state: State, plan: Plan, *, request_id: str | None, response: str, comment: str | None
-) -> Decision:
+def respond(state: State, plan: Plan, *, request_id: str | None, response: str, comment: str | None) -> Decision:
     """`feedback respond`: the answer to the oldest open request, or to the one named.
 
     Only the request's own options are taken. Answering what is closed is refused, saying so.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import (
     AwaitingFeedback,
+    GateClosed,
     HasOwnCommand,
     IllegalTransition,
     InvalidInput,
@@ -16,12 +17,15 @@ from faber.errors import (
 )
 from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
 from faber.model.eventtypes import check_required, event_type
+from faber.model.next import may_retry, next_action
 from faber.model.progress import next_place, phase_ids, phase_state, step_state, unfinished
 
 MAX_MESSAGE = 2_000
 MAX_PROMPT = 2_000
 MAX_DECISION = 500
 MAX_ARTIFACTS = 200
+# A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
+BLOCKED_ASKS = 3
 
 
 class Repeated(NamedTuple):
@@ -33,7 +37,8 @@ class Repeated(NamedTuple):
 Decision = list[Draft] | Repeated
 
 
-def _open(state: State) -> None:
+def check_open(state: State) -> None:
+    """Raise `IllegalTransition` on a run that can only be read."""
     if state["status"] in CLOSED:
         raise IllegalTransition(
             f"The run is {state['status']}; it can only be read.",
@@ -43,7 +48,7 @@ def _open(state: State) -> None:
 
 
 def _going(state: State) -> None:
-    _open(state)
+    check_open(state)
     if state["status"] == "awaiting_feedback":
         request = state["feedback_request"]
         raise AwaitingFeedback(
@@ -87,12 +92,13 @@ def complete_run(state: State, plan: Plan) -> Decision:
         )
     if state["status"] != "in_progress":
         raise _transition(state, "it failed and was not resumed", "completed")
+    _way_is_open(state, plan)
     return [{"type": "workflow_complete"}]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
     """`run fail`: the run stops until it is resumed."""
-    _open(state)
+    check_open(state)
     if state["status"] == "failed" and state["ended_event"]:
         return Repeated(state["ended_event"])
     return [{"type": "workflow_error", "error": {"message": _bounded(error, "error", MAX_MESSAGE)}}]
@@ -102,7 +108,7 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     """`run cancel`: the run ends for good."""
     if state["status"] == "cancelled" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    _open(state)
+    check_open(state)
     return [{"type": "workflow_cancelled", "message": _bounded(reason, "reason", MAX_MESSAGE)}]
 
 
@@ -116,6 +122,7 @@ def start_phase(state: State, plan: Plan, phase: str, message: str | None = None
     if known["status"] == "in_progress" and known["started_event"]:
         return Repeated(known["started_event"])
     _next_is(state, plan, phase, None)
+    _way_is_open(state, plan)
     return [*_begin(state), _with_message({"type": "phase_start", "phase": phase}, message)]
 
 
@@ -159,8 +166,13 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
 # --- steps -----------------------------------------------------------------------------------------
 
 
-def start_step(state: State, plan: Plan, phase: str, step: str, message: str | None = None) -> Decision:
-    """`step start`: the next unfinished step and no other; again after a failure or a retry loop."""
+def start_step(
+    state: State, plan: Plan, phase: str, step: str, message: str | None = None, base_commit: str | None = None
+) -> Decision:
+    """`step start`: the step that `faber next` hands out and no other.
+
+    `base_commit` is where the run's branch stands now: evidence of a commit counts from the first start.
+    """
     known = step_state(state, phase, step)
     _going(state)
     if known["status"] == "in_progress" and known["started_event"]:
@@ -172,28 +184,91 @@ def start_step(state: State, plan: Plan, phase: str, step: str, message: str | N
             **_next_fields(state, plan),
         )
     _next_is(state, plan, phase, step)
+    _way_is_open(state, plan)
     drafts = _begin(state)
     if state["phases"][phase]["status"] == "pending":
         drafts.append({"type": "phase_start", "phase": phase})
     again = known["attempts"] > 0
     draft: Draft = {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}
+    if base_commit is not None and known["first_event"] is None:
+        draft["metadata"] = {"base_commit": base_commit}
     return [*drafts, _with_message(draft, message)]
 
 
-def complete_step(
-    state: State, plan: Plan, phase: str, step: str, message: str | None, artifacts: list[dict[str, Any]]
-) -> Decision:
-    """`step complete`: a step in progress is done, with what it made."""
+def completes(state: State, phase: str, step: str) -> Repeated | None:
+    """Raise unless the step can be completed now, evidence apart; `Repeated` if it was."""
     known = step_state(state, phase, step)
     if known["status"] == "completed" and known["ended_event"]:
         return Repeated(known["ended_event"])
     _going(state)
     _in_progress(state, phase, step, known["status"])
+    return None
+
+
+def complete_step(
+    state: State,
+    plan: Plan,
+    phase: str,
+    step: str,
+    message: str | None,
+    artifacts: list[dict[str, Any]],
+    *,
+    warning: bool = False,
+    evidence: list[dict[str, Any]] | None = None,
+    attempt: int | None = None,
+) -> Decision:
+    """`step complete`: a step in progress is done, with what it made and the evidence that was found.
+
+    `attempt` is the one that the evidence was examined for: a step that was begun anew since is not
+    completed by it.
+    """
+    repeated = completes(state, phase, step)
+    if repeated:
+        return repeated
+    if attempt is not None and attempt != step_state(state, phase, step)["attempts"]:
+        raise IllegalTransition(
+            f"{phase}:{step} was begun again while its evidence was examined.",
+            recovery=f"Run `faber next {state['run_id']}`.",
+        )
     draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
+    draft["status"] = "warning" if warning else "success"
+    if evidence:
+        draft["metadata"] = {"evidence": evidence}
     if artifacts:
         draft["artifacts"] = artifacts
         check_artifacts(state, artifacts)
     return [draft]
+
+
+def block_step(
+    state: State, plan: Plan, phase: str, step: str, missing: list[dict[str, Any]], request_id: str
+) -> Decision:
+    """A step whose evidence is missing is not completed; the third time a person is asked to waive it."""
+    repeated = completes(state, phase, step)
+    if repeated:
+        return repeated
+    drafts: list[Draft] = [{"type": "step_blocked", "phase": phase, "step": step, "metadata": {"missing": missing}}]
+    if step_state(state, phase, step)["blocked"] + 1 >= BLOCKED_ASKS:
+        said = " ".join(str(piece["detail"]) for piece in missing)
+        prompt = f"{phase}:{step} cannot be completed: {said}"[: MAX_PROMPT - 40] + " Waive this evidence?"
+        drafts.append(
+            {
+                "type": "feedback_request",
+                "phase": phase,
+                "step": step,
+                "message": prompt,
+                "metadata": {
+                    "request_id": request_id,
+                    "type": "error_resolution",
+                    "prompt": prompt,
+                    "options": ["waive", "retry", "abort"],
+                    "context": {"waive": f"{phase}:{step}"},
+                    "resume_point": {"phase": phase, "step": step},
+                    "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
+                },
+            }
+        )
+    return drafts
 
 
 def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> Decision:
@@ -229,6 +304,19 @@ def _in_progress(state: State, phase: str, step: str, status: str) -> None:
         )
 
 
+def _way_is_open(state: State, plan: Plan) -> None:
+    """Raise where `faber next` would not hand out a step: a gate, a failure, a dry run."""
+    action = next_action(state, plan)
+    if action["action"] == "gate":
+        raise GateClosed(action["why"], gate=action["complete_with"], recovery=f"Run `{action['complete_with']}`.")
+    if action["action"] == "failed":
+        raise IllegalTransition(
+            action["why"], status=state["status"], recovery=f"A person runs `faber run resume {state['run_id']}`."
+        )
+    if state["autonomy"] == "dry-run":
+        raise IllegalTransition(action["why"], recovery="Make a run of another autonomy: `faber run rerun`.")
+
+
 def _begin(state: State) -> list[Draft]:
     return [{"type": "workflow_start"}] if state["status"] == "pending" else []
 
@@ -261,7 +349,7 @@ def emit(state: State, plan: Plan, draft: Draft) -> Decision:
             recovery=f"Run `{kind.command}`.",
         )
     check_required(kind.name, dict(draft))
-    _open(state)
+    check_open(state)
     if "phase" in draft:
         phase_state(state, draft["phase"])
         if "step" in draft:
@@ -277,7 +365,8 @@ def _no_check(state: State, plan: Plan, draft: Draft) -> None:
     return None
 
 
-def _check_request(state: State, plan: Plan, draft: Draft) -> None:
+def check_request(state: State, plan: Plan, draft: Draft) -> None:
+    """Raise `InvalidInput` unless this `feedback_request` is one that a state can keep."""
     given = draft["metadata"]
     _bounded(str(given["prompt"]), "metadata.prompt", MAX_PROMPT)
     _bounded(str(given["request_id"]), "metadata.request_id", 100)
@@ -317,7 +406,7 @@ def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
 
 
 _CHECKS = {
-    "feedback_request": _check_request,
+    "feedback_request": check_request,
     "feedback_received": _check_answer,
     "retry_loop_enter": _check_loop,
 }
@@ -334,19 +423,49 @@ def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
 
 
 def consequences(state: State, plan: Plan) -> list[Draft]:
-    """What follows from the state without anybody asking: a phase whose steps are all complete ends.
+    """What follows from the state without anybody asking: a phase whose steps are all complete ends, a
+    failed phase goes back where its plan says, a loop whose phase is complete is over.
 
     Appended after every command, so that a writer killed between a step's event and its phase's is
     made good by the next one.
     """
+    if state["status"] == "failed":
+        return _loop(state, plan)
     if state["status"] != "in_progress":
         return []
-    return [
+    ended: list[Draft] = [
         {"type": "phase_complete", "phase": phase["id"]}
         for phase in plan["phases"]
         if state["phases"][phase["id"]]["status"] in ("pending", "in_progress")
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
+    ]
+    left: list[Draft] = [
+        {"type": "retry_loop_exit", "phase": loop["phase"], "metadata": {"return_to": loop["return_to"]}}
+        for loop in state["retry_loops"][-1:]
+        if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
+    ]
+    return ended or left
+
+
+def _loop(state: State, plan: Plan) -> list[Draft]:
+    """The failed phase goes back where its plan says, as often as it says."""
+    place = next_place(state, plan)
+    if place is None or state["error"] is not None or may_retry(state, plan):
+        return []
+    phase = next(known for known in plan["phases"] if known["id"] == place[0])
+    policy = phase.get("on_failure")
+    used = state["loops_used"].get(phase["id"], 0)
+    if policy is None or state["phases"][phase["id"]]["status"] != "failed" or used >= policy["max_retries"]:
+        return []
+    last = state["errors"][-1]["message"] if state["errors"] else ""
+    return [
+        {
+            "type": "retry_loop_enter",
+            "phase": phase["id"],
+            "message": f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE],
+            "metadata": {"return_to": policy["return_to"]},
+        }
     ]
 
 

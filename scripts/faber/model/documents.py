@@ -149,6 +149,8 @@ class StepState(TypedDict):
     # The first start in the current retry loop: evidence counts from there.
     first_event: int | None
     base_commit: str | None
+    # How often it failed in the current retry loop.
+    failures: int
     # How often completing was refused for lack of evidence; the person's request id that waived it.
     blocked: int
     waived_by: str | None

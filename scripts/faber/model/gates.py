@@ -63,9 +63,7 @@ def _before(state: State, plan: Plan, phase: str, step: str) -> Iterator[Gate]:
                 yield Gate(f"before:{phase}:{number}", phase, step, gate["prompt"])
     planned = step_plan(plan, phase, step)
     if planned.get("destructive"):
-        yield Gate(
-            f"step:{phase}:{step}", phase, step, f"{planned['name']} ({phase}:{step}) cannot be undone. Do it?"
-        )
+        yield Gate(f"step:{phase}:{step}", phase, step, f"{planned['name']} ({phase}:{step}) cannot be undone. Do it?")
 
 
 def _after(state: State, plan: Plan, phase: str, step: str, *, whatever: bool = False) -> Iterator[Gate]:

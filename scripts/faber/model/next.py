@@ -4,7 +4,7 @@
 invented something is put right by the next command it runs.
 """
 
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from faber.model.documents import Evidence, Plan, State
 from faber.model.gates import Gate, closed_gate
@@ -71,7 +71,7 @@ def may_retry(state: State, plan: Plan) -> bool:
         known is not None
         and known["status"] == "failed"
         and state["error"] is None
-        and known["attempts"] <= step_plan(plan, *place).get("retries", 0)
+        and known["failures"] <= step_plan(plan, *place).get("retries", 0)
     )
 
 
@@ -151,4 +151,3 @@ def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) ->
         "complete_with": None,
         "why": why,
     }
-

@@ -19,6 +19,7 @@ def new_step() -> StepState:
         "error": None,
         "first_event": None,
         "base_commit": None,
+        "failures": 0,
         "blocked": 0,
         "waived_by": None,
         "warning": False,

@@ -90,9 +90,7 @@ def _trees(worktree: Path, revision: str | None) -> tuple[str, str] | None:
     if revision is None or not (revision == "HEAD" or revision.startswith("refs/heads/") or is_commit(revision)):
         return None
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
-    commit, tree = ask(
-        [Question(worktree, [*arguments, f"{revision}^{{{kind}}}"]) for kind in ("commit", "tree")]
-    )
+    commit, tree = ask([Question(worktree, [*arguments, f"{revision}^{{{kind}}}"]) for kind in ("commit", "tree")])
     return (commit.out.strip(), tree.out.strip()) if commit.ok and tree.ok else None
 
 

@@ -224,7 +224,9 @@ def commit(
             if not repeated or run.folded or consequences(state, plan):
                 if project and events:
                     project(directory, state, events[-1])
-                state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
+                # One follows from another: a completed phase from its last step, the end of a loop from that.
+                while following := consequences(state, plan):
+                    state = _append(run, state, following, events, clock, None, session_id, actor)
                 write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
         except StoreUnwritable as error:
             error.fields["recorded"] = [event["event_id"] for event in events]

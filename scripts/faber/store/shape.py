@@ -31,6 +31,8 @@ _STATE: dict[str, tuple[type, ...]] = {
     "settled_questions": (dict,),
     "errors": (list,),
     "retry_loops": (list,),
+    "loops_used": (dict,),
+    "gates": (dict,),
     "relationships": (dict,),
     "context_sessions": (list,),
     "session_summaries": (dict,),
@@ -62,6 +64,12 @@ _STEP: dict[str, tuple[type, ...]] = {
     "ended_event": _MAYBE_NUMBER,
     "message": _MAYBE_TEXT,
     "error": _MAYBE_OBJECT,
+    "first_event": _MAYBE_NUMBER,
+    "base_commit": _MAYBE_TEXT,
+    "failures": (int,),
+    "blocked": (int,),
+    "waived_by": _MAYBE_TEXT,
+    "warning": (bool,),
 }
 _REQUEST: dict[str, tuple[type, ...]] = {
     "request_id": _TEXT,
@@ -139,6 +147,11 @@ def check_state(raw: Any, run_id: str) -> State:
         for key in ("decisions", "errors", "retry_loops"):
             for entry in raw[key]:
                 _object(entry, {}, key)
+        for name, gate in raw["gates"].items():
+            _object(gate, {"request_id": _TEXT, "answer": _MAYBE_TEXT, "event_id": (int,)}, f"gates.{name}")
+        for name, used in raw["loops_used"].items():
+            if not isinstance(used, int):
+                raise _Wrong(f"loops_used.{name} has the wrong type")
         for key in raw["settled_questions"]:
             _object(raw["settled_questions"][key], {"option": _TEXT}, f"settled_questions.{key}")
         _object(raw["session_summaries"], _SUMMARIES, "session_summaries")
