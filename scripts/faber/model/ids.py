@@ -73,6 +73,11 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def looks_like_work_id(text: str) -> bool:
+    """True for `158`, `#158` and `PROJ-7`: a number, with a project before it or not; false for words."""
+    return re.fullmatch(r"#?[0-9]{1,18}|#?[A-Z][A-Z0-9_]{0,31}-[0-9]{1,18}", text, re.ASCII) is not None
+
+
 def check_work_id(work_id: str) -> str:
     """A work item's id, `158`, `#158` or `PROJ-7`; a leading `#` is dropped."""
     if not _WORK_ID.fullmatch(work_id):
