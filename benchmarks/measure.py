@@ -111,19 +111,23 @@ def spawn(command: Sequence[str], cwd: str, *, status: int = 0) -> float:
     return taken
 
 
-def rounds(subjects: Mapping[str, Subject], count: int) -> dict[str, list[float]]:
-    """The seconds that every subject took in each of `count` rounds; two rounds before them warm the caches."""
+def rounds(subjects: Mapping[str, Subject], arguments: argparse.Namespace, usual: int) -> dict[str, list[float]]:
+    """The seconds that every subject took in each round: as many as `arguments` say, or `usual` ones.
+
+    Rounds before them warm the caches.
+    """
+    warm, count = (1, arguments.rounds or 2) if arguments.quick else (2, arguments.rounds or usual)
     order = list(subjects)
     shuffled = random.Random(158)
     times: dict[str, list[float]] = {name: [] for name in subjects}
-    for number in range(count + 2):
+    for number in range(warm + count):
         shuffled.shuffle(order)
         for name in order:
             seconds = subjects[name]()
-            if number >= 2:
+            if number >= warm:
                 times[name].append(seconds)
         if sys.stderr.isatty():
-            print(f"\r{number + 1}/{count + 2} rounds ", end="", file=sys.stderr, flush=True)
+            print(f"\r{number + 1}/{warm + count} rounds ", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     return times
@@ -144,9 +148,9 @@ def report(arguments: argparse.Namespace, title: str, ratios: Sequence[Ratio], p
         print(json.dumps({"title": title, "machine": machine, **more, "ratios": rows}, indent=2))
         return
     print(title)
-    for line in _wrapped([f"{name} {value}" for name, value in {**machine, **more}.items()]):
-        print(f"  {line}")
-    print(f"\n{'':<29}{'median':>10}{'ratio':>7}{'quartiles':>12}  {'of':<15}{'target':>5}")
+    for words in _wrapped([f"{name} {value}" for name, value in {**machine, **more}.items()]):
+        print(f"  {words}")
+    print(f"\n{'':<29}{'median':>10}{'ratio':>7}{'quartiles':>12}  {'of':<14}{'target':>6}")
     for line in ratios:
         quartiles = f"{line.low:.2f}-{line.high:.2f}"
         target = "" if line.target is None else f"{line.target:g}{' ' if line.met else '!'}"

@@ -15,7 +15,13 @@ import samples
 
 FLOOR = "python -c pass"
 TARGET = 6.0
-LIBRARIES = {"click": "click", "jsonschema": "jsonschema", "GitPython": "git", "rich": "rich.console"}
+LIBRARIES = {
+    "click": "click",
+    "jsonschema": "jsonschema",
+    "GitPython": "git",
+    "rich": "rich.console",
+    "markdown_it": "markdown_it",
+}
 
 
 def main() -> None:
@@ -41,7 +47,7 @@ def main() -> None:
             FLOOR: python("-c", "pass"),
             "python -I -S -c pass": python("-I", "-S", "-c", "pass"),
             **{f"import {name}": python("-c", f"import {module}") for name, module in LIBRARIES.items()},
-            "import markdown_it": python("-c", "import markdown_it"),
+            "jq -n 0": partial(measure.spawn, ["jq", "-n", "0"], layout.root),
             "faber --version": faber("--version"),
             "faber status": faber("status"),
             "faber event emit": faber("event", "emit", samples.DEMO_RUN, "--type", "checkpoint"),
@@ -50,7 +56,7 @@ def main() -> None:
             "faber context": faber("context", samples.DEMO_RUN),
             "faber context --no-fetch": faber("context", samples.DEMO_RUN, "--no-fetch"),
         }
-        times = measure.rounds(subjects, arguments.rounds or (3 if arguments.quick else 60))
+        times = measure.rounds(subjects, arguments, 60)
         promised = ("faber event emit", "faber step complete", "faber context")
         ratios = [
             measure.ratio(times, name, FLOOR, TARGET if name in promised else None)

@@ -1,6 +1,7 @@
 """Prepared operations, shared by the sweeps."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,11 @@ def prepare(tmp_path_factory: pytest.TempPathFactory) -> Prepare:
 def sweep(prepare: Prepare, strace: str, tmp_path: Path) -> MakeSweep:
     """A sweep over the operation of a name, with a directory of its own."""
 
+    numbers = count(1)
+
     def made(name: str, *, mutant: str | None = None) -> Sweep:
-        return Sweep(strace, prepare(name), tmp_path, mutant=mutant)
+        directory = tmp_path / f"sweep-{next(numbers)}"
+        directory.mkdir()
+        return Sweep(strace, prepare(name), directory, mutant=mutant)
 
     return made

@@ -8,14 +8,14 @@ from faults.tracing import Sweep
 
 # The two operations that write several events are swept call by call on every run of the tests.
 EVERY = {
-    "run init": 4,
+    "run init": 6,
     "step start": 1,
     "step complete": 1,
-    "event emit": 3,
-    "session save": 3,
-    "repair": 3,
-    "run adopt": 4,
-    "context": 4,
+    "event emit": 4,
+    "session save": 4,
+    "repair": 4,
+    "run adopt": 8,
+    "context": 6,
 }
 PARTS = 2
 

@@ -67,14 +67,24 @@ def store_calls(log: str, root: Path) -> list[Call]:
     return found
 
 
-def trace(strace: str, prepared: Prepared, root: Path, *options: str, mutant: str | None = None) -> tuple[Answer, str]:
-    """Run the operation on `root` under strace; its answer and the log."""
+COUNTING = ("-f", "-y", "-e", TRACE)
+
+
+def trace(
+    strace: str,
+    prepared: Prepared,
+    root: Path,
+    *options: str,
+    view: tuple[str, ...] = COUNTING,
+    mutant: str | None = None,
+) -> tuple[Answer, str]:
+    """Run the operation on `root` under strace; its answer and the log. `view` says what the log shows, and how."""
     log = root.parent / f"{root.name}.strace"
     extra = dict(prepared.operation.extra)
     if mutant:
         extra["FABER_TEST_MUTANT"] = mutant
     done = subprocess.run(
-        [strace, "-f", "-y", "-o", str(log), "-e", TRACE, *options, *command(root, *prepared.operation.arguments)],
+        [strace, "-o", str(log), *view, *options, *command(root, *prepared.operation.arguments)],
         capture_output=True,
         text=True,
         check=False,

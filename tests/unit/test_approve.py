@@ -4,9 +4,10 @@ import shlex
 import subprocess
 
 import pytest
-from faber.hooks.approve import approves, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from faber.hooks.approve import approves, words
 
 ROOT = "/opt/a plugin"
 FABER = "'/opt/a plugin/bin/faber'"
@@ -35,7 +36,8 @@ def test_plain_calls_are_approved(command: str) -> None:
     [
         "next r; rm -rf /", "next r && id", "next r || id", "next r | tee x", "next r &", "next r > x", "next r < x",
         "next $(id)", "next `id`", 'next "$(id)"', 'next "`id`"', "next $HOME", 'next "$HOME"', "next r\nid",
-        "next 'r\nid'", "next *", "next ?", "next {a,b}", "next ~", "next r # x", "next \\\nr", 'next "a\\"b"', "next 'r",
+        "next 'r\nid'", "next *", "next ?", "next {a,b}", "next ~", "next r # x", "next \\\nr",
+        'next "a\\"b"', "next 'r",
         "next r\tid", "next [a]", 'next "a!b"', "next r;", "next (r)", "next\x00r",
     ],
 )  # fmt: skip
@@ -48,7 +50,8 @@ def test_what_the_shell_would_read_is_not_approved(rest: str) -> None:
     "command",
     [
         f"X=1 {FABER} next r", f"env {FABER} next r", f"sudo {FABER} next r", "faber next r", "bin/faber next r",
-        "/opt/other/bin/faber next r", "'/opt/a plugin/bin/faber2' next r", "'/opt/a plugin/bin/../../evil/bin/faber' next r",
+        "/opt/other/bin/faber next r", "'/opt/a plugin/bin/faber2' next r",
+        "'/opt/a plugin/bin/../../evil/bin/faber' next r",
         f"python3 -c {FABER}", f"{FABER}", "", "   ",
     ],
 )  # fmt: skip

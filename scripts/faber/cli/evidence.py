@@ -3,7 +3,6 @@
 import os
 import secrets
 import time
-from pathlib import Path
 from typing import Any
 
 from faber.cli.app import Invocation
@@ -20,14 +19,14 @@ from faber.store.runs import Run, commit
 BUILD = "build"
 
 
-def worktree(obj: Invocation) -> Path:
+def worktree(obj: Invocation) -> str:
     """Where the work is: the worktree of this project that the command runs in, else its main one."""
     from faber.sources.repository import find
 
-    here = find(Path(os.getcwd()))
-    if here is not None and here.top is not None and main_worktree(str(here.top)) == obj.layout.root:
+    here = find(os.getcwd())
+    if here is not None and here.top is not None and main_worktree(here.top) == obj.layout.root:
         return here.top
-    return Path(obj.layout.root)
+    return obj.layout.root
 
 
 def begin(obj: Invocation, run: Run, phase: str, step: str) -> str | None:

@@ -30,14 +30,23 @@ def fit(context: Context, max_chars: int | None) -> Context:
         over = size(fitted) - max_chars
         if over <= 0:
             break
-        omission = cut(fitted, over + _OMISSION_ROOM, run_id)
+        omission = cut(fitted, over + _OMISSION_ROOM + len(run_id), run_id)
         if omission:
-            fitted["omitted"].append(omission)
+            _note(fitted["omitted"], omission)
     return fitted
 
 
-# An entry of `omitted` takes room itself.
-_OMISSION_ROOM = 200
+# An entry of `omitted` takes room itself, beside the run id in its command.
+_OMISSION_ROOM = 220
+
+
+def _note(omitted: list[dict[str, Any]], omission: dict[str, Any]) -> None:
+    """One entry for each thing, whose counts are of what there was before the first cut."""
+    earlier = next((entry for entry in omitted if entry["what"] == omission["what"]), None)
+    if earlier:
+        earlier["kept"] = omission["kept"]
+    else:
+        omitted.append(omission)
 
 
 def _omission(what: str, kept: int, total: int, unit: str, command: str) -> dict[str, Any]:
@@ -90,6 +99,25 @@ def _cut_text(path: str, command: str) -> Callable[..., Any]:
     return cut
 
 
+def _cut_entries(path: str, command: str, *, keep: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """Whole entries of an object go, the largest first."""
+
+    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+        holder, key = _parent(context, path)
+        entries = holder.get(key) if holder else None
+        if holder is None or not isinstance(entries, dict):
+            return None
+        saved, left = 0, dict(entries)
+        for name in sorted(entries.keys() - set(keep), key=lambda n: (-size({n: entries[n]}), n)):
+            if saved >= over:
+                break
+            saved += size({name: left.pop(name)}) - 1
+        holder[key] = left
+        return _omission(path, len(left), len(entries), "entries", command.format(run_id)) if left != entries else None
+
+    return cut
+
+
 def _cut_quiet_events(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
     """Events that only say that something began go before those that say how it ended."""
     events = context["events"] or []
@@ -123,6 +151,7 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_quiet_events,
     _cut_list("session_history.all_summaries", _SESSIONS, keep=1),
     _cut_text("spec.content", _FULL),
+    _cut_entries("spec.front_matter", _FULL),
     _cut_list("issue.comments", _FULL, keep=3),
     _cut_list("branch.files_changed", _FULL, keep=5, oldest_first=False),
     _cut_list("branch.dirty_files", _FULL, keep=5, oldest_first=False),
@@ -137,11 +166,14 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_list("events", _EVENTS, keep=3),
     _cut_text("issue.description", _FULL),
     _cut_list("issue.comments", _FULL),
+    _cut_list("issue.labels", _FULL, oldest_first=False),
     _cut_list("session_history.all_summaries", _SESSIONS),
     _cut_list("session_history.latest.summary.accomplished", _SESSIONS),
     _cut_text("session_history.latest.summary.context_notes", _SESSIONS),
+    _cut_list("session_history.latest.summary.remaining_phases", _SESSIONS, oldest_first=False),
     _cut_list("decisions_made", "faber event list {} --type decision_point", keep=3),
     _cut_list("branch.commits", _FULL, keep=1, oldest_first=False),
+    _cut_list("branch.commits_since_session", _FULL, keep=1, oldest_first=False),
     _cut_text("spec.goals", _FULL),
     _cut_text("spec.summary", _FULL),
     _cut_list("session_summary.accomplished", _SESSIONS),
@@ -149,6 +181,7 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_list("spec.acceptance_criteria", _FULL, oldest_first=False),
     _cut_text("session_summary.context_notes", _SESSIONS),
     _cut_list("next_steps.remaining", "faber run show {}", keep=3, oldest_first=False),
+    _cut_entries("artifacts", "faber run show {}", keep=("branch_name", "spec_path")),
     _cut_list("events", _EVENTS),
     _cut_list("decisions_made", "faber event list {} --type decision_point"),
 )

@@ -98,21 +98,19 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
         return f"faber run rerun {run_id}"
     if status == "awaiting_feedback":
         return f"faber context {run_id}"
+    if state["feedback_queue"]:  # failed while a person was asked: resumed, it waits for the answer again
+        return f"faber run resume {run_id}"
     phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])
     if phase is None or step is None:
         if status == "failed":
             return f"faber run resume {run_id}"
-        if phase is not None and _open_phase(state, phase):
-            return f"faber phase complete {run_id} {phase}"
+        open_phase, _ = _first_open(state, plan)
+        if open_phase is not None:
+            return f"faber phase complete {run_id} {open_phase}"
         return f"faber run complete {run_id}"
     if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
         return f"faber step complete {run_id} {phase}:{step}"
     return f"faber step start {run_id} {phase}:{step}"
-
-
-def _open_phase(state: State, phase: str) -> bool:
-    known = state["phases"].get(phase)
-    return known is not None and known["status"] not in SETTLED
 
 
 def _instruction(plan: Plan, point: ResumePoint | None) -> str | None:

@@ -4,6 +4,8 @@ Every function answers with the drafts to append, or with `Repeated` where the f
 recorded (repeating a command is harmless), or raises a refusal that names the way out.
 """
 
+import json
+import re
 from typing import Any, NamedTuple
 
 from faber.errors import (
@@ -14,6 +16,7 @@ from faber.errors import (
     InvalidInput,
     OutOfOrder,
     StepsUnfinished,
+    UnknownPlace,
 )
 from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
 from faber.model.eventtypes import check_required, event_type
@@ -24,6 +27,8 @@ MAX_MESSAGE = 2_000
 MAX_PROMPT = 2_000
 MAX_DECISION = 500
 MAX_ARTIFACTS = 200
+MAX_ARTIFACT = 2_000  # characters of its JSON
+SUMMARY_FILE = re.compile(r"session-[0-9A-Z]+-[0-9]{4,}\.json", re.ASCII)
 # A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
 BLOCKED_ASKS = 3
 
@@ -49,7 +54,8 @@ def check_open(state: State) -> None:
 
 def _going(state: State) -> None:
     check_open(state)
-    if state["status"] == "awaiting_feedback":
+    # A run that failed while a person was asked is still theirs to answer: failing opens no gate.
+    if state["status"] == "awaiting_feedback" or state["feedback_queue"]:
         request = state["feedback_request"]
         raise AwaitingFeedback(
             "The run waits for a person's answer.",
@@ -72,7 +78,9 @@ def _transition(state: State, what: str, to: str) -> IllegalTransition:
 
 def resume_run(state: State, plan: Plan) -> Decision:
     """`run resume`: a pending run starts, a failed one is retried, one in progress notes the new hand."""
-    _going(state)
+    check_open(state)
+    if state["status"] != "failed":  # resumed with a request still open, it waits again
+        _going(state)
     return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
 
 
@@ -93,7 +101,8 @@ def complete_run(state: State, plan: Plan) -> Decision:
     if state["status"] != "in_progress":
         raise _transition(state, "it failed and was not resumed", "completed")
     _way_is_open(state, plan)
-    return [{"type": "workflow_complete"}]
+    # First what a writer that was killed in between may have left open.
+    return [*consequences(state, plan), {"type": "workflow_complete"}]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
@@ -368,8 +377,9 @@ def _no_check(state: State, plan: Plan, draft: Draft) -> None:
 def check_request(state: State, plan: Plan, draft: Draft) -> None:
     """Raise `InvalidInput` unless this `feedback_request` is one that a state can keep."""
     given = draft["metadata"]
-    _bounded(str(given["prompt"]), "metadata.prompt", MAX_PROMPT)
-    _bounded(str(given["request_id"]), "metadata.request_id", 100)
+    _bounded(given["prompt"], "metadata.prompt", MAX_PROMPT)
+    _bounded(given["request_id"], "metadata.request_id", 100)
+    _bounded(given.get("type", "approval"), "metadata.type", 100)
     options = given.get("options", [])
     if (
         not isinstance(options, list)
@@ -380,10 +390,44 @@ def check_request(state: State, plan: Plan, draft: Draft) -> None:
     for name in ("context", "notification_sent", "resume_point"):
         if not isinstance(given.get(name, {}), dict) or len(str(given.get(name))) > MAX_PROMPT:
             raise InvalidInput(f"metadata.{name} is an object of at most {MAX_PROMPT} characters.")
+    _check_place(state, given.get("resume_point", {}))
     if any(request["request_id"] == given["request_id"] for request in state["feedback_queue"]):
         raise IllegalTransition(
             "A request of this id is already open.", request_id=given["request_id"], recovery="Use a new request_id."
         )
+
+
+def _check_place(state: State, place: dict[str, Any]) -> None:
+    phase, step = place.get("phase"), place.get("step")
+    if not all(name is None or isinstance(name, str) for name in (phase, step)):
+        raise InvalidInput("metadata.resume_point names a phase and a step, each as text or null.")
+    if phase is not None:
+        phase_state(state, phase)
+        if step is not None:
+            step_state(state, phase, step)
+
+
+def _check_decision(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft.get("metadata", {})
+    if "question" in given:
+        for name in ("question", "option"):
+            _bounded(given.get(name), f"metadata.{name}", 100)
+
+
+def _check_session(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft.get("metadata", {})
+    if "summary_file" in given and not (
+        isinstance(given["summary_file"], str)
+        and SUMMARY_FILE.fullmatch(given["summary_file"])
+        and isinstance(given.get("summary"), dict)
+    ):
+        raise InvalidInput("A session's summary is saved by `faber session save`.", recovery="Run that.")
+
+
+def _check_artifact_event(state: State, plan: Plan, draft: Draft) -> None:
+    for path in event_type(draft["type"]).required:
+        name = path.removeprefix("metadata.")
+        _bounded(draft["metadata"][name], path, MAX_ARTIFACT)
 
 
 def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
@@ -400,7 +444,10 @@ def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
 def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
     phases = phase_ids(plan)
     target, failing = draft["metadata"]["return_to"], draft["phase"]
-    phase_state(state, str(target))
+    _bounded(target, "metadata.return_to", MAX_MESSAGE)
+    for name in (target, failing):
+        if name not in phases:
+            raise UnknownPlace(f"The plan has no phase {name[:60]!a}.", phase=ascii(name), known=phases)
     if phases.index(target) > phases.index(failing):
         raise InvalidInput(f"A retry loop goes back: {target} comes after {failing}.", return_to=target, phase=failing)
 
@@ -409,6 +456,9 @@ _CHECKS = {
     "feedback_request": check_request,
     "feedback_received": _check_answer,
     "retry_loop_enter": _check_loop,
+    "decision_point": _check_decision,
+    "session_end": _check_session,
+    **dict.fromkeys(("branch_create", "spec_generate", "commit_create", "pr_create"), _check_artifact_event),
 }
 
 
@@ -417,6 +467,12 @@ def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
     for artifact in artifacts:
         if not isinstance(artifact, dict) or not isinstance(artifact.get("name"), str) or len(artifact) < 2:
             raise InvalidInput('An artifact is an object with "name" and "value" (or other fields).')
+        if len(json.dumps(artifact, ensure_ascii=False)) > MAX_ARTIFACT + len(artifact["name"]) + 30:
+            raise InvalidInput(
+                f"The artifact {artifact['name'][:60]!a} has more than {MAX_ARTIFACT} characters.",
+                limit=MAX_ARTIFACT,
+                recovery="Put it into a file and record the file's path.",
+            )
     names = {artifact["name"] for artifact in artifacts} | set(state["artifacts"])
     if len(names) > MAX_ARTIFACTS:
         raise InvalidInput(f"A run keeps at most {MAX_ARTIFACTS} artifacts by name.", limit=MAX_ARTIFACTS)
@@ -427,8 +483,10 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     failed phase goes back where its plan says, a loop whose phase is complete is over.
 
     Appended after every command, so that a writer killed between a step's event and its phase's is
-    made good by the next one.
+    made good by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
     """
+    if plan.get("partial"):
+        return []
     if state["status"] == "failed":
         return _loop(state, plan)
     if state["status"] != "in_progress":
@@ -436,7 +494,7 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     ended: list[Draft] = [
         {"type": "phase_complete", "phase": phase["id"]}
         for phase in plan["phases"]
-        if state["phases"][phase["id"]]["status"] in ("pending", "in_progress")
+        if state["phases"][phase["id"]]["status"] not in SETTLED
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
     ]
@@ -475,7 +533,9 @@ def _with_message(draft: Draft, message: str | None) -> Draft:
     return draft
 
 
-def _bounded(text: str, what: str, limit: int) -> str:
+def _bounded(text: Any, what: str, limit: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is not text.")
     if len(text) > limit:
         raise InvalidInput(
             f"{what} has {len(text)} characters; at most {limit} are kept in the log.",

@@ -8,16 +8,20 @@ from typing import Any
 REDACTED = "[REDACTED]"
 
 # C0 (but tab and newline), DEL, C1; zero-width and invisible operators; bidirectional controls;
-# line and paragraph separators; the byte order mark; tag characters; lone surrogates.
+# line and paragraph separators; the byte order mark; tag characters and the variation selectors beside them,
+# in which whole texts can be hidden; lone surrogates.
 _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
 
+# The password in a URL comes first, so that a token that is the user's name does not hide it. `sk-` begins
+# where a word does and has a digit: `task-write-the-parser` and `sk-slovak-translation` are names.
 _SECRETS = (
+    r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
-    r"sk-[A-Za-z0-9_-]{20,}",
+    r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
     r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
     r"glpat-[A-Za-z0-9_-]{16,}",
     r"(?:AKIA|ASIA)[A-Z0-9]{16}",
@@ -26,7 +30,6 @@ _SECRETS = (
     r"pypi-[A-Za-z0-9_-]{50,}",
     r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-(?!----END))*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
-    r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     r"(?i:(?<=bearer )|(?<=authorization: token ))[A-Za-z0-9._~+/=-]{16,}",
 )
 
@@ -49,7 +52,10 @@ def inert(text: str) -> str:
 
     What it returns can be printed on a terminal without moving its cursor or its clipboard.
     """
-    return _pattern("invisible").sub("", text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # what is printable is visible; without this most commands would compile the pattern
+    return _pattern("invisible").sub("", text)
 
 
 def visible(json_text: str) -> str:
@@ -71,8 +77,11 @@ def outsiders(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """`text` with everything that looks like a credential replaced by `[REDACTED]`."""
-    return _pattern("secret").sub(REDACTED, text)
+    """`text` with everything that looks like a credential replaced by `[REDACTED]`; doing it again changes nothing."""
+    # What stands around one credential can, without it, be another.
+    while (redacted := _pattern("secret").sub(REDACTED, text)) != text:
+        text = redacted
+    return text
 
 
 def has_secret(text: str) -> bool:
@@ -80,14 +89,14 @@ def has_secret(text: str) -> bool:
     return _pattern("secret").search(text) is not None
 
 
-def redact_json(value: Any) -> Any:
-    """A JSON value with every string in it (keys too) redacted; the value itself if nothing matched."""
+def redact_json(value: Any, keep: frozenset[str] = frozenset()) -> Any:
+    """A JSON value with every string in it (keys too) redacted, but those that are in `keep` as they are."""
     if isinstance(value, str):
-        return redact(value)
+        return value if value in keep else redact(value)
     if isinstance(value, list):
-        return [redact_json(item) for item in value]
+        return [redact_json(item, keep) for item in value]
     if isinstance(value, dict):
-        return {redact(key): redact_json(item) for key, item in value.items()}
+        return {redact(key): redact_json(item, keep) for key, item in value.items()}
     return value
 
 
@@ -95,6 +104,7 @@ def shorten(text: str, limit: int) -> str:
     """`text` in at most `limit` characters; what was cut is said in the text itself."""
     if len(text) <= limit:
         return text
-    notice = f" […{len(text) - limit} more characters]"
-    keep = max(0, limit - len(notice))
+    # What is cut counts up as room is made for the notice, and the count may take one digit more.
+    room = len(f" […{len(text)} more characters]")
+    keep = max(0, limit - room)
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from faber.model.documents import Evidence
@@ -26,7 +25,7 @@ class Facts(NamedTuple):
     """What the run knows: where the work is, its branch, the commit when the step first began, its
     artifacts by name, and whether an event of a type was recorded since."""
 
-    worktree: Path
+    worktree: str
     branch: str | None
     base_commit: str | None
     artifacts: dict[str, Any]
@@ -85,7 +84,7 @@ def _commit(piece: Evidence, facts: Facts) -> Verdict:
     return _verdict(piece, True, f"{where} moved from {base[0][:12]} to {head[0][:12]}.")
 
 
-def _trees(worktree: Path, revision: str | None) -> tuple[str, str] | None:
+def _trees(worktree: str, revision: str | None) -> tuple[str, str] | None:
     """(commit, tree) of a revision; None where there is none."""
     if revision is None or not (revision == "HEAD" or revision.startswith("refs/heads/") or is_commit(revision)):
         return None
@@ -101,7 +100,7 @@ def _file(piece: Evidence, facts: Facts) -> Verdict:
     return _verdict(piece, False, f"The file {path} is not in the worktree.")
 
 
-def _inside(worktree: Path, path: str) -> bool:
+def _inside(worktree: str, path: str) -> bool:
     """True if `path` is a regular file of the worktree, links followed."""
     top = os.path.realpath(worktree)
     real = os.path.realpath(os.path.join(top, path))

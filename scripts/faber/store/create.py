@@ -7,7 +7,7 @@ from typing import Any
 from faber.errors import RunExists
 from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
 from faber.store import eventlog, index, strictjson
-from faber.store.files import make_directories, replace, sync_directory, unwritable, write_atomic
+from faber.store.files import make_directories, replace, sync_way, unwritable, write_atomic
 from faber.store.layout import (
     EVENTS,
     KEYS,
@@ -68,7 +68,7 @@ def create_run(
             _build(building, metadata, plan, first, clock)
             make_directories(os.path.dirname(target_dir))
             replace(building, target_dir)
-            sync_directory(os.path.dirname(target_dir))
+            sync_way(layout.root, target_dir)
         except OSError as error:
             raise unwritable(error, target_dir) from error
         finally:

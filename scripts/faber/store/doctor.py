@@ -152,7 +152,7 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
             "The next command folds them in.",
             run_id,
         )
-    if raw["reducer_version"] != REDUCER_VERSION or raw["last_event_id"] != _count(directory) - behind:
+    if raw.get("reducer_version") != REDUCER_VERSION or raw["last_event_id"] != _count(directory) - behind:
         return
     try:
         truth = _upto(directory, run_id, raw["last_event_id"])

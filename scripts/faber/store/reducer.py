@@ -131,11 +131,15 @@ def copy_json(value: Any) -> Any:
 
 @reduces("workflow_start", "workflow_resumed")
 def _go_on(state: State, event: Event) -> None:
+    _go_ahead(state)
+    state["started_at"] = state["started_at"] or event["timestamp"]
+
+
+def _go_ahead(state: State) -> None:
+    """What was pending or failed goes on; where a person is still being asked, the run waits for the answer."""
     if state["status"] in ("pending", "failed"):
         state["status"] = "in_progress"
-    state["started_at"] = state["started_at"] or event["timestamp"]
-    state["error"] = None
-    state["ended_event"] = None
+    state["error"] = state["ended_event"] = None
     _wait(state)
 
 
@@ -231,7 +235,7 @@ def _end_phase(state: State, event: Event, status: Any) -> None:
     phase["error"] = None
     state["errors"] = [e for e in state["errors"] if e.get("phase") != event["phase"]]
     if state["status"] == "failed" and status == "skipped" and state["current_phase"] == event["phase"]:
-        state["status"] = "in_progress"
+        _go_ahead(state)
     if state["current_phase"] == event["phase"]:
         state["current_step"] = None
 
@@ -265,9 +269,7 @@ def _start_step(state: State, event: Event) -> None:
     phase["status"] = "in_progress"
     phase["failed_step"] = phase["error"] = None
     phase["started_at"] = phase["started_at"] or event["timestamp"]
-    if state["status"] in ("pending", "failed"):
-        state["status"] = "in_progress"
-        state["error"] = state["ended_event"] = None
+    _go_ahead(state)
     state["started_at"] = state["started_at"] or event["timestamp"]
     state["current_phase"], state["current_step"] = event["phase"], event["step"]
 
@@ -299,12 +301,12 @@ def _end_step(state: State, event: Event, status: Any) -> None:
         phase["failed_step"] = phase["error"] = None
         phase["status"] = "in_progress"
         if state["status"] == "failed":
-            state["status"] = "in_progress"
-    # What went wrong before the work went on is no longer open, except at other steps.
+            _go_ahead(state)
+    # What went wrong before the work went on is no longer open, except at other steps; while the run is
+    # still failed (a person skipped a step of it), the work does not go on.
+    ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
     state["errors"] = [
-        e
-        for e in state["errors"]
-        if e.get("step") not in (None, event["step"]) or e.get("phase") not in (None, event["phase"])
+        e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
     ]
     if (state["current_phase"], state["current_step"]) == (event["phase"], event["step"]):
         state["current_step"] = None
@@ -358,8 +360,7 @@ def _enter_loop(state: State, event: Event) -> None:
     state["retry_loops"] = [*state["retry_loops"], loop][-KEPT_LOOPS:]
     state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
     if state["status"] == "failed":
-        state["status"] = "in_progress"
-        state["error"] = state["ended_event"] = None
+        _go_ahead(state)
 
 
 @reduces("retry_loop_exit")
@@ -413,7 +414,10 @@ def _hear(state: State, event: Event) -> None:
         "at": event["timestamp"],
         "event_id": event["event_id"],
     }
-    _wait(state)
+    if state["status"] == "failed":  # and stays so until it is resumed
+        state["feedback_request"] = _oldest(state)
+    else:
+        _wait(state)
     _act_on(state, event, request)
 
 
@@ -441,11 +445,16 @@ def _act_on(state: State, event: Event, request: FeedbackRequest) -> None:
 
 
 def _wait(state: State) -> None:
-    state["feedback_request"] = state["feedback_queue"][0] if state["feedback_queue"] else None
+    state["feedback_request"] = _oldest(state)
     if state["feedback_request"]:
         state["status"] = "awaiting_feedback"
+        state["error"] = state["ended_event"] = None
     elif state["status"] == "awaiting_feedback":
         state["status"] = "in_progress"
+
+
+def _oldest(state: State) -> FeedbackRequest | None:
+    return state["feedback_queue"][0] if state["feedback_queue"] else None
 
 
 @reduces("decision_point")

@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from faber.errors import (
+    EventUnreadable,
     ForeignRun,
     InvalidInput,
     MetadataUnreadable,
@@ -21,13 +22,14 @@ from faber.errors import (
 from faber.model.commands import Decision, Repeated, consequences
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
 from faber.model.eventtypes import check_required
+from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
-from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, unwritable, write_atomic
+from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
-from faber.store.shape import check_metadata, check_plan, check_state, check_status
+from faber.store.shape import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 
 Clock = Callable[[], str]
 
@@ -83,13 +85,13 @@ def load(layout: Layout, run_id: str) -> Run:
         raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
     except (OSError, strictjson.InvalidJSON) as error:
         raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
-    if not (isinstance(raw, dict) and "reducer_version" in raw and layout.own(directory)):
+    if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
         from faber.store.foreign import normalise
 
         view = normalise(run_id, directory, raw, read_document(directory, METADATA, run_id))
         return Run(layout, run_id, directory, view.metadata, view.plan, view.state, True, 0, view.notices)
     notices: list[Notice] = []
-    if raw["reducer_version"] != REDUCER_VERSION:
+    if raw.get("reducer_version") != REDUCER_VERSION:
         check_status(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
         state = refold(directory, metadata, plan)
@@ -97,6 +99,7 @@ def load(layout: Layout, run_id: str) -> Run:
     else:
         state = check_state(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
+        check_places(state, plan, run_id)
         if not os.path.lexists(_newest_file(directory, state)):
             raise StateCorrupt(
                 f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
@@ -112,9 +115,8 @@ def load(layout: Layout, run_id: str) -> Run:
             )
         )
     news = eventlog.after(directory, state["last_event_id"])
-    return Run(
-        layout, run_id, directory, metadata, plan, fold(state, news) if news else state, False, len(news), notices
-    )
+    current = _fold(state, news, run_id) if news else state
+    return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices)
 
 
 def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
@@ -159,10 +161,20 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
     """
     entries = [entry for entry in eventlog.listing(directory) if last is None or entry.event_id <= last]
     adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
-    return fold(
+    return _fold(
         initial_state(metadata, plan),
         (eventlog.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        metadata["run_id"],
     )
+
+
+def _fold(state: State, events: Iterable[Event], run_id: str) -> State:
+    try:
+        return fold(state, events)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise EventUnreadable(
+            f"An event of run {run_id} lacks what its type needs ({type(error).__name__}: {error}).", run_id=run_id
+        ) from None
 
 
 def commit(
@@ -214,8 +226,7 @@ def commit(
         repeated = isinstance(decision, Repeated)
         events: list[Event] = []
         try:
-            if run.folded:
-                _make_durable(directory)
+            _make_durable(run)
             if isinstance(decision, Repeated):
                 events += _recall(directory, decision.event_id)
             else:
@@ -251,13 +262,18 @@ def _recorded(run: Run, key: str) -> int | None:
     return eventlog.find_key(run.directory, key)
 
 
-def _make_durable(directory: str) -> None:
-    """Force the log's names to the disk: a writer that was killed before state.json may not have come to it."""
-    events = os.path.join(directory, EVENTS)
+def _make_durable(run: Run) -> None:
+    """Force to the disk the names that a killed process may have made and not come to force.
+
+    That of a young run, whose creation may have been killed, and those of events that state.json has not seen.
+    """
     try:
-        sync_directory(events)
+        if run.state["last_event_id"] - run.folded <= 1:
+            sync_way(run.layout.root, run.directory)
+        if run.folded:
+            sync_directory(os.path.join(run.directory, EVENTS))
     except OSError as error:
-        raise unwritable(error, events) from error
+        raise unwritable(error, run.directory) from error
 
 
 def _recall(directory: str, event_id: int) -> list[Event]:
@@ -276,6 +292,9 @@ def _append(
     session_id: str | None,
     actor: str | None,
 ) -> State:
+    # A place whose name looks like a credential must still be that place.
+    names = frozenset(name for place in places(run.plan) for name in place)
+    made: list[Event] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
         event: Any = {
@@ -284,7 +303,7 @@ def _append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}),
+            **redact_json({k: v for k, v in draft.items() if k != "type"}, keep=names),
         }
         if session_id:
             event.setdefault("session_id", session_id)
@@ -296,9 +315,26 @@ def _append(
         size = len(strictjson.dumps(event))
         if size > MAX_EVENT:
             raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
-        if own and key is not None:
-            eventlog.claim_key(run.directory, key, event["event_id"])
+        state = _folded(run.run_id, state, event)
+        made.append(event)
+    for event in made:
+        if "key" in event:
+            eventlog.claim_key(run.directory, event["key"], event["event_id"])
         eventlog.append(run.directory, event)
         events.append(event)
-        state = fold(state, [event])
     return state
+
+
+def _folded(run_id: str, state: State, event: Event) -> State:
+    """The state after `event`; `InvalidInput` if no reader could take it.
+
+    Asked before the event is written: what is in the log is folded by every reader from then on.
+    """
+    try:
+        after = check_state(fold(state, [event]), run_id)
+        size = len(strictjson.dumps(after))
+    except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
+        raise InvalidInput(f"An event of type {event['type']} cannot hold this: {error}.", type=event["type"]) from None
+    if size > MAX_STATE:
+        raise InvalidInput(f"The run's state would have {size} bytes; the limit is {MAX_STATE}.", limit=MAX_STATE)
+    return after

@@ -14,7 +14,7 @@ def loads(data: bytes | str) -> Any:
     """Parse UTF-8 JSON. Raises `InvalidJSON` on bad syntax, duplicate keys, NaN and infinities,
     numbers too long to read, and nesting beyond 64 levels."""
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         raise InvalidJSON("nested too deeply") from None
     except ValueError as error:
@@ -38,6 +38,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise InvalidJSON(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise InvalidJSON(f"{digits[:40]} is beyond what a number can hold")
+    return number
 
 
 def _too_deep(value: Any, left: int) -> bool:

@@ -1,0 +1,230 @@
+"""Reading and writing one run: what commit records, refuses and repeats."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber.errors import FaberError, InvalidInput, NewerSchema, RunNotFound, Stale, StateCorrupt
+from faber.model import commands
+from faber.store import files, strictjson
+from faber.store.create import create_run
+from faber.store.layout import Layout
+from faber.store.runs import commit, load, refold
+
+AWKWARD = "task-implement-authentication-module", "sk-0123456789-abcdefghij-klmnop"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A store with the run `r`: two phases of two steps, named as awkwardly as names may be."""
+    made = Layout(str(tmp_path))
+    steps = [{"id": name, "name": name} for name in AWKWARD]
+    plan: Any = {
+        "schema_version": 1,
+        "workflow_id": "w",
+        "phases": [{"id": name, "name": name, "steps": steps} for name in AWKWARD],
+    }
+    create_run(made, run_id="r", plan=plan, work_id=None, target=None, autonomy="guarded", created_by="test")
+    return made
+
+
+def do(layout: Layout, decide: Any, *arguments: Any, **options: Any) -> Any:
+    """Commit what `decide` answers."""
+    return commit(layout, "r", lambda state, plan: decide(state, plan, *arguments), **options)
+
+
+def emit(layout: Layout, draft: dict[str, Any], **options: Any) -> Any:
+    """Commit an event."""
+    return do(layout, commands.emit, draft, **options)
+
+
+def on_disk(layout: Layout) -> dict[str, bytes]:
+    """Every file of the store but the locks."""
+    return {str(p): p.read_bytes() for p in Path(layout.store).rglob("*") if p.is_file() and p.name != "lock"}
+
+
+def test_a_place_whose_name_looks_like_a_credential_is_still_that_place(layout: Layout) -> None:
+    """Phases and steps are recorded under the names the plan gave them, whatever these look like."""
+    for phase in AWKWARD:
+        for step in AWKWARD:
+            do(layout, commands.start_step, phase, step)
+            do(layout, commands.complete_step, phase, step, None, [])
+    assert do(layout, commands.complete_run).state["status"] == "completed"
+
+
+def test_credentials_are_not_recorded(layout: Layout) -> None:
+    """A credential in a message or in metadata is redacted before the event is written."""
+    token = "ghp_" + "a" * 36
+    emit(layout, {"type": "decision_point", "message": f"Use {token}.", "metadata": {"with": [token]}})
+    assert not any(token.encode() in content for content in on_disk(layout).values())
+
+
+BIG = "x" * 900_000
+POISON: list[dict[str, Any]] = [
+    {"type": "decision_point", "message": "m", "metadata": {"question": "q"}},
+    {"type": "decision_point", "message": "m", "metadata": {"question": ["q"], "option": "o"}},
+    {"type": "decision_point", "message": "m", "metadata": {"question": "q", "option": 1}},
+    {"type": "decision_point", "message": 7},
+    {"type": "feedback_request", "metadata": {"request_id": 7, "prompt": "?"}},
+    {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": ["?"]}},
+    {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": "?", "type": 7}},
+    {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": "?", "resume_point": {"phase": 7}}},
+    {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": "?", "resume_point": {"phase": "no"}}},
+    {"type": "session_end", "metadata": {"summary_file": 7}},
+    {"type": "session_end", "metadata": {"summary_file": "../../../stolen.json", "summary": {}}},
+    {"type": "session_end", "metadata": {"summary_file": "session-20260101T000000000Z-0001.json"}},
+    {"type": "retry_loop_enter", "phase": AWKWARD[0], "metadata": {"return_to": 7}},
+    {"type": "retry_loop_enter", "phase": AWKWARD[0], "metadata": {"return_to": [AWKWARD[0]]}},
+    {"type": "retry_loop_enter", "phase": AWKWARD[0], "metadata": {"return_to": AWKWARD[1]}},
+    {"type": "artifact_create", "artifacts": [{"name": "a", "value": BIG}]},
+    {"type": "artifact_create", "artifacts": ["a"]},
+    {"type": "artifact_create", "artifacts": [{"name": 7, "value": "x"}]},
+    {"type": "branch_create", "metadata": {"branch": BIG}},
+    {"type": "feedback_received", "metadata": {"request_id": ["r"], "response": "yes"}},
+]
+
+
+@pytest.mark.parametrize("draft", POISON, ids=lambda draft: f"{draft['type']}-{str(draft)[-30:]}")
+def test_an_event_that_no_reader_could_fold_is_refused_before_it_is_written(
+    layout: Layout, draft: dict[str, Any]
+) -> None:
+    """Values of the wrong kind or size are refused by name, change nothing, and leave the run readable."""
+    before = on_disk(layout)
+    with pytest.raises(FaberError) as caught:
+        emit(layout, draft)
+    assert caught.value.exit_code in (2, 4)
+    assert on_disk(layout) == before
+
+
+def test_what_the_reducer_cannot_take_is_refused_whatever_let_it_through(layout: Layout) -> None:
+    """The fold is tried before the event is written: a later rule's mistake never makes a run unreadable."""
+    before = on_disk(layout)
+    for draft in (
+        (
+            {"type": "checkpoint"},
+            {"type": "session_end", "metadata": {"summary_file": 7}},
+        ),
+        ({"type": "decision_point", "message": "m", "metadata": {"question": "q"}},),
+    ):
+        with pytest.raises(InvalidInput):
+            commit(layout, "r", lambda *_, drafts=draft: list(drafts))
+    assert on_disk(layout) == before
+
+
+def test_a_state_never_outgrows_what_readers_read(layout: Layout) -> None:
+    """Before state.json would pass the size that readers accept, the event is refused."""
+    with pytest.raises(InvalidInput) as caught:
+        for number in range(20):
+            commit(
+                layout,
+                "r",
+                lambda *_, n=number: [{"type": "checkpoint", "artifacts": [{"name": f"a{n}", "value": BIG}]}],
+            )
+    assert caught.value.fields["limit"] == files.MAX_STATE
+    assert load(layout, "r").state["last_event_id"] == 4
+
+
+def test_a_session_and_an_actor_are_noted_on_every_event(layout: Layout) -> None:
+    """Session and actor of a command stand on each of its events, the key on its own event alone."""
+    made = do(layout, commands.start_step, AWKWARD[0], AWKWARD[0], session_id="s", actor="agent", key="k")
+    assert [event["type"] for event in made.events] == ["workflow_start", "phase_start", "step_start"]
+    assert {(event["session_id"], event["actor"]) for event in made.events} == {("s", "agent")}
+    assert [event.get("key") for event in made.events] == [None, None, "k"]
+
+
+def test_a_repeated_key_answers_the_first_event(layout: Layout) -> None:
+    """A command repeated under its key records nothing and answers what the first recorded, however long ago."""
+    first = emit(layout, {"type": "checkpoint"}, key="k").events
+    for _ in range(30):  # past what state.json remembers
+        emit(layout, {"type": "checkpoint"})
+    again = emit(layout, {"type": "checkpoint"}, key="k")
+    assert again.repeated
+    assert again.events == first
+    assert again.state["last_event_id"] == 31
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_a_key_has_1_to_200_characters(layout: Layout, key: str) -> None:
+    """An empty key and one past the limit are refused."""
+    with pytest.raises(InvalidInput):
+        emit(layout, {"type": "checkpoint"}, key=key)
+
+
+def test_a_writer_that_read_an_older_state_is_refused(layout: Layout) -> None:
+    """With `expected`, a run that moved on is not written to."""
+    emit(layout, {"type": "checkpoint"}, expected=0)
+    with pytest.raises(Stale) as caught:
+        emit(layout, {"type": "checkpoint"}, expected=0)
+    assert caught.value.fields == {"expected": 0, "last_event_id": 1}
+
+
+def test_a_newer_runs_files_are_never_written(layout: Layout) -> None:
+    """A state of a newer schema is read with a warning and refuses every writer."""
+    path = Path(load(layout, "r").directory) / "state.json"
+    path.write_bytes(strictjson.dumps(strictjson.loads(path.read_bytes()) | {"schema_version": 99}))
+    before = on_disk(layout)
+    assert [notice.code for notice in load(layout, "r").notices] == ["newer_schema"]
+    with pytest.raises(NewerSchema):
+        emit(layout, {"type": "checkpoint"})
+    assert on_disk(layout) == before
+
+
+def test_a_state_of_another_reducer_is_folded_again(layout: Layout) -> None:
+    """A state.json that another version of the reducer wrote counts for nothing: the events do."""
+    emit(layout, {"type": "decision_point", "message": "m"})
+    run = load(layout, "r")
+    path = Path(run.directory) / "state.json"
+    path.write_bytes(strictjson.dumps(run.state | {"reducer_version": 0, "decisions": [], "last_event_id": 0}))
+    assert load(layout, "r").state == run.state
+
+
+def test_a_state_ahead_of_its_log_is_corrupt(layout: Layout) -> None:
+    """A state that counts an event which is not in the log is an error, not a shorter history."""
+    emit(layout, {"type": "checkpoint"})
+    os.unlink(Path(load(layout, "r").directory) / "events" / "000001-checkpoint.json")
+    with pytest.raises(StateCorrupt):
+        load(layout, "r")
+
+
+def test_events_that_state_has_not_seen_are_folded_in(layout: Layout) -> None:
+    """After a writer died between its event and its state, readers see the event and say how many they folded."""
+    run = load(layout, "r")
+    old = (Path(run.directory) / "state.json").read_bytes()
+    emit(layout, {"type": "decision_point", "message": "m"})
+    (Path(run.directory) / "state.json").write_bytes(old)
+    seen = load(layout, "r")
+    assert seen.folded == 1
+    assert seen.state == refold(run.directory, run.metadata, run.plan)
+
+
+def test_ids_go_on_past_the_digits_of_a_file_name(layout: Layout) -> None:
+    """Event 1,000,000 follows 999,999 although its file name sorts before it."""
+    run = load(layout, "r")
+    state = dict(run.state, last_event_id=999_998)
+    for number in (999_999, 1_000_000):
+        event = {"schema_version": 1, "event_id": number, "type": "checkpoint", "timestamp": "2026-01-01T00:00:00Z"}
+        path = Path(run.directory) / "events" / f"{number}-checkpoint.json"
+        path.write_bytes(strictjson.dumps(event | {"run_id": "r"}))
+    state["recent_events"] = [{"event_id": 999_998, "file": "999998-checkpoint.json"}]
+    (Path(run.directory) / "events" / "999998-checkpoint.json").write_bytes(b"{}")
+    (Path(run.directory) / "state.json").write_bytes(strictjson.dumps(state))
+    assert load(layout, "r").state["last_event_id"] == 1_000_000
+
+
+def test_there_is_no_writing_to_a_run_that_is_not_there(layout: Layout) -> None:
+    """A commit never makes a run."""
+    with pytest.raises(RunNotFound):
+        commit(layout, "other", lambda *_: [{"type": "checkpoint"}])
+    assert layout.run_ids() == ["r"]
+
+
+def test_a_retry_loop_to_a_phase_whose_name_looks_like_a_credential_covers_it(layout: Layout) -> None:
+    """Names of the plan are kept wherever an event mentions them."""
+    for step in AWKWARD:
+        do(layout, commands.skip_step, AWKWARD[0], step, None)
+    do(layout, commands.start_step, AWKWARD[1], AWKWARD[0])
+    made = emit(layout, {"type": "retry_loop_enter", "phase": AWKWARD[1], "metadata": {"return_to": AWKWARD[1]}})
+    assert made.events[0]["metadata"] == {"return_to": AWKWARD[1]}
+    assert made.state["current_phase"] == AWKWARD[1]
