@@ -10,11 +10,10 @@ The client sees nothing of the machine but the programs on PATH, and speaks to t
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -23,6 +22,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from e2e.messages_api import MessagesApi
+from e2e.processes import Process, kill_all, processes
+from e2e.repositories import plugin_name, publish
 from e2e.request import ToolResult
 
 MARKER = "FABER_TEST_CLIENT"  # in the environment of every process that a client starts, however far it wanders
@@ -32,14 +33,6 @@ Event = dict[str, Any]
 
 class ClientFailed(AssertionError):
     """The client did not end, or not as it had to."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that a client started."""
-
-    pid: int
-    command: str
 
 
 @dataclass(frozen=True)
@@ -119,48 +112,6 @@ class Result:
         return [block for content in contents if isinstance(content, list) for block in content]
 
 
-def processes(marker: str) -> list[Process]:
-    """The living processes whose environment holds `marker`, by /proc; this one never counts."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if marker.encode() in (entry / "environ").read_bytes():
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                found.append(Process(int(entry.name), command))
-        except OSError:
-            continue  # it has ended, or is someone else's
-    return found
-
-
-def kill_all(marker: str, timeout: float = 10) -> list[Process]:
-    """SIGKILL every process whose environment holds `marker`, and what they start meanwhile; returns them."""
-    killed: dict[int, Process] = {}
-
-    def none_left() -> bool:
-        found = processes(marker)  # all are found before the first is killed: the others have no time to notice
-        for each in found:
-            killed[each.pid] = each
-            try:
-                os.kill(each.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has ended by itself
-        return not found
-
-    until(none_left, timeout)
-    return list(killed.values())
-
-
-def until(there: Callable[[], object], timeout: float = 20) -> None:
-    """Wait until something is so; raises ClientFailed if it does not come about in `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while not there():
-        if time.monotonic() > deadline:
-            raise ClientFailed(f"it did not come about within {timeout} s")
-        time.sleep(0.01)
-
-
 class Running:
     """A client that was started. Its output goes to files, so that no child of its can keep a reader waiting."""
 
@@ -218,8 +169,7 @@ class Running:
 
     def wait(self, timeout: float = 60) -> Result:
         """Let it end by itself. Raises ClientFailed if it does not (all of it is killed), ScriptFailed."""
-        if self.process.stdin and not self.process.stdin.closed:
-            self.process.stdin.close()
+        self._hang_up()
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -234,8 +184,11 @@ class Running:
             raise ValueError("this client has its prompt; start it with None to talk to it")
         before = len(self.result.events)
         message = {"type": "user", "message": {"role": "user", "content": prompt}}
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended, which is told below
         self._turns += 1
         deadline = time.monotonic() + timeout
         while len((now := self.result).of("result")) < self._turns:
@@ -253,13 +206,20 @@ class Running:
     def kill(self) -> list[Process]:
         """End all of it at once, as a crash of the machine would; returns the processes that this ended."""
         killed = kill_all(self.marker)
+        self.collect()
+        return killed
+
+    def collect(self) -> None:
+        """Take note of a client that has ended."""
         self.process.wait()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         if self.process.stdin:
             try:
                 self.process.stdin.close()
             except BrokenPipeError:
                 pass  # what was not yet written is lost with the client
-        return killed
 
     def _told(self, what: str) -> str:
         return f"{what}; stderr:\n{self.stderr}\nthe last requests were:\n{self._api.shown()}"
@@ -391,7 +351,7 @@ class Client:
         What is installed is the plugin's files as they are now, also those not committed. Called again, it updates.
         """
         market = publish(plugin, self.home / "market")
-        name = f"{_manifest(plugin)['name']}@{market.name}"
+        name = f"{plugin_name(plugin)}@{market.name}"
         if self._installed(name):
             self.command("plugin", "marketplace", "update", market.name)
             self.command("plugin", "update", name)
@@ -415,7 +375,7 @@ class Client:
         """Kill all that is left of every client that was started."""
         kill_all(f"{MARKER}={self._id}-")
         for each in self._started:
-            each.kill()
+            each.collect()
 
 
 def _path() -> str:
@@ -424,68 +384,3 @@ def _path() -> str:
     git = Path(shutil.which("git") or "/usr/bin/git").parent
     system = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
     return os.pathsep.join(dict.fromkeys([str(python), str(git), *system]))
-
-
-def git(directory: Path, *arguments: str) -> str:
-    """What git prints, as someone without a configuration."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    isolated = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        ["git", *arguments], cwd=directory, env=bare | isolated, check=True, capture_output=True, text=True
-    )
-    return done.stdout.rstrip("\n")
-
-
-def make_repository(directory: Path) -> Path:
-    """An empty git repository on `main` that knows who commits."""
-    directory.mkdir(parents=True, exist_ok=True)
-    git(directory, "init", "-q", "-b", "main")
-    for name, value in {"user.name": "test", "user.email": "test@example.invalid", "commit.gpgSign": "false"}.items():
-        git(directory, "config", name, value)
-    return directory
-
-
-def make_project(directory: Path) -> Path:
-    """A git repository with one commit."""
-    make_repository(directory)
-    (directory / "README.md").write_text("# sample\n")
-    git(directory, "add", "--all")
-    git(directory, "commit", "-q", "-m", "Begin")
-    return directory
-
-
-def publish(plugin: Path, market: Path) -> Path:
-    """Make `market` a marketplace of the one plugin, kept as a git repository in it; again, for what changed since."""
-    source = market / "repository"
-    if not source.exists():
-        make_repository(source)
-    for each in source.iterdir():
-        if each.name == ".git":
-            continue
-        if each.is_dir() and not each.is_symlink():
-            shutil.rmtree(each)
-        else:
-            each.unlink()
-    if (plugin / ".git").exists():
-        listed = git(plugin, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-        for name in filter(None, listed):
-            if os.path.lexists(plugin / name):
-                (source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(plugin / name, source / name, follow_symlinks=False)
-    else:
-        shutil.copytree(plugin, source, symlinks=True, dirs_exist_ok=True)
-    git(source, "add", "--all", "--force")
-    git(source, "commit", "-q", "--allow-empty", "-m", "Publish")
-    listing = {
-        "name": market.name,
-        "owner": {"name": "test"},
-        "plugins": [{"name": _manifest(plugin)["name"], "source": {"source": "url", "url": source.as_uri()}}],
-    }
-    (market / ".claude-plugin").mkdir(exist_ok=True)
-    (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps(listing))
-    return market
-
-
-def _manifest(plugin: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((plugin / ".claude-plugin" / "plugin.json").read_text())
-    return manifest

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.client import Client, make_project
+from e2e.client import Client
 from e2e.messages_api import MessagesApi
+from e2e.repositories import make_project
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -13,9 +14,11 @@ from uuid import uuid4
 
 import pytest
 
-from e2e.client import Client, ClientFailed, git, make_project, publish, until
+from e2e.client import Client, ClientFailed
 from e2e.messages_api import MessagesApi, NotAsked, ScriptFailed
+from e2e.processes import until
 from e2e.replies import Reply, error, hang, overloaded, summary, text, too_long, tool
+from e2e.repositories import git, make_project, publish
 
 Post = Callable[..., Any]
 
@@ -53,6 +56,36 @@ def test_tokens_are_counted(api: MessagesApi, post: Post) -> None:
     """A request to count tokens gets a number and takes no answer of the script."""
     assert post(api, "/v1/messages/count_tokens?beta=true")["input_tokens"] > 0
     assert api.turns == []
+
+
+def test_a_request_without_tools_is_aside(api: MessagesApi, post: Post) -> None:
+    """A request without tools is answered apart from the script, unless the test takes it for an agent's."""
+    assert post(api, tools=[])["content"] == [{"type": "text", "text": "ok"}]
+    api.script.is_side = lambda _: False
+    api.script.reply(text("from the script"))
+    assert post(api, tools=[])["content"][0]["text"] == "from the script"
+    assert (len(api.sides), len(api.turns)) == (1, 1)
+
+
+@pytest.mark.parametrize(("reply", "sent"), [(hang(), b""), (text("half").hang(), b"half")])
+def test_a_response_that_hangs(api: MessagesApi, reply: Reply, sent: bytes) -> None:
+    """A response that hangs sends what it has, never its end, and stays open."""
+    api.script.reply(reply)
+    body = b'{"stream": true, "tools": [{}]}'
+    head = f"POST /v1/messages HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    received = bytearray()
+
+    def to_its_end() -> None:
+        while part := connection.recv(65536):
+            received.extend(part)
+
+    with socket.create_connection(("127.0.0.1", int(api.url.rpartition(":")[2])), timeout=0.3) as connection:
+        connection.sendall(head + body)
+        with pytest.raises(TimeoutError):
+            to_its_end()
+    assert bool(received) == bool(sent)
+    assert sent in received
+    assert b"message_stop" not in received
 
 
 def test_keys_are_not_recorded(api: MessagesApi, post: Post) -> None:
@@ -232,6 +265,14 @@ def test_talking_in_one_process(client: Client, api: MessagesApi) -> None:
     assert api.turns[1].has("one")
 
 
+def test_a_client_that_hangs_up_is_reported(client: Client) -> None:
+    """Speaking to a client that has ended fails the test, with its exit status and what it said on stderr."""
+    running = client.start(None, extra=["--no-such-option"])
+    running.process.wait()
+    with pytest.raises(ClientFailed, match=r"(?s)exit status 1.*no-such-option"):
+        running.turn("hello")
+
+
 def test_a_compaction_on_command(client: Client, api: MessagesApi) -> None:
     """`/compact` asks for a summary, with the words given; the conversation goes on from that alone."""
     api.script.reply(text("one"), text("two"), text("three"))
@@ -325,12 +366,12 @@ def test_an_exhausted_script_is_reported(claude_binary: str, project: Path, tmp_
 
 
 def test_a_client_that_does_not_end_is_killed(client: Client, api: MessagesApi) -> None:
-    """A run whose time is over is killed and fails the test with the requests shown."""
-    api.script.reply(text("half").hang())
-    running = client.start("begin")
-    api.wait_for("begin")
-    with pytest.raises(ClientFailed, match=r"(?s)did not end within 0.2 s.*'half'"):
-        running.wait(0.2)
+    """A run whose time is over is killed with all that it started, and fails the test with the requests shown."""
+    api.script.reply(tool("Bash", command="sleep 303"))
+    running = client.start("begin", allowed_tools=["Bash"])
+    until(lambda: "sleep 303" in [each.command for each in running.processes])
+    with pytest.raises(ClientFailed, match=r"(?s)did not end within 0.1 s.*sleep 303"):
+        running.wait(0.1)
     assert client.running == []
 
 
@@ -355,6 +396,7 @@ def test_a_killed_client_leaves_a_session_to_resume(client: Client, api: Message
     session = str(uuid4())
     api.script.reply(tool("Bash", command="echo step-$((40+1))"), hang(), text("resumed"))
     running = client.start("begin", session_id=session, allowed_tools=["Bash"])
+    api.wait_for("step-41")
     until(lambda: "step-41" in str(client.transcript(session)))
     running.kill()
     assert client.run("go on", resume=session).text == "resumed"
