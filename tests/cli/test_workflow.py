@@ -49,6 +49,7 @@ def test_validate(
     faber: Faber, flows: Path, files: dict[str, str], arguments: list[str], status: int, outcome: dict[str, int]
 ) -> None:
     """Each definition asked for, or each of the project's, is reported with its problems; exit 2 if one has any."""
+    (flows.parents[3] / "x.yaml").write_text(GOOD)  # beside the project
     for name, text in files.items():
         (flows / name).write_text(text)
     answer = faber("workflow", "validate", *arguments)

@@ -72,7 +72,7 @@ phases:
   build:
     description: Make it.
     gates: [{prompt: Begin?}, {when: after, prompt: Good?}]
-    on_failure: {return_to: build}
+    on_failure: {return_to: build, max_retries: 3.0}
     steps:
       - id: all
         instruction: Do it.
@@ -80,13 +80,13 @@ phases:
         evidence:
           - commit
           - file: docs/x.md
-          - {command: make test, timeout: 60}
+          - {command: make test, timeout: 60.0}
           - {command: make lint}
           - artifact: spec_path
           - events: test_run
         on_success: prompt
         on_warning: prompt
-        retries: 2
+        retries: 2.0
         destructive: true
 """
     )
@@ -127,6 +127,7 @@ phases:
         ],
     }
     assert problems("plan", plan) == []
+    assert ".0" not in json.dumps(plan)
 
 
 def test_defaults_are_not_in_the_plan(write: Write) -> None:
