@@ -134,7 +134,7 @@ class InvalidDefinition(UsageError):
     """A workflow definition or configuration file that its schema refuses."""
 
     code = "invalid_definition"
-    recovery = "Correct the file at the place named."
+    recovery = "Correct the file at the place named; `faber workflow validate` checks it."
 
 
 class InvalidConfiguration(UsageError):

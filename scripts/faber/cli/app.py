@@ -24,6 +24,7 @@ COMMANDS = {
     "event": ("faber.cli.event:event", "Record and list events."),
     "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
     "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),

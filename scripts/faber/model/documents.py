@@ -13,6 +13,8 @@ RunStatus = Literal["pending", "in_progress", "awaiting_feedback", "completed", 
 PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 Autonomy = Literal["dry-run", "assist", "guarded", "autonomous"]
 ResumeMode = Literal["start", "continue", "retry", "after_feedback"]
+EvidenceKind = Literal["commit", "file", "command", "artifact", "events"]
+Reaction = Literal["continue", "prompt"]
 
 RUN_STATUSES: tuple[RunStatus, ...] = (
     "pending",
@@ -28,37 +30,41 @@ CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
 
 class Evidence(TypedDict):
-    """What must be so before a step counts as done. `value` is a path, a command line, an artifact's
-    name or an event type, None for a commit; `timeout` of a command in seconds."""
+    """What must be found before a step counts as done.
 
-    kind: Literal["commit", "file", "command", "artifact", "events"]
+    `value` is a path inside the project for `file`, a shell command for `command`, an artifact's
+    name, an event type for `events`, and null for `commit`. `timeout` is there for commands alone,
+    in seconds.
+    """
+
+    kind: EvidenceKind
     value: str | None
     timeout: NotRequired[int]
 
 
 class StepPlan(TypedDict):
-    """A step as the plan froze it. What is absent has its default: no evidence, `continue`, no retries."""
+    """A step as the plan froze it. A field that is not there has its default."""
 
     id: str
     name: str
     instruction: NotRequired[str]
     skill: NotRequired[str]
-    evidence: NotRequired[list[Evidence]]
-    on_success: NotRequired[Literal["continue", "prompt"]]
-    on_warning: NotRequired[Literal["continue", "prompt"]]
-    retries: NotRequired[int]
-    destructive: NotRequired[bool]
+    evidence: NotRequired[list[Evidence]]  # none
+    on_success: NotRequired[Reaction]  # continue
+    on_warning: NotRequired[Reaction]  # continue
+    retries: NotRequired[int]  # 0
+    destructive: NotRequired[bool]  # False
 
 
-class GatePlan(TypedDict):
-    """A question to a person before or after a phase."""
+class Gate(TypedDict):
+    """A question that a person answers before a phase begins or after its last step."""
 
     when: Literal["before", "after"]
     prompt: str
 
 
 class OnFailure(TypedDict):
-    """Where a failed phase goes back to, and how often."""
+    """Where a failed phase goes back to, itself or an earlier phase, and how often at most."""
 
     return_to: str
     max_retries: int
@@ -70,7 +76,8 @@ class PhasePlan(TypedDict):
     id: str
     name: str
     steps: list[StepPlan]
-    gates: NotRequired[list[GatePlan]]
+    description: NotRequired[str]
+    gates: NotRequired[list[Gate]]
     on_failure: NotRequired[OnFailure]
 
 
@@ -83,6 +90,8 @@ class Plan(TypedDict):
     description: NotRequired[str]
     # True where the plan is only what another tool's state mentions: there may be more steps.
     partial: NotRequired[bool]
+    # The definition and those it extends, nearest first: paths in the project, or `built-in:NAME`.
+    sources: NotRequired[list[str]]
 
 
 class Metadata(TypedDict):
