@@ -44,6 +44,27 @@ def find(start: Path) -> Repository | None:
     return None
 
 
+def checked_out(repository: Repository, ref: str) -> Path | None:
+    """The worktree of the repository that has the full ref `ref` checked out; None if none has.
+
+    A worktree that was removed without telling git does not count.
+    """
+    common = repository.common_directory
+    if _line(common / "HEAD", "ref:") == ref and common.name == ".git":
+        return Path(os.path.realpath(common.parent))
+    try:
+        linked = sorted(os.listdir(common / "worktrees"))
+    except OSError:
+        return None
+    for name in linked:
+        private = common / "worktrees" / name
+        if _line(private / "HEAD", "ref:") == ref and (dot_git := _line(private / "gitdir")):
+            top = (private / dot_git).parent
+            if top.is_dir():
+                return Path(os.path.realpath(top))
+    return None
+
+
 def _repository(top: Path | None, git_directory: Path) -> Repository:
     common = _line(git_directory / "commondir")
     head = _line(git_directory / "HEAD", "ref:")
