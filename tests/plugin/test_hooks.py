@@ -162,13 +162,20 @@ def test_nothing_without_a_store(project: Project, event: str) -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_nothing_in_an_agent_of_fabers_own(project: Project, event: str) -> None:
-    """Where FABER_CHILD is set every hook ends at once: not even an interpreter is needed, or used."""
+def test_nothing_in_an_agent_of_fabers_own(project: Project, tmp_path: Path, event: str) -> None:
+    """Where FABER_CHILD is set every hook ends at once: no interpreter is started, and one that is does nothing."""
     project.new(session="s")
     before = project.files()
-    assert project.hook(event, {"session_id": "s"}, FABER_CHILD="1", FABER_VENV="/nowhere") == NOTHING
-    entry = ROOT / "scripts" / "faber" / "hooks" / "__main__.py"
-    assert project.hook("-X", wrap=("env", "FABER_CHILD=1", BASE_PYTHON, str(entry), event), PATH="/usr/bin") == NOTHING
+    given = {"session_id": "s", "compact_summary": ""}
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho started\n")
+    python.chmod(0o755)
+    started = {"FABER_VENV": str(tmp_path / "venv")}
+    assert project.hook(event, given, **started).out == "started\n"
+    assert project.hook(event, given, FABER_CHILD="1", **started) == NOTHING
+    python.write_text(f'#!/bin/sh\nFABER_CHILD=1 exec "{BASE_PYTHON}" "$@"\n')
+    assert project.hook(event, given, **started) == NOTHING
     assert project.files() == before
 
 
@@ -268,7 +275,7 @@ def test_any_input(project: Project, event: str, given: bytes) -> None:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_stdin_and_stdout_closed(project: Project, event: str) -> None:
-    """Closed standard streams fail no hook, and what it would print never lands in a file of the store."""
+    """Closed standard streams fail no hook, keep none from recording, and nothing printed lands in the store."""
     run = project.new(session="s")
     given = {"CLAUDE_CODE_SESSION_ID": "s"}
     for closed in ("<&-", ">&-", "<&- >&- 2>&-"):
@@ -277,7 +284,8 @@ def test_stdin_and_stdout_closed(project: Project, event: str) -> None:
     for text in (value for value in project.files().values() if value):
         assert b"hookSpecificOutput" not in text
         assert b"verbatim" not in text
-    assert project.load(run).state["status"] == "in_progress"
+    assert project.load(run).state["last_event_id"] == 3 + (event in ("pre-compact", "session-end", "stop-failure"))
+    assert (event == "session-start") is (sessionrecord.read(project.layout, "s") is not None)
 
 
 def test_a_writer_that_never_closes(project: Project) -> None:

@@ -12,11 +12,6 @@ def main() -> None:
     """Answer one call."""
     if sys.version_info < (3, 11) or os.environ.get("FABER_CHILD"):
         return  # FABER_VENV may hold any Python
-    for handle in (0, 1, 2):
-        try:
-            os.fstat(handle)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # or the next file opened would get this number, and be taken for stdout
     # One short call makes no garbage worth looking for.
     import gc
 

@@ -55,10 +55,13 @@ def answer(event: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write to stdout at once."""
+    """Write to stdout at once; a reader that went away does not keep the hook from what else it does."""
     left = memoryview(text.encode("utf-8", "replace"))
-    while left:
-        left = left[os.write(1, left) :]
+    try:
+        while left:
+            left = left[os.write(1, left) :]
+    except OSError:
+        pass
 
 
 def _directory(given: dict[str, Any]) -> str:
