@@ -22,6 +22,7 @@ from faber.model.documents import Draft
 from faber.store import index, sessionrecord
 from faber.store.create import create_run
 from faber.store.definitions import load_plan
+from faber.store.doctor import store_leftovers
 from faber.store.layout import Layout
 from faber.store.runs import Run, commit, load
 from faber.store.sessions import check_summary, history, save_summary
@@ -337,7 +338,7 @@ def test_any_locale(project: Project, locale: str) -> None:
 
 
 def _truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
+    path.write_bytes(path.read_bytes()[:40])
 
 
 def _fifo(path: Path) -> None:
@@ -658,6 +659,36 @@ def test_a_session_without_a_name_has_no_record(project: Project) -> None:
     before = project.files()
     assert project.start().context
     assert project.files() == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _truncated,
+        _fifo,
+        _link,
+        lambda path: path.write_text("[]"),
+        lambda path: path.write_text(path.read_text().replace('"version":1', '"version":2')),
+        lambda path: path.write_text(path.read_text().replace('"event_id":3', '"event_id":"3"')),
+        lambda path: path.write_text(path.read_text().replace('"session_id":"s"', '"session_id":"t"')),
+    ],
+)
+def test_a_damaged_record_is_none(project: Project, damage: Callable[[Path], object]) -> None:
+    """A session's record that cannot be read, or is another's, counts as none: the session is told everything."""
+    project.new(session="s")
+    full = project.start("startup", "s").context
+    assert project.start("resume", "s").context != full
+    damage(Path(sessionrecord.path_of(project.layout, "s")))
+    assert project.start("resume", "s").context == full
+
+
+def test_a_killed_record_s_remains_are_found(project: Project) -> None:
+    """What a hook that was killed left beside the records is among the store's leftovers."""
+    project.new(session="s")
+    project.start("startup", "s")
+    left = Path(sessionrecord.path_of(project.layout, "s")).with_name(".s.json.1.tmp")
+    left.touch()
+    assert store_leftovers(project.layout) == [str(left)]
 
 
 def test_outsiders_get_no_word_in(project: Project) -> None:
