@@ -69,7 +69,7 @@ def main() -> None:
             "pre-compact, nothing new": hook("pre-compact", trigger="auto"),
             "post-compact": hook("post-compact", compact_summary="nothing kept"),
         }
-        times = measure.rounds(subjects, arguments.rounds or (5 if arguments.quick else 60))
+        times = measure.rounds(subjects, arguments, 60)
         ratios = [measure.ratio(times, name, FLOOR) for name in subjects if name != FLOOR]
         late = {name: 1000 * statistics.quantiles(taken, n=20, method="inclusive")[-1] for name, taken in times.items()}
         more = {f"p95 of {name}": f"{milliseconds:.0f} ms" for name, milliseconds in late.items()}

@@ -53,6 +53,15 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.fixture(autouse=True)
+def _plain_workflow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default workflow without its conditions, where a test is not about them."""
+    if "built_in" not in request.keywords:
+        from faber.store import definitions
+
+        monkeypatch.setattr(definitions, "BUILT_IN", str(Path(__file__).parents[1] / "fixtures" / "workflows"))
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory that is the current one and the root."""

@@ -90,7 +90,7 @@ class Project:
         commit(self.layout, run_id, lambda s, p: commands.start_step(s, p, "frame", "fetch-work"), session_id=session)
 
     def emit(self, run_id: str, draft: Draft, session: str | None = None) -> None:
-        commit(self.layout, run_id, lambda s, p: commands.emit(s, p, draft), session_id=session)
+        commit(self.layout, run_id, lambda s, p: commands.accept(s, p, draft), session_id=session)
 
     def cancel(self, run_id: str) -> None:
         commit(self.layout, run_id, lambda s, p: commands.cancel_run(s, p, "not needed"))

@@ -77,11 +77,11 @@ class Bench:
 
     def ask(self, name: str = "q") -> Any:
         """Open a request."""
-        return self.do(c.emit, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}})
+        return self.do(c.accept, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}})
 
     def answer(self, name: str = "q") -> Any:
         """Answer a request."""
-        return self.do(c.emit, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}})
+        return self.do(c.accept, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}})
 
     def step(self, phase: str, step: str) -> None:
         """Start and complete a step."""

@@ -3,8 +3,7 @@
 from typing import Any
 
 from faber.errors import IllegalTransition, InvalidInput
-from faber.model.commands import Decision, Repeated, check_open
-from faber.model.commands import check_request as check_shape
+from faber.model.commands import Decision, Repeated, accept, check_open
 from faber.model.documents import Draft, FeedbackRequest, Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.progress import step_state
@@ -66,8 +65,7 @@ def request(
     if place is not None:
         draft["phase"], draft["step"] = place
         draft["metadata"]["resume_point"] = {"phase": place[0], "step": place[1]}
-    check_shape(state, plan, draft)
-    return [draft]
+    return accept(state, plan, draft)
 
 
 def respond(state: State, plan: Plan, *, request_id: str | None, response: str, comment: str | None) -> Decision:
@@ -88,7 +86,8 @@ def respond(state: State, plan: Plan, *, request_id: str | None, response: str, 
         if len(comment) > 2_000:
             raise InvalidInput("A comment has at most 2000 characters.", limit=2_000)
         metadata["comment"] = comment
-    return [{"type": "feedback_received", "message": f"{response}: {asked['prompt']}"[:2_000], "metadata": metadata}]
+    message = f"{response}: {asked['prompt']}"[:2_000]
+    return accept(state, plan, {"type": "feedback_received", "message": message, "metadata": metadata})
 
 
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:

@@ -10,6 +10,7 @@ from faber.store.layout import Layout, find_root
 # What the client calls, and who answers.
 HANDLERS = {
     "session-start": "faber.hooks.start:session_start",
+    "pre-tool-use": "faber.hooks.permission:pre_tool_use",
     "pre-compact": "faber.hooks.compaction:pre_compact",
     "post-compact": "faber.hooks.compaction:post_compact",
     "session-end": "faber.hooks.ending:session_end",

@@ -1,6 +1,5 @@
 """Which run a session belongs to: from the store's index, never by a scan and never by one global pointer."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 from faber.errors import FaberError, RunNotFound
@@ -50,7 +49,7 @@ class Candidates(NamedTuple):
 
 def place_of(call: Call) -> Place:
     """The place that a call comes from."""
-    repository = find(Path(call.here))
+    repository = find(call.here)
     top = str((repository and repository.top) or call.layout.root)
     head = repository.head if repository else None
     return Place(repository, top, head.removeprefix(HEADS) if head and head.startswith(HEADS) else None)
@@ -90,7 +89,7 @@ def elsewhere(run: Run, place: Place) -> Elsewhere | None:
     if place.repository is None or branch is None or branch == place.branch:
         return None
     path = checked_out(place.repository, HEADS + branch)
-    return Elsewhere(branch, str(path) if path else None, place.branch or "a commit without a branch")
+    return Elsewhere(branch, path, place.branch or "a commit without a branch")
 
 
 def _branch(run: Run) -> str | None:

@@ -20,7 +20,8 @@ from faber.errors import (
 )
 from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
 from faber.model.eventtypes import check_required, event_type
-from faber.model.next import may_retry, next_action
+from faber.model.gates import closed_gate
+from faber.model.next import may_retry
 from faber.model.progress import next_place, phase_ids, phase_state, step_state, unfinished
 
 MAX_MESSAGE = 2_000
@@ -314,16 +315,16 @@ def _in_progress(state: State, phase: str, step: str, status: str) -> None:
 
 
 def _way_is_open(state: State, plan: Plan) -> None:
-    """Raise where `faber next` would not hand out a step: a gate, a failure, a dry run."""
-    action = next_action(state, plan)
-    if action["action"] == "gate":
-        raise GateClosed(action["why"], gate=action["complete_with"], recovery=f"Run `{action['complete_with']}`.")
-    if action["action"] == "failed":
-        raise IllegalTransition(
-            action["why"], status=state["status"], recovery=f"A person runs `faber run resume {state['run_id']}`."
-        )
+    """Raise where a gate is closed or nothing but a plan is wanted. A failure is no gate: to start the step
+    that failed is to retry it."""
+    gate = closed_gate(state, plan)
+    if gate is not None:
+        command = f"faber feedback request {state['run_id']} --gate {gate.id}"
+        raise GateClosed(f"A person has to approve: {gate.prompt}", gate=command, recovery=f"Run `{command}`.")
     if state["autonomy"] == "dry-run":
-        raise IllegalTransition(action["why"], recovery="Make a run of another autonomy: `faber run rerun`.")
+        raise IllegalTransition(
+            "A dry run only plans; nothing is started.", recovery="Make a run of another autonomy: `faber run rerun`."
+        )
 
 
 def _begin(state: State) -> list[Draft]:
@@ -357,6 +358,13 @@ def emit(state: State, plan: Plan, draft: Draft) -> Decision:
             type=kind.name,
             recovery=f"Run `{kind.command}`.",
         )
+    return accept(state, plan, draft)
+
+
+def accept(state: State, plan: Plan, draft: Draft) -> Decision:
+    """A draft that is whole, about places of the plan, and within the log's limits; `emit` without asking
+    whose command it is."""
+    kind = event_type(draft["type"])
     check_required(kind.name, dict(draft))
     check_open(state)
     if "phase" in draft:
@@ -374,8 +382,7 @@ def _no_check(state: State, plan: Plan, draft: Draft) -> None:
     return None
 
 
-def check_request(state: State, plan: Plan, draft: Draft) -> None:
-    """Raise `InvalidInput` unless this `feedback_request` is one that a state can keep."""
+def _check_request(state: State, plan: Plan, draft: Draft) -> None:
     given = draft["metadata"]
     _bounded(given["prompt"], "metadata.prompt", MAX_PROMPT)
     _bounded(given["request_id"], "metadata.request_id", 100)
@@ -453,7 +460,7 @@ def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
 
 
 _CHECKS = {
-    "feedback_request": check_request,
+    "feedback_request": _check_request,
     "feedback_received": _check_answer,
     "retry_loop_enter": _check_loop,
     "decision_point": _check_decision,
