@@ -198,8 +198,12 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
         try:
             output, _ = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()  # ends when the last of the group has let go of the pipe
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended by itself, of the same signal
+            if process.stdout and not process.stdout.closed:
+                process.stdout.read()  # ends when the last of the group has let go of the pipe
             raise
     return subprocess.CompletedProcess(command, process.returncode, output)
 

@@ -70,7 +70,8 @@ class FaberError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """`{"code", "message", "recovery", …fields}`, the value of `error` on stdout."""
-        return {"code": self.code, "message": self.message, "recovery": self.recovery, **self.fields}
+        own = {"code": self.code, "message": self.message, "recovery": self.recovery}
+        return {**own, **{name: value for name, value in self.fields.items() if name not in own}}
 
 
 class InternalError(FaberError):

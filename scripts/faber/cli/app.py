@@ -106,8 +106,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and answer its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = _run(given)
-    exit_zero = "--exit-zero" in given and (Exit.FAILED, Exit.PERSON_NEEDED, Exit.REFUSED, Exit.UNFINISHED)
-    return int(Exit.OK if exit_zero and status in exit_zero else status)
+    hidden = (Exit.FAILED, Exit.PERSON_NEEDED, Exit.REFUSED, Exit.UNFINISHED)
+    return int(Exit.OK if status in hidden and _exit_zero(given) else status)
+
+
+def _exit_zero(arguments: list[str]) -> bool:
+    """True if the global option is among those before the command; a command's own text may say it too."""
+    left = iter(arguments)
+    for argument in left:
+        if argument == "--exit-zero":
+            return True
+        if argument == "--root":
+            next(left, None)
+        elif not argument.startswith("-"):
+            return False
+    return False
 
 
 def _run(arguments: list[str]) -> int:

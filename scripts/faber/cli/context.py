@@ -1,5 +1,8 @@
 """`faber context`: the context reconstitution protocol as one command."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from faber.cli.app import Invocation
@@ -44,42 +47,48 @@ def context(
 
     Exit status 3 if a person has to decide something first: `decisions` holds what.
     """
-    try:
-        return _context(obj, run, form, max_chars, full, decisions, recording, no_fetch)
-    except FaberError as error:
-        if form == "text" and error.exit_code == Exit.FAILED:
-            from faber.context.render import critical
+    with critical_in(form):
+        return _context(obj, run, form, None if full else max_chars or 0, decisions, recording, not no_fetch)
 
-            write(critical(error))
-            return error.exit_code
-        raise
+
+@contextmanager
+def critical_in(form: str) -> Iterator[None]:
+    """Say what stops everything in the protocol's words where text is wanted."""
+    try:
+        yield
+    except FaberError as error:
+        if form != "text" or error.exit_code != Exit.FAILED:
+            raise
+        from faber.context.render import critical
+
+        write(critical(error))
+        raise click.exceptions.Exit(error.exit_code) from error
 
 
 def _context(
     obj: Invocation,
     run: str,
     form: str,
-    max_chars: int | None,
-    full: bool,
+    budget: int | None,
     decisions: tuple[str, ...],
     recording: bool,
-    no_fetch: bool,
+    fetch: bool,
 ) -> int:
+    """`budget` in characters; 0 stands for the configured one, None for none."""
     answers = check_answers(decisions)
     if answers:
         require_person(obj, "faber context --decide")
     run_id = resolve(obj.layout, run)
     config = load_config(obj.layout)
     loaded = load(obj.layout, run_id)
-    document = reconstitute(loaded, config, Request(not no_fetch, answers, utc_now()))
+    document = reconstitute(loaded, config, Request(fetch, answers, utc_now()))
     if answers:
         loaded = _decide(obj, loaded, answers, document)
         document = reconstitute(loaded, config, Request(False, answers, utc_now()))
     if recording:
         document["warnings"] += [notice.as_dict() for notice in _record(obj, loaded, document)]
     document = redact_json(document)
-    budget = None if full else max_chars or config.at("context.max_chars")
-    fitted = fit(document, budget)
+    fitted = fit(document, config.at("context.max_chars") if budget == 0 else budget)
     if form == "text":
         from faber.context.render import text
 
@@ -99,7 +108,7 @@ def _decide(obj: Invocation, run: Run, answers: dict[str, str], document: dict[s
     subjects = {warning["code"]: warning["source"] for warning in warnings}
     for code, option in answers.items():
         if code not in subjects:
-            raise FaberErrorNothingToDecide(code)
+            raise NothingToDecide(code)
         if run.foreign:
             continue  # a view: the answer holds for this output only
         if code == "feedback_mismatch" and option == "repair":
@@ -110,7 +119,7 @@ def _decide(obj: Invocation, run: Run, answers: dict[str, str], document: dict[s
     return load(obj.layout, run.run_id)
 
 
-class FaberErrorNothingToDecide(FaberError):
+class NothingToDecide(FaberError):
     """The decision answered is not open."""
 
     code = "nothing_to_decide"

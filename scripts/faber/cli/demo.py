@@ -204,13 +204,13 @@ def _history(project: str) -> None:
     _git(project, "init", "-q", "-b", "main")
     _put(project, "report.py", REPORT_1)
     _put(project, "README.md", "# report-tool\n\nPrints reports.\n")
+    _put(Layout(project).work_items, "158.json", json.dumps(ISSUE, indent=2) + "\n")
     _commit(project, "Print reports")
     _git(project, "checkout", "-q", "-b", BRANCH)
     _put(project, "specs/csv-export.md", SPEC)
     _commit(project, "Specify the CSV export")
     _put(project, "report.py", REPORT_2)
     _commit(project, "Write header and rows")
-    _put(Layout(project).work_items, "158.json", json.dumps(ISSUE, indent=2) + "\n")
 
 
 def _put(project: str, name: str, text: str) -> None:
@@ -221,7 +221,7 @@ def _put(project: str, name: str, text: str) -> None:
 
 
 def _commit(project: str, message: str) -> None:
-    _git(project, "add", "--", "report.py", "README.md", *(["specs"] if os.path.isdir(f"{project}/specs") else []))
+    _git(project, "add", "--all")
     _git(project, "commit", "-q", "-m", message)
 
 

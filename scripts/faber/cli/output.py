@@ -5,13 +5,13 @@ import sys
 from typing import Any
 
 from faber.errors import FaberError
-from faber.model.text import inert, redact_json
+from faber.model.text import inert, redact_json, visible
 
 
 def print_json(value: Any) -> None:
     """One JSON object on stdout: one line for a program, indented for a person's terminal."""
     if sys.stdout.isatty():
-        text = json.dumps(value, ensure_ascii=False, indent=2)
+        text = visible(json.dumps(value, ensure_ascii=False, indent=2))
     else:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     write(text + "\n")

@@ -28,23 +28,25 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 @phase.command("start")
 @run_argument
 @phase_argument
+@message_option
 @key_option
 @click.pass_obj
-def phase_start(obj: Invocation, run: str, name: str, key: str | None) -> None:
+def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Start the phase of the next unfinished step."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name), key=key)
+    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key)
 
 
 @phase.command("complete")
 @run_argument
 @phase_argument
+@message_option
 @key_option
 @click.pass_obj
-def phase_complete(obj: Invocation, run: str, name: str, key: str | None) -> None:
+def phase_complete(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Complete a phase whose steps are all complete (happens by itself with the last step)."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.complete_phase(state, plan, name), key=key)
+    record(obj, run, lambda state, plan: commands.complete_phase(state, plan, name, message), key=key)
 
 
 @phase.command("fail")
@@ -75,12 +77,13 @@ def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: s
 @step.command("start")
 @run_argument
 @step_argument
+@message_option
 @key_option
 @click.pass_obj
-def step_start(obj: Invocation, run: str, where: str, key: str | None) -> None:
+def step_start(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
     """Start the next unfinished step, or start it again after a failure."""
     in_phase, name = place(where)
-    record(obj, run, lambda state, plan: commands.start_step(state, plan, in_phase, name), key=key)
+    record(obj, run, lambda state, plan: commands.start_step(state, plan, in_phase, name, message), key=key)
 
 
 @step.command("complete")

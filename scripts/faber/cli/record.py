@@ -9,7 +9,7 @@ from faber.cli.output import print_json
 from faber.model.commands import Decision
 from faber.model.documents import Plan, State
 from faber.store.find import resolve
-from faber.store.runs import Committed, commit, load
+from faber.store.runs import Committed, commit
 
 
 def record(
@@ -29,14 +29,13 @@ def record(
         session_id=invocation.session_id,
         actor=invocation.actor,
     )
-    print_json(answer(invocation, run_id, committed))
+    print_json(answer(committed))
 
 
-def answer(invocation: Invocation, run_id: str, committed: Committed) -> dict[str, Any]:
+def answer(committed: Committed) -> dict[str, Any]:
     """`{"recorded": [event…], "repeated", …where the run stands}`."""
-    plan = load(invocation.layout, run_id).plan
     recorded = [
         {key: event[key] for key in ("event_id", "type", "phase", "step", "key") if key in event}
         for event in committed.events
     ]
-    return {"recorded": recorded, "repeated": committed.repeated, **standing(committed.state, plan)}
+    return {"recorded": recorded, "repeated": committed.repeated, **standing(committed.state, committed.plan)}

@@ -64,24 +64,21 @@ def init(
 
 
 def _new_id(obj: Invocation) -> str:
-    from pathlib import Path
     from uuid import uuid4
 
     from faber.sources.git import remote_slug
 
-    found = remote_slug(Path(obj.layout.root))
+    found = remote_slug(obj.layout.root)
     org, project = found or ("local", os.path.basename(obj.layout.root))
     return f"{slug(org)}/{slug(project)}/{uuid4()}"
 
 
 def _bind_here(obj: Invocation, run_id: str) -> None:
     """The worktree the command runs in, and the session, lead to this run from now on."""
-    from pathlib import Path
-
     from faber.sources.repository import find
 
-    repository = find(Path.cwd())
-    index.bind(obj.layout, index.WORKTREES, str((repository and repository.top) or obj.layout.root), run_id)
+    repository = find(os.getcwd())
+    index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
     if obj.session_id:
         index.bind(obj.layout, index.SESSIONS, obj.session_id, run_id)
 

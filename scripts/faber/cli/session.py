@@ -56,17 +56,15 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
         actor=obj.actor,
         key=key,
     )
-    print_json({**answer(obj, run_id, committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
+    print_json({**answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
 
 
 def _head(obj: Invocation, run_id: str) -> str | None:
     """The commit that the run's branch is at, so that the next session sees what came after."""
-    from pathlib import Path
-
     from faber.sources.git import branch_head
 
     name = load(obj.layout, run_id).state["artifacts"].get("branch_name")
-    return branch_head(Path(obj.layout.root), name if isinstance(name, str) else None)
+    return branch_head(obj.layout.root, name if isinstance(name, str) else None)
 
 
 @session.command("list")

@@ -12,7 +12,7 @@ from faber.store import eventlog
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
-from faber.store.foreign import event_notice, newest_events, normalise_event
+from faber.store.foreign import event_notice, newest_events, normalise_event, requested
 from faber.store.layout import WORK_ITEM, Layout
 from faber.store.runs import Run
 from faber.store.sessions import LISTS, history
@@ -45,12 +45,13 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
     """
     state, notices = run.state, list(run.notices)
     notices += _integrity(run)
-    events = _events(run, notices)
     sessions = _sessions(run, notices)
     sources = _Sources(run, config, request, notices)
-    branch = sources.branch(sessions["latest"])
+    begun = sources.begin_branch(sessions["latest"])  # git works while the rest is read
+    events = _events(run, notices)
     spec = sources.specification()
     issue = sources.issue()
+    branch = sources.branch(begun)
     awaiting = state["status"] == "awaiting_feedback"
     if awaiting:
         notices += _feedback(run)
@@ -209,14 +210,12 @@ class _Sources:
         if not isinstance(path, str):
             self._warn("spec_path_invalid", "artifacts.spec_path is not text.")
             return None
-        from pathlib import Path
-
         from faber.sources.specification import load
 
         def kept(name: str, text: str, compute: Callable[[str], Any]) -> Any:
             return memo(self.run.layout, name, text, compute)
 
-        spec, notices = load(Path(self.run.layout.root), path, memo=kept)
+        spec, notices = load(self.run.layout.root, path, memo=kept)
         self.notices += notices
         return spec
 
@@ -237,26 +236,30 @@ class _Sources:
                 self._warn("work_item_not_kept", f"The work item could not be kept for later: {error.message}")
         return issue
 
-    def branch(self, latest: dict[str, Any] | None) -> dict[str, Any] | None:
+    def begin_branch(self, latest: dict[str, Any] | None) -> Callable[[], Any] | None:
         name = self.run.state["artifacts"].get("branch_name")
         if name is None:
             return None
         if not isinstance(name, str):
             self._warn("branch_name_invalid", "artifacts.branch_name is not text.")
             return None
-        from pathlib import Path
-
-        from faber.sources.git import inspect_branch
+        from faber.sources.git import begin_branch
 
         since = latest.get("head_commit") if latest else None
-        branch, notices = inspect_branch(
-            Path(self.run.layout.root),
+        return begin_branch(
+            self.run.layout.root,
             name,
             since=since if isinstance(since, str) else None,
             default_branch=self.config.at("context.default_branch"),
         )
+
+    def branch(self, begun: Callable[[], Any] | None) -> dict[str, Any] | None:
+        if begun is None:
+            return None
+        branch, notices = begun()
         self.notices += notices
-        return branch
+        found: dict[str, Any] | None = branch
+        return found
 
     def _warn(self, code: str, message: str) -> None:
         self.notices.append(Notice(code, Severity.WARNING, message, source=self.run.run_id))
@@ -272,13 +275,11 @@ def _cached(path: str) -> dict[str, Any] | None:
 
 def work_item_source(layout: Layout, config: Config) -> Any:
     """The provider that config.yaml chooses; None where the project has no work items."""
-    from pathlib import Path
-
     from faber.sources.workfiles import FileWorkItems
 
     if config.at("work_items.provider") == "none":
         return None
-    return FileWorkItems(Path(layout.work_items))
+    return FileWorkItems(layout.work_items)
 
 
 # --- 0.6 feedback ----------------------------------------------------------------------------------
@@ -291,14 +292,14 @@ def _feedback(run: Run) -> list[Notice]:
     if request is None or not request["request_id"]:
         reason = "no request is named"
     elif not run.foreign or request["event_id"]:
-        entry = eventlog.probe(run.directory, request["event_id"])
+        entry = eventlog.find(run.directory, request["event_id"])
         try:
-            event = eventlog.read_event(run.directory, entry.file) if entry else None
+            event = dict(eventlog.read_event(run.directory, entry.file)) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
-        if event is None or event.get("type") != "feedback_request":
+        if event is None or entry is None or entry.type != "feedback_request":
             reason = f"event {request['event_id']} is no feedback request" if event else "its event is missing"
-        elif event.get("metadata", {}).get("request_id") != request["request_id"]:
+        elif requested(event) != request["request_id"]:
             reason = f"event {request['event_id']} asked under another id"
     if reason is None:
         return []

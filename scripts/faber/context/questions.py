@@ -48,7 +48,7 @@ def check_answers(given: tuple[str, ...]) -> dict[str, str]:
             raise InvalidInput(f"There is no decision {code[:60]!a}.", known=sorted(QUESTIONS))
         if option not in QUESTIONS[code].options:
             raise InvalidInput(
-                f"{code} is not decided by {option[:60]!a}.", code=code, options=list(QUESTIONS[code].options)
+                f"{code} is not decided by {option[:60]!a}.", decision=code, options=list(QUESTIONS[code].options)
             )
         answers[code] = option
     return answers

@@ -23,7 +23,29 @@ def text(context: dict[str, Any]) -> str:
             f"  {o['what']}: {o['kept']} of {o['of']} {o['unit']} ({o['command']})" for o in context["omitted"]
         )
         parts.append(f"Left out to fit the budget:\n{cut}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(_wrapped(part) for part in parts) + "\n"
+
+
+def _wrapped(part: str) -> str:
+    """Lines longer than a terminal is wide go on below, further in; words, ids and commands stay whole."""
+    from textwrap import wrap
+
+    lines = []
+    for line in part.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += (
+            [line]
+            if len(line) <= WIDTH
+            else wrap(
+                line,
+                WIDTH,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+                drop_whitespace=True,
+            )
+        )
+    return "\n".join(lines)
 
 
 def _line(value: Any) -> str:
@@ -96,10 +118,11 @@ def _summary(context: dict[str, Any]) -> str:
         lines.append(f"  Last Event: [{_line(last_event['timestamp'])}] {_line(last_event['type'])}: {_line(said)}")
     if point is not None:
         steps = context["next_steps"]
-        lines.append(f"  Next: {_line(steps['command'])}")
-        lines.append(f"        {_line(steps['why'])}")
+        begun = point["mode"] == "continue" and steps["command"].startswith("faber step complete")
         if steps["instruction"]:
-            lines.append(f"        {_line(steps['instruction'])}")
+            lines.append(f"  {'Go on' if begun else 'Next'}: {_line(steps['instruction'])}")
+        lines.append(f"  {'Then' if begun else 'With'}: {_line(steps['command'])}")
+        lines.append(f"  Why: {_line(steps['why'])}")
         if len(steps["remaining"]) > 1:
             lines.append(f"  Remaining: {_line(', '.join(steps['remaining']))}")
     return "\n".join(lines)

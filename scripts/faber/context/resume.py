@@ -104,7 +104,10 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
     if phase is None or step is None:
         if status == "failed":
             return f"faber run resume {run_id}"
-        return f"faber run {'complete' if _first_open(state, plan)[0] is None else 'show'} {run_id}"
+        open_phase, _ = _first_open(state, plan)
+        if open_phase is not None:
+            return f"faber phase complete {run_id} {open_phase}"
+        return f"faber run complete {run_id}"
     if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
         return f"faber step complete {run_id} {phase}:{step}"
     return f"faber step start {run_id} {phase}:{step}"

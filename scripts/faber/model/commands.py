@@ -118,17 +118,17 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
 # --- phases ----------------------------------------------------------------------------------------
 
 
-def start_phase(state: State, plan: Plan, phase: str) -> Decision:
+def start_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
     """`phase start`: only the phase of the next unfinished step can start."""
     known = phase_state(state, phase)
     _going(state)
     if known["status"] == "in_progress" and known["started_event"]:
         return Repeated(known["started_event"])
     _next_is(state, plan, phase, None)
-    return [*_begin(state), {"type": "phase_start", "phase": phase}]
+    return [*_begin(state), _with_message({"type": "phase_start", "phase": phase}, message)]
 
 
-def complete_phase(state: State, plan: Plan, phase: str) -> Decision:
+def complete_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
     """`phase complete`: all its steps are complete. It also happens by itself with the last step."""
     known = phase_state(state, phase)
     if known["status"] in SETTLED and known["ended_event"]:
@@ -139,7 +139,7 @@ def complete_phase(state: State, plan: Plan, phase: str) -> Decision:
         raise StepsUnfinished(
             f"{len(left)} step(s) of phase {phase} are not complete: {', '.join(left)}.", unfinished=left
         )
-    return [{"type": "phase_complete", "phase": phase}]
+    return [_with_message({"type": "phase_complete", "phase": phase}, message)]
 
 
 def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
@@ -168,7 +168,7 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
 # --- steps -----------------------------------------------------------------------------------------
 
 
-def start_step(state: State, plan: Plan, phase: str, step: str) -> Decision:
+def start_step(state: State, plan: Plan, phase: str, step: str, message: str | None = None) -> Decision:
     """`step start`: the next unfinished step and no other; again after a failure or a retry loop."""
     known = step_state(state, phase, step)
     _going(state)
@@ -185,7 +185,8 @@ def start_step(state: State, plan: Plan, phase: str, step: str) -> Decision:
     if state["phases"][phase]["status"] == "pending":
         drafts.append({"type": "phase_start", "phase": phase})
     again = known["attempts"] > 0
-    return [*drafts, {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}]
+    draft: Draft = {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}
+    return [*drafts, _with_message(draft, message)]
 
 
 def complete_step(

@@ -1,5 +1,6 @@
 """Text from outside: made inert before it is shown, redacted before it is kept or sent."""
 
+import json
 import re
 from functools import cache
 from typing import Any
@@ -51,7 +52,16 @@ def inert(text: str) -> str:
 
     What it returns can be printed on a terminal without moving its cursor or its clipboard.
     """
-    return _pattern("invisible").sub("", text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # what is printable is visible; without this most commands would compile the pattern
+    return _pattern("invisible").sub("", text)
+
+
+def visible(json_text: str) -> str:
+    """JSON whose control, bidirectional and zero-width characters are written as escapes: the same
+    value, and it prints as it reads."""
+    return _pattern("invisible").sub(lambda match: json.dumps(match[0])[1:-1], json_text)
 
 
 def outsiders(text: str) -> str:

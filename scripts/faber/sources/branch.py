@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
 from faber.model.text import inert, redact, shorten
 
-from .processes import LIMIT, SECONDS, Answer, Ask, Question
+from .processes import LIMIT, SECONDS, Answer, Begin, Question
 from .refnames import branch_problem, is_commit, shown
 from .repository import Repository
 
@@ -64,12 +63,13 @@ class Ref(NamedTuple):
 
 
 class Inspection:
-    """`result` asks and tells; `notices` hold what was wrong on the way."""
+    """Git is asked as soon as this is made; `result` waits, asks on and tells; `notices` hold what was
+    wrong on the way."""
 
     def __init__(
-        self, repository: Repository, name: str, since: str | None, run: Ask, default: str | None = None
+        self, repository: Repository, name: str, since: str | None, begin: Begin, default: str | None = None
     ) -> None:
-        """`since` is the commit at which the last session ended; `run` asks git; `default` is the
+        """`since` is the commit at which the last session ended; `begin` asks git; `default` is the
         branch that the project compares with, where it says so."""
         self.repository = repository
         self.directory = repository.top or repository.git_directory
@@ -78,15 +78,18 @@ class Inspection:
         self.since = since
         named = default if default and not branch_problem(default) else None
         self.defaults = (*((f"refs/heads/{named}", f"refs/remotes/origin/{named}") if named else ()), *_DEFAULTS)
-        self.run = run
+        self.begin = begin
         self.notices: list[Notice] = []
         self.answers: dict[str, Answer] = {}
+        self.here = repository.head == self.ref and repository.top is not None
+        place = {"status": self._status(self.directory)} if self.here else {"refs": self._refs()}
+        self.first = {"log": self._log()} | self._compare(self.defaults[0]) | place
+        self.first_answers = begin(list(self.first.values()))
 
     def result(self) -> dict[str, Any] | None:
-        """The dict of `git.inspect_branch`, None where git could not be asked."""
-        here = self.repository.head == self.ref and self.repository.top is not None
-        place = {"status": self._status(self.directory)} if here else {"refs": self._refs()}
-        self._ask({"log": self._log()} | self._compare(self.defaults[0]) | place)
+        """The dict of `git.inspect_branch`, None where git could not be asked; to be called once."""
+        here = self.here
+        self.answers.update(zip(self.first, self.first_answers(), strict=True))
         if any(answer.problem == "missing" for answer in self.answers.values()):
             self._warn("git_missing", "There is no git program.", "Install git, or put it on the PATH.")
             return None
@@ -109,7 +112,7 @@ class Inspection:
         if default is not None and default != self.defaults[0]:
             second |= self._compare(default)
         if worktree is not None and not here:
-            second["status"] = self._status(Path(worktree))
+            second["status"] = self._status(worktree)
         if self.since and recent is None and is_commit(self.since):
             second["since"] = self._newer_than(self.since)
         self._ask(second)
@@ -126,7 +129,7 @@ class Inspection:
             "commits": [commit.line for commit in commits[:COMMITS]] if commits is not None else None,
             "commits_since_session": recent[:COMMITS_SINCE] if recent is not None else None,
             "worktree": worktree,
-            "checked_out": worktree is not None and Path(worktree) == self.repository.top,
+            "checked_out": worktree is not None and worktree == self.repository.top,
             "shallow": self.repository.is_shallow,
         }
         return found | self._compared(default) | self._dirty()
@@ -135,7 +138,7 @@ class Inspection:
 
     def _ask(self, questions: Mapping[str, Question]) -> None:
         if questions:
-            self.answers.update(zip(questions, self.run(list(questions.values())), strict=True))
+            self.answers.update(zip(questions, self.begin(list(questions.values()))(), strict=True))
 
     def _log(self) -> Question:
         return self._list(_LOGGED, "--format=%H%x00%P%x00%h %s", self.ref)
@@ -146,18 +149,18 @@ class Inspection:
 
     def _list(self, most: int | None, *arguments: str) -> Question:
         count = [f"--max-count={most}"] if most else []
-        options = ["--no-decorate", "--no-notes", "--no-color", *count, *arguments[:-1]]
+        options = ["--no-notes", "--no-color", *count, *arguments[:-1]]
         return Question(self.directory, ["log", *options, "--end-of-options", arguments[-1], "--"])
 
     def _compare(self, default: str) -> dict[str, Question]:
         revisions = ["--end-of-options", f"{default}...{self.ref}", "--"]
-        options = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "-O/dev/null"]
+        options = ["--no-ext-diff", "--no-textconv", "--no-color", "-O/dev/null"]
         return {
             "diff": Question(self.directory, ["diff", f"--stat=160,120,{FILES}", *options, *revisions]),
             "count": Question(self.directory, ["rev-list", "--left-right", "--count", *revisions]),
         }
 
-    def _status(self, worktree: Path) -> Question:
+    def _status(self, worktree: str) -> Question:
         options = ["--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"]
         return Question(worktree, ["status", *options])
 

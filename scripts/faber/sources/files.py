@@ -2,7 +2,9 @@
 
 import os
 import stat
-from pathlib import Path
+
+# A path as its owner spells it: importing `pathlib` takes 3 ms (with it comes `urllib.parse`), as long as asking git.
+StrPath = str | os.PathLike[str]
 
 
 class Unreadable(Exception):
@@ -14,12 +16,12 @@ class Unreadable(Exception):
         return str(self)
 
 
-def check(path: Path, limit: int) -> None:
+def check(path: StrPath, limit: int) -> None:
     """Raise what `read_text` would raise before it reads: see there."""
     os.close(_open(path, limit))
 
 
-def read_text(path: Path, limit: int) -> str:
+def read_text(path: StrPath, limit: int) -> str:
     """The text of the regular file at `path`, of at most `limit` bytes, without a byte order mark.
 
     Links, pipes, sockets and devices are refused without being opened for longer than it takes to
@@ -36,7 +38,7 @@ def read_text(path: Path, limit: int) -> str:
         raise Unreadable(f"is not UTF-8 text (byte {error.start})") from None
 
 
-def _open(path: Path, limit: int) -> int:
+def _open(path: StrPath, limit: int) -> int:
     # Opening a device can act on it, so the kind is asked first. The file may be exchanged before
     # it is opened: O_NOFOLLOW and O_NONBLOCK keep that from following a link or waiting on a pipe,
     # and the opened file is looked at again.

@@ -3,22 +3,34 @@
 Implements context reconstitution 0.4. A branch is optional: whatever is wrong is returned as notices.
 """
 
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from faber.errors import Notice
 
 from .branch import Inspection, warning
-from .processes import Ask, Question, ask
+from .files import StrPath
+from .processes import Ask, Begin, Question, ask, begin
 from .refnames import branch_problem, shown, slug_of
 from .repository import find
 
-__all__ = ["branch_head", "branch_problem", "current_branch", "head_commit", "inspect_branch", "remote_slug"]
+__all__ = [
+    "begin_branch",
+    "branch_head",
+    "branch_problem",
+    "current_branch",
+    "head_commit",
+    "inspect_branch",
+    "remote_slug",
+]
+
+Inspected = tuple[dict[str, Any] | None, list[Notice]]
 
 
 def inspect_branch(
-    root: Path, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
-) -> tuple[dict[str, Any] | None, list[Notice]]:
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
+) -> Inspected:
     """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
 
     `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
@@ -43,25 +55,36 @@ def inspect_branch(
     `default_branch_unknown`, `no_common_history`, `session_commit_unknown`, `shallow_clone`,
     `not_a_repository`, `git_missing`, `git_failed`, `git_timeout`, `git_output_cut`.
     """
+    return begin_branch(
+        root, name, since=since, default_branch=default_branch, begin=lambda questions: partial(run, questions)
+    )()
+
+
+def begin_branch(
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
+) -> Callable[[], Inspected]:
+    """`inspect_branch` in two halves: git is at work when this returns, and what it returns waits for it."""
     problem = branch_problem(name)
     if problem:
         message = f"The branch name {shown(name)!r} {problem}; git was not asked."
-        return None, [warning("branch_name_invalid", message, "Correct artifacts.branch_name.", shown(name))]
+        notice = warning("branch_name_invalid", message, "Correct artifacts.branch_name.", shown(name))
+        return lambda: (None, [notice])
     repository = find(root)
     if repository is None:
         message = f"{shown(str(root))} is not in a git repository."
-        return None, [warning("not_a_repository", message, "Run faber inside the repository, or pass --root.")]
-    inspection = Inspection(repository, name, since, run, default_branch)
-    return inspection.result(), inspection.notices
+        notice = warning("not_a_repository", message, "Run faber inside the repository, or pass --root.")
+        return lambda: (None, [notice])
+    inspection = Inspection(repository, name, since, begin, default_branch)
+    return lambda: (inspection.result(), inspection.notices)
 
 
-def head_commit(root: Path) -> str | None:
+def head_commit(root: StrPath) -> str | None:
     """The id of the commit that HEAD names, None without commits or without a repository."""
     answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 
-def branch_head(root: Path, name: str | None) -> str | None:
+def branch_head(root: StrPath, name: str | None) -> str | None:
     """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
     if name is None:
         return head_commit(root)
@@ -71,14 +94,14 @@ def branch_head(root: Path, name: str | None) -> str | None:
     return answer.out.strip() or None if answer.code == 0 else None
 
 
-def current_branch(root: Path) -> str | None:
+def current_branch(root: StrPath) -> str | None:
     """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
     answer = ask([Question(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
     ref = answer.out.removesuffix("\n")
     return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
 
 
-def remote_slug(root: Path) -> tuple[str, str] | None:
+def remote_slug(root: StrPath) -> tuple[str, str] | None:
     """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
 
     Host, user and password of the URL never leave this function. Both segments match

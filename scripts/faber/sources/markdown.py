@@ -7,7 +7,7 @@ that no document can be too deep for it.
 import re
 from typing import Any, NamedTuple
 
-from .strict import Malformed, toml_value, yaml_value
+from faber.store.strict import Malformed, toml_value, yaml_value
 
 FRONT_MATTER_LIMIT = 256_000
 

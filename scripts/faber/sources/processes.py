@@ -3,11 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from subprocess import Popen
+from .files import StrPath
 
 SECONDS = 10.0
 LIMIT = 2_000_000
@@ -39,7 +37,6 @@ _CONFIGURATION = (
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
     "core.pager=cat",
-    "color.ui=false",
     "log.showSignature=false",
     "diff.submodule=short",
     "i18n.logOutputEncoding=UTF-8",
@@ -50,7 +47,7 @@ _PREFIX = ("git", *(word for setting in _CONFIGURATION for word in ("-c", settin
 class Question(NamedTuple):
     """Arguments after `git`, and the directory it is asked in."""
 
-    directory: Path
+    directory: StrPath
     arguments: Sequence[str]
 
 
@@ -76,21 +73,36 @@ class Answer(NamedTuple):
 Ask = Callable[[Sequence[Question]], list[Answer]]
 """Asks all questions at once and returns their answers in the same order."""
 
+Begin = Callable[[Sequence[Question]], Callable[[], list[Answer]]]
+"""Asks all questions at once; what it returns waits for their answers."""
+
 
 def ask(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int = LIMIT) -> list[Answer]:
     """Run all `questions` side by side; each has `seconds` and at most `limit` bytes of answer.
 
     What takes longer or says more is killed, with the programs it started. Never raises.
     """
+    return begin(questions, seconds=seconds, limit=limit)()
+
+
+def begin(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int = LIMIT) -> Callable[[], list[Answer]]:
+    """`ask` in two halves: the programs run when this returns, and what it returns waits for their answers.
+
+    The second half is called once; it is what ends programs that take too long.
+    """
     deadline = time.monotonic() + seconds
     environment = clean_environment(os.environ)
     running = [_Running(question, environment) for question in questions]
-    try:
-        _collect(running, deadline, limit)
-        return [one.answer(deadline) for one in running]
-    finally:
-        for one in running:
-            one.close()
+
+    def answers() -> list[Answer]:
+        try:
+            _collect(running, deadline, limit)
+            return [one.answer(deadline) for one in running]
+        finally:
+            for one in running:
+                one.close()
+
+    return answers
 
 
 def clean_environment(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
@@ -100,93 +112,121 @@ def clean_environment(environment: "os._Environ[str] | dict[str, str]") -> dict[
 
 
 class _Running:
-    """One git program on its way, and what it has said so far."""
+    """One git program on its way, and what it has said so far.
+
+    Not `subprocess`: importing it takes as long as git takes to answer.
+    """
 
     def __init__(self, question: Question, environment: dict[str, str]) -> None:
-        import subprocess
-
         self.out = bytearray()
         self.err = bytearray()
         self.problem: str | None = None
-        self.process: Popen[bytes] | None = None
+        self.pid: int | None = None
+        self.code: int | None = None
+        self.streams: list[int] = []
         try:
-            self.process = subprocess.Popen(
-                [*_PREFIX, *question.arguments],
-                cwd=question.directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                process_group=0,  # so that a kill reaches the programs that git starts
-            )
+            self._start([*_PREFIX, "-C", os.fspath(question.directory), *question.arguments], environment)
         except (OSError, ValueError) as error:
-            missing = isinstance(error, FileNotFoundError) and os.path.isdir(question.directory)
-            self.problem = "missing" if missing else "failed"
+            self.problem = "missing" if isinstance(error, FileNotFoundError) else "failed"
             self.err += str(error).encode(errors="replace")
 
+    def _start(self, command: list[str], environment: dict[str, str]) -> None:
+        out, out_end = os.pipe()
+        self.streams.append(out)
+        try:
+            err, err_end = os.pipe()
+            self.streams.append(err)
+            try:
+                self.pid = os.posix_spawnp(
+                    command[0],
+                    command,
+                    environment,
+                    file_actions=[
+                        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                        (os.POSIX_SPAWN_DUP2, out_end, 1),
+                        (os.POSIX_SPAWN_DUP2, err_end, 2),
+                    ],
+                    setpgroup=0,  # so that a kill reaches the programs that git starts
+                )
+            finally:
+                os.close(err_end)
+        finally:
+            os.close(out_end)
+
     def take(self, data: bytes, *, is_error: bool, limit: int) -> None:
-        """Keep what was read, up to the limit; past it the program is killed."""
+        """Keep what was read, up to the limit; past it nothing more is read."""
         buffer, room = (self.err, _ERROR_LIMIT) if is_error else (self.out, limit)
         if len(buffer) + len(data) > room and not is_error:
             self.problem = "cut"
-            self.kill("cut")
         buffer += data[: room - len(buffer)]
+
+    def ended(self) -> bool:
+        """True once there is no program any more; its exit status is then in `code`."""
+        if self.pid is None or self.code is not None:
+            return True
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # where SIGCHLD is ignored nobody is told the status
+            pid, status = self.pid, 0
+        if pid:
+            self.code = os.waitstatus_to_exitcode(status)
+        return pid != 0
 
     def answer(self, deadline: float) -> Answer:
         """The answer, once both streams ended or the time is up."""
-        import subprocess
-
-        if self.process and self.problem is None:
-            try:
-                self.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+        pause = 0.00005  # it ends a moment after its streams
+        while self.problem is None and not self.ended():
+            if time.monotonic() > deadline:
                 self.kill("timeout")
-        code = self.process.returncode if self.process and self.problem is None else None
+            time.sleep(pause)
+            pause = min(pause * 1.2, 0.05)
+        code = self.code if self.problem is None else None
         return Answer(code, self.out.decode(errors="replace"), _complaint(self.err), self.problem)
 
     def kill(self, problem: str) -> None:
         """Kill the program and what it started, unless it ended by itself: then its answer is whole."""
-        if self.process is None or self.process.poll() is not None:
+        if self.ended() or self.pid is None:
             return
         import signal
 
         self.problem = self.problem or problem
         try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
+            os.killpg(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
             pass
-        self.process.wait()
+        self.code = -signal.SIGKILL
 
     def close(self) -> None:
         """Leave nothing behind: no program, no zombie, no open stream."""
         self.kill("abandoned")
-        if self.process and self.process.stdout and self.process.stderr:
-            self.process.stdout.close()
-            self.process.stderr.close()
+        while self.streams:
+            os.close(self.streams.pop())
 
 
 def _collect(running: Sequence[_Running], deadline: float, limit: int) -> None:
-    import selectors
+    import select
 
-    with selectors.DefaultSelector() as selector:
-        for one in running:
-            if one.process and one.process.stdout and one.process.stderr:
-                selector.register(one.process.stdout, selectors.EVENT_READ, (one, False))
-                selector.register(one.process.stderr, selectors.EVENT_READ, (one, True))
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            for key, _ in selector.select(left):
-                one, is_error = key.data
-                data = os.read(key.fd, 65536)
-                if data and one.problem is None:
-                    one.take(data, is_error=is_error, limit=limit)
-                else:
-                    selector.unregister(key.fileobj)
-        # What is still open here either ran out of time or left its streams to a program of its own.
-        for key in list(selector.get_map().values()):
-            key.data[0].kill("timeout")
+    poll = select.poll()
+    waiting: dict[int, tuple[_Running, bool]] = {}
+    for one in running:
+        if one.pid is not None:
+            out, err = one.streams
+            waiting |= {out: (one, False), err: (one, True)}
+    for stream in waiting:
+        poll.register(stream, select.POLLIN)
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        for stream, _ in poll.poll(left * 1000):
+            one, is_error = waiting[stream]
+            data = os.read(stream, 65536)
+            if data and one.problem is None:
+                one.take(data, is_error=is_error, limit=limit)
+            else:
+                poll.unregister(stream)
+                del waiting[stream]
+    # What is still open here either ran out of time or left its streams to a program of its own.
+    for one, _ in waiting.values():
+        one.kill("timeout")
 
 
 def _complaint(error: bytes | bytearray) -> str:

@@ -27,7 +27,7 @@ def branch_problem(name: str) -> str | None:
         return f"is longer than {_NAME_BYTES} bytes"
     if name.startswith("-"):
         return "starts with '-'"
-    if name in ("@", "HEAD"):
+    if name == "HEAD":
         return "is git's name for the current commit"
     if forbidden := _FORBIDDEN.search(name):
         return f"has the character {forbidden[0]!r}"

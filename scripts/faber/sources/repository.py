@@ -1,10 +1,9 @@
 """Where git keeps what: read from the files themselves, because it costs no process."""
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
-from .files import Unreadable, read_text
+from .files import StrPath, Unreadable, read_text
 
 _LIMIT = 64_000
 
@@ -16,45 +15,54 @@ class Repository(NamedTuple):
     that does not keep refs in files names one here that cannot exist.
     """
 
-    top: Path | None
-    git_directory: Path
-    common_directory: Path
+    top: str | None
+    git_directory: str
+    common_directory: str
     head: str | None
 
     @property
     def is_shallow(self) -> bool:
         """True if the history was cut when it was fetched."""
         try:
-            return (self.common_directory / "shallow").stat().st_size > 0
+            return os.stat(os.path.join(self.common_directory, "shallow")).st_size > 0
         except OSError:
             return False
 
 
-def find(start: Path) -> Repository | None:
+def find(start: StrPath) -> Repository | None:
     """The repository that `start` lies in: its own, a linked worktree's, a submodule's, or a bare one."""
-    real = Path(os.path.realpath(start))
-    for directory in (real, *real.parents):
-        dot_git = directory / ".git"
-        linked = _line(dot_git, "gitdir:") if dot_git.is_file() else None
-        git_directory = directory / linked if linked else dot_git
+    directory = os.path.realpath(start)
+    while True:
+        dot_git = os.path.join(directory, ".git")
+        linked = _line(dot_git, "gitdir:") if os.path.isfile(dot_git) else None
+        git_directory = os.path.join(directory, linked) if linked else dot_git
         if _is_git(git_directory):
             return _repository(directory, git_directory)
-        if _is_git(directory) and (directory / "config").is_file():
+        if _is_git(directory) and _has(directory, "config"):
             return _repository(None, directory)
-    return None
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None
+        directory = parent
 
 
-def _repository(top: Path | None, git_directory: Path) -> Repository:
-    common = _line(git_directory / "commondir")
-    head = _line(git_directory / "HEAD", "ref:")
-    return Repository(top, git_directory, git_directory / common if common else git_directory, head)
+def _repository(top: str | None, git_directory: str) -> Repository:
+    common = _line(os.path.join(git_directory, "commondir"))
+    head = _line(os.path.join(git_directory, "HEAD"), "ref:")
+    return Repository(top, git_directory, os.path.join(git_directory, common) if common else git_directory, head)
 
 
-def _is_git(directory: Path) -> bool:
-    return (directory / "HEAD").is_file() and ((directory / "objects").is_dir() or (directory / "commondir").is_file())
+def _is_git(directory: str) -> bool:
+    return _has(directory, "HEAD") and (
+        os.path.isdir(os.path.join(directory, "objects")) or _has(directory, "commondir")
+    )
 
 
-def _line(path: Path, prefix: str = "") -> str | None:
+def _has(directory: str, name: str) -> bool:
+    return os.path.isfile(os.path.join(directory, name))
+
+
+def _line(path: str, prefix: str = "") -> str | None:
     """What follows `prefix` in the file, None if it does not begin so or cannot be read."""
     try:
         text = read_text(path, _LIMIT).strip()

@@ -7,14 +7,15 @@ as notices, never raised.
 import errno
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from faber.errors import Notice, Severity
 from faber.model.text import inert, shorten
 
-from .files import Unreadable, check, read_text
-from .sections import extract
+from .files import StrPath, Unreadable, check, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LIMIT = 2_000_000
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
-def locate(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
+def locate(root: StrPath, spec_path: str) -> tuple["Path | None", list[Notice]]:
     """The real path of the specification, or None and why not (context reconstitution 0.2).
 
     `spec_path` is relative to the repository's `root`, or absolute; an absolute path that is not
@@ -40,14 +41,16 @@ def locate(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
     Notices: `spec_path_invalid` (WARNING: nothing is there yet, or it is outside the repository) and
     `spec_unreadable` (ERROR: it is there and cannot be used).
     """
+    from pathlib import Path
+
     path, notices = _resolve(root, spec_path)
     if path is None:
         return None, notices
     _, notice = _attempt(lambda: check(path, LIMIT), spec_path)
-    return (path, []) if notice is None else (None, [notice])
+    return (Path(path), []) if notice is None else (None, [notice])
 
 
-def load(root: Path, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
+def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
     """The specification at `spec_path`: the keys of `parse`, `path` (relative to `root`) and `content`.
 
     `content` is the whole text. None where `locate` would find nothing. `memo` may remember the
@@ -79,6 +82,8 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
     """
+    from .sections import extract  # its patterns take longer to compile than a remembered answer to read
+
     spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
     if problem is None:
         return spec, []
@@ -101,7 +106,7 @@ def _notice(fields: dict[str, Any]) -> Notice:
     return Notice(**fields | {"severity": Severity(fields["severity"])})
 
 
-def _resolve(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
+def _resolve(root: StrPath, spec_path: str) -> tuple[str | None, list[Notice]]:
     if not spec_path.strip() or "\0" in spec_path or not spec_path.isprintable():
         return None, [_invalid(spec_path, "is not a path")]
     real_root = os.path.realpath(root)
@@ -116,7 +121,7 @@ def _resolve(root: Path, spec_path: str) -> tuple[Path | None, list[Notice]]:
         elif ".git" in os.path.relpath(real, real_root).split(os.sep):
             return None, [_invalid(spec_path, "is inside the repository's .git directory")]
         elif _exists(real):
-            return Path(real), []
+            return real, []
     if outside:
         return None, [_invalid(spec_path, "is outside the repository")]
     return None, [_invalid(spec_path, "is not there (it may not have been created yet)")]
@@ -171,4 +176,4 @@ def _invalid(spec_path: str, reason: str) -> Notice:
 
 
 def _shown(spec_path: str) -> str:
-    return shorten(inert(spec_path), 300)
+    return shorten(inert(spec_path).replace("\n", " "), 300)

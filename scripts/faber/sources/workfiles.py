@@ -1,12 +1,12 @@
 """Work items kept as files: `<id>.json`, `<id>.yaml`, `<id>.yml` or `<id>.md` in one directory."""
 
+import os
 import re
-from pathlib import Path
 from typing import Any
 
-from .files import Unreadable, read_text
-from .markdown import Heading, outline, split_front_matter
-from .strict import Malformed, json_value, yaml_value
+from faber.store.strict import Malformed, json_value, yaml_value
+
+from .files import StrPath, Unreadable, read_text
 from .workitems import (
     Comment,
     WorkItem,
@@ -39,7 +39,7 @@ class FileWorkItems:
     `## Comments` section holds comments, each under a heading `### author · time`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: StrPath) -> None:
         """`directory` holds the files; it need not exist."""
         self.directory = directory
 
@@ -53,7 +53,7 @@ class FileWorkItems:
             )
         for kind in _KINDS:
             try:
-                text = read_text(self.directory / f"{name}{kind}", LIMIT)
+                text = read_text(os.path.join(self.directory, f"{name}{kind}"), LIMIT)
                 return _work_item(name, _READERS[kind](text.replace("\r\n", "\n")))
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -81,6 +81,8 @@ def _yaml(text: str) -> Any:
 
 
 def _markdown(text: str) -> dict[str, Any]:
+    from .markdown import outline, split_front_matter
+
     front, body, problem = split_front_matter(text)
     if problem:
         raise Malformed(f"its front matter: {problem}")
@@ -91,7 +93,7 @@ def _markdown(text: str) -> dict[str, Any]:
     comments: list[dict[str, Any]] = []
     if section:
         inside = [h for h in parts.headings if section.line < h.line < section.end and h.level == 3]
-        comments = [_heading_comment(heading, parts.text(heading)) for heading in inside]
+        comments = [_heading_comment(heading.title, parts.text(heading)) for heading in inside]
     lines = parts.lines[: section.line] if section else parts.lines
     if title and not front.get("title"):
         front["title"] = title.title
@@ -99,8 +101,8 @@ def _markdown(text: str) -> dict[str, Any]:
     return {"comments": comments, **front, "description": "\n".join(lines).strip()}
 
 
-def _heading_comment(heading: Heading, body: str) -> dict[str, Any]:
-    parts = [part.strip() for part in _SEPARATOR.split(heading.title[:_HEADING]) if part.strip()]
+def _heading_comment(heading: str, body: str) -> dict[str, Any]:
+    parts = [part.strip() for part in _SEPARATOR.split(heading[:_HEADING]) if part.strip()]
     time = next((part for part in parts if moment(part)), None)
     author = next((part for part in parts if part != time), None)
     return {"author": author.lstrip("@") if author else None, "created_at": time, "body": body}

@@ -80,17 +80,6 @@ class WorkItemSource(Protocol):
         ...
 
 
-class NoWorkItems:
-    """The source of a project that has configured none."""
-
-    def fetch(self, work_id: str) -> WorkItem:
-        """Raise `WorkItemNotFound`."""
-        raise WorkItemNotFound(
-            "No source of work items is configured.",
-            recovery="Name one in .fractary/faber/config.yaml, or keep work items as files.",
-        )
-
-
 _NOTICES = (
     (WorkItemNetworkError, "issue_network", Severity.WARNING),
     (WorkItemNotFound, "issue_not_found", Severity.WARNING),

@@ -4,10 +4,10 @@ import os
 import shutil
 from typing import Any
 
-from faber.errors import IllegalTransition, RunNotFound
+from faber.errors import IllegalTransition, RunNotFound, UnsafeFile
 from faber.model.documents import SCHEMA_VERSION, Event
 from faber.store import eventlog, index, strictjson
-from faber.store.files import make_directories, replace, sync_directory, unwritable, write_atomic
+from faber.store.files import make_directories, replace, sync, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, KEYS, LOCK, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.lock import locked
 from faber.store.reducer import copy_json, fold
@@ -29,6 +29,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
         run = load(layout, run_id)
         if not run.foreign:
             raise IllegalTransition(f"Run {run_id} is faber's own already.", run_id=run_id, recovery="Nothing to do.")
+        _make_durable(layout, directory)
         adopted = _unfinished_adoption(directory) or _append(run, clock, actor)
         _park(directory, STATE)
         if run.plan != _plan_on_disk(directory):
@@ -37,8 +38,18 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
             write_atomic(os.path.join(directory, PLAN), strictjson.dumps(adopted["metadata"]["plan"], pretty=True))
         write_atomic(os.path.join(directory, STATE), strictjson.dumps(fold(run.state, [adopted])))
     run = load(layout, run_id)
-    index.note(layout, run.state, run.state, None)
+    index.enter(layout, run.state)
     return run
+
+
+def _make_durable(layout: Layout, directory: str) -> None:
+    """Force to the disk the copy's name, and that of an event that a killed adoption left."""
+    try:
+        sync_way(layout.root, directory)
+        if os.path.isdir(os.path.join(directory, EVENTS)):
+            sync_directory(os.path.join(directory, EVENTS))
+    except OSError as error:
+        raise unwritable(error, directory) from error
 
 
 def _unfinished_adoption(directory: str) -> Event | None:
@@ -93,12 +104,33 @@ def _copy(layout: Layout, found: str, run_id: str) -> str:
     building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     with locked(layout.lock):
         try:
-            shutil.copytree(found, building, symlinks=True)
+            _copy_tree(found, building)
             make_directories(os.path.dirname(target))
             replace(building, target)
-            sync_directory(os.path.dirname(target))
         except OSError as error:
             raise unwritable(error, target) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
     return target
+
+
+def _copy_tree(source: str, target: str) -> None:
+    """Copy a directory, links as links, durable before the run that rests on it appears."""
+    os.mkdir(target)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            copied = os.path.join(target, entry.name)
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), copied)
+            elif entry.is_dir():
+                _copy_tree(entry.path, copied)
+            elif entry.is_file():
+                shutil.copyfile(entry.path, copied)
+                handle = os.open(copied, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    sync(handle)
+                finally:
+                    os.close(handle)
+            else:
+                raise UnsafeFile("Not a regular file.", path=entry.path)
+    sync_directory(target)

@@ -12,6 +12,7 @@ from faber.store.layout import Layout
 
 # Raised when what is computed from the same text changes.
 CACHE_VERSION = 1
+PARSED = "parsed"
 
 
 def memo(layout: Layout, name: str, text: str, compute: Callable[[str], Any]) -> Any:
@@ -20,7 +21,7 @@ def memo(layout: Layout, name: str, text: str, compute: Callable[[str], Any]) ->
     `name` says what is cached. The whole text is compared, so a hit is never wrong; a missing,
     damaged or unwritable cache only means computing.
     """
-    path = os.path.join(layout.index, "parsed", file_name(name))
+    path = os.path.join(layout.index, PARSED, file_name(name))
     try:
         found = read_json(path, MAX_STATE)
         if found["version"] == CACHE_VERSION and found["text"] == text:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidConfiguration
-from faber.store import strictyaml
+from faber.store import strict
 from faber.store.cache import memo
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
@@ -50,11 +50,9 @@ def _parse(text: str, path: str) -> dict[str, Any]:
     from faber.store.schema import problems
 
     try:
-        given = strictyaml.loads(text)
-    except strictyaml.InvalidYAML as error:
-        raise InvalidConfiguration(
-            f"config.yaml{f':{error.line}' if error.line else ''}: {error}.", file=path, line=error.line or None
-        ) from None
+        given = strict.yaml_value(text, MAX_CONFIG)
+    except strict.Malformed as error:
+        raise InvalidConfiguration(f"config.yaml: {error}.", file=path, line=error.line) from None
     given = {} if given is None else given
     found = problems("config", given)
     if found:

@@ -7,7 +7,7 @@ from typing import Any
 from faber.errors import RunExists
 from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
 from faber.store import eventlog, index, strictjson
-from faber.store.files import make_directories, replace, sync_directory, unwritable, write_atomic
+from faber.store.files import make_directories, replace, sync_way, unwritable, write_atomic
 from faber.store.layout import (
     EVENTS,
     KEYS,
@@ -24,7 +24,7 @@ from faber.store.reducer import fold, initial_state
 from faber.store.runs import Clock, Run, load, utc_now
 
 # What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
-GITIGNORE = "/index/\n/runs/\n/worktrees/\n/faber.db*\n/lock\n/.gitignore\n"
+GITIGNORE = "/index/\n/runs/\n/worktrees/\n/damaged/\n/faber.db*\n/lock\n/.gitignore\n"
 
 
 def create_run(
@@ -68,13 +68,13 @@ def create_run(
             _build(building, metadata, plan, first, clock)
             make_directories(os.path.dirname(target_dir))
             replace(building, target_dir)
-            sync_directory(os.path.dirname(target_dir))
+            sync_way(layout.root, target_dir)
         except OSError as error:
             raise unwritable(error, target_dir) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
     run = load(layout, run_id)
-    index.note(layout, run.state, run.state, None)
+    index.enter(layout, run.state)
     return run
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from faber.errors import InvalidDefinition, UnknownWorkflow
 from faber.model.documents import SCHEMA_VERSION, PhasePlan, Plan, StepPlan
 from faber.model.ids import check_name
-from faber.store import strictjson, strictyaml
+from faber.store import strict
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 
@@ -56,10 +56,10 @@ def _find(layout: Layout, workflow: str) -> str:
 def _read(path: str) -> Any:
     try:
         text = read_bytes(path, MAX_DEFINITION).decode()
-        return strictjson.loads(text) if path.endswith(".json") else strictyaml.loads(text)
-    except (strictjson.InvalidJSON, strictyaml.InvalidYAML, UnicodeDecodeError, OSError) as error:
-        line = getattr(error, "line", 0)
-        raise InvalidDefinition(f"{path}{f':{line}' if line else ''}: {error}.", file=path, line=line or None) from None
+        read = strict.json_value if path.endswith(".json") else strict.yaml_value
+        return read(text, MAX_DEFINITION)
+    except (strict.Malformed, UnicodeDecodeError, OSError) as error:
+        raise InvalidDefinition(f"{path}: {error}.", file=path, line=getattr(error, "line", None)) from None
 
 
 def resolve(definition: Any, fallback_id: str, path: str) -> Plan:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
@@ -10,6 +10,7 @@ from faber.model.documents import CLOSED, State
 from faber.model.eventtypes import known_types
 from faber.model.text import has_secret
 from faber.store import eventlog, index, strictjson
+from faber.store.cache import PARSED
 from faber.store.config import load_config
 from faber.store.files import MAX_STATE, is_temporary, read_bytes
 from faber.store.layout import (
@@ -17,6 +18,7 @@ from faber.store.layout import (
     KEYS,
     LOCK,
     METADATA,
+    PARKED,
     PLAN,
     STATE,
     SUMMARIES,
@@ -39,7 +41,7 @@ def examine_run(layout: Layout, run_id: str) -> list[Notice]:
         run = load(layout, run_id)
     except FaberError as error:
         findings = [Notice(error.code, Severity.CRITICAL, error.message, error.recovery, run_id)]
-        return findings + ([*_log(directory, run_id), *_leftovers(directory)] if directory else [])
+        return findings + ([*_log(directory, run_id), *_leftovers(leftovers(directory), run_id)] if directory else [])
     findings = list(run.notices)
     if run.foreign:
         findings.append(
@@ -54,10 +56,10 @@ def examine_run(layout: Layout, run_id: str) -> list[Notice]:
     else:
         findings += _log(run.directory, run_id)
         findings += _fold(run.directory, run_id, run.folded)
-        findings += _schemas(run.directory, run_id)
+        findings += _schemas(run.directory, run_id, "adopted_from" in run.state["relationships"])
         findings += _summaries(run.directory, run_id, run.state)
         findings += _keys(run.directory)
-    findings += _leftovers(run.directory)
+    findings += _leftovers(leftovers(run.directory), run_id)
     findings += _lock(run.directory, run_id)
     findings += _secrets(run.directory)
     return findings
@@ -87,6 +89,7 @@ def examine_store(layout: Layout) -> list[Notice]:
         for name in sorted(names)
         if name.startswith(UNFINISHED_PREFIX)
     ]
+    findings += _leftovers(store_leftovers(layout), "--store")
     run_ids = layout.run_ids()
     for lowered, count in Counter(run_id.lower() for run_id in run_ids).items():
         if count > 1:
@@ -149,7 +152,7 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
             "The next command folds them in.",
             run_id,
         )
-    if raw["reducer_version"] != REDUCER_VERSION or raw["last_event_id"] != _count(directory) - behind:
+    if raw.get("reducer_version") != REDUCER_VERSION or raw["last_event_id"] != _count(directory) - behind:
         return
     try:
         truth = _upto(directory, run_id, raw["last_event_id"])
@@ -176,13 +179,13 @@ def _upto(directory: str, run_id: str, last: int) -> dict[str, Any]:
     return dict(refold(directory, metadata, plan, last=last))
 
 
-def _schemas(directory: str, run_id: str) -> Iterator[Notice]:
+def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
     for name, kind in ((STATE, "state"), (METADATA, "metadata"), (PLAN, "plan")):
         try:
             value = strictjson.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
         except (OSError, FaberError, strictjson.InvalidJSON):
             continue  # `load` would have said so
-        if kind == "metadata" and value.get("run_id") != run_id:
+        if kind == "metadata" and adopted:
             continue  # another tool's words, kept
         for problem in problems(kind, value)[:3]:
             where = problem.path or "the document"
@@ -225,9 +228,17 @@ def _keys(directory: str) -> Iterator[Notice]:
 
 def leftovers(directory: str) -> list[str]:
     """Temporary files of writers that were killed, as paths."""
+    return _temporary(os.path.join(directory, inner) for inner in ("", EVENTS, KEYS, SUMMARIES, PARKED))
+
+
+def store_leftovers(layout: Layout) -> list[str]:
+    """The same among what the runs share."""
+    return _temporary((layout.store, os.path.join(layout.index, PARSED)))
+
+
+def _temporary(directories: Iterable[str]) -> list[str]:
     found = []
-    for inner in ("", EVENTS, KEYS, SUMMARIES):
-        path = os.path.join(directory, inner)
+    for path in directories:
         try:
             found += [os.path.join(path, name) for name in os.listdir(path) if is_temporary(name)]
         except OSError:
@@ -235,13 +246,13 @@ def leftovers(directory: str) -> list[str]:
     return sorted(found)
 
 
-def _leftovers(directory: str) -> Iterator[Notice]:
-    for path in leftovers(directory):
+def _leftovers(paths: list[str], of: str) -> Iterator[Notice]:
+    for path in paths:
         yield Notice(
             "leftover",
             Severity.WARNING,
             f"A killed writer left {os.path.basename(path)} behind.",
-            "`faber repair RUN` sets it aside; nothing was acknowledged of it.",
+            f"`faber repair {of}` sets it aside; nothing was acknowledged of it.",
             path,
         )
 

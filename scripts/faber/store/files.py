@@ -117,6 +117,16 @@ def sync_directory(directory: str) -> None:
         os.close(handle)
 
 
+def sync_way(top: str, path: str) -> None:
+    """Force every name between the directory `top` and `path` to the disk, whoever made it.
+
+    A process that made a directory may have been killed before it could; who finds it there cannot tell.
+    """
+    while path != top:
+        path = os.path.dirname(path)
+        sync_directory(path)
+
+
 def make_directories(path: str) -> None:
     """Create `path` and its missing parents, each durable before the next is used."""
     missing = []

@@ -20,7 +20,7 @@ def resolve(layout: Layout, text: str) -> str:
         return latest(layout).run_id
     if is_run_id(text) and layout.find_run_dir(text):
         return text
-    check_run_id(text.strip("/") if text.count("/") <= 2 else text)
+    check_run_id(text)
     known = layout.run_ids()
     matches = [run_id for run_id in known if text in run_id]
     if len(matches) == 1:
@@ -30,7 +30,7 @@ def resolve(layout: Layout, text: str) -> str:
             f"{text!a} fits {len(matches)} runs.", candidates=matches[:20], candidates_total=len(matches)
         )
     raise RunNotFound(
-        f"Run directory not found: {layout.run_dir(text) if is_run_id(text) else text}.",
+        f"Run directory not found: {layout.run_dir(text)}.",
         run_id=text,
         known_runs=len(known),
     )

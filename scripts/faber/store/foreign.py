@@ -326,7 +326,7 @@ class _Reader:
             (
                 event["event_id"]
                 for event in reversed(self.events)
-                if event["type"] == "feedback_request" and _requested(event) == request_id
+                if event["type"] == "feedback_request" and requested(event) == request_id
             ),
             0,
         )
@@ -361,7 +361,8 @@ class _Reader:
             ]
 
 
-def _requested(event: dict[str, Any]) -> str | None:
+def requested(event: dict[str, Any]) -> str | None:
+    """The request id that a feedback event is about, wherever its maker put it."""
     metadata = event.get("metadata")
     inner = metadata.get("request_id") if isinstance(metadata, dict) else None
     return _text(inner or event.get("request_id"))

@@ -27,18 +27,29 @@ class Binding(NamedTuple):
     at: float
 
 
+def enter(layout: Layout, state: State) -> None:
+    """Let the index say what a run's state says, whatever it said before."""
+    _note(layout, state, None)
+    for session in state["context_sessions"]:
+        bind(layout, SESSIONS, session, state["run_id"])
+
+
 def note(layout: Layout, before: State, after: State, session_id: str | None) -> None:
-    """Bring the index up to a run's new state."""
+    """Bring the index from a run's earlier state to its new one."""
+    _note(layout, after, before["artifacts"].get("branch_name"))
+    if session_id and after["status"] not in CLOSED:
+        bind(layout, SESSIONS, session_id, after["run_id"])
+
+
+def _note(layout: Layout, after: State, known_branch: object) -> None:
     run_id = after["run_id"]
     if after["status"] in CLOSED:
         forget(layout, run_id)
         return
     _touch(os.path.join(layout.index, ACTIVE), run_id)
     branch = after["artifacts"].get("branch_name")
-    if isinstance(branch, str) and branch != before["artifacts"].get("branch_name"):
+    if isinstance(branch, str) and branch != known_branch:
         bind(layout, BRANCHES, branch, run_id)
-    if session_id:
-        bind(layout, SESSIONS, session_id, run_id)
 
 
 def bind(layout: Layout, kind: str, name: str, run_id: str) -> None:
@@ -73,12 +84,7 @@ def rebuild(layout: Layout, states: list[State]) -> None:
         if entry.run_id not in alive:
             forget(layout, entry.run_id)
     for state in sorted(alive.values(), key=lambda s: s["updated_at"]):
-        _touch(os.path.join(layout.index, ACTIVE), state["run_id"])
-        branch = state["artifacts"].get("branch_name")
-        if isinstance(branch, str):
-            bind(layout, BRANCHES, branch, state["run_id"])
-        for session in state["context_sessions"]:
-            bind(layout, SESSIONS, session, state["run_id"])
+        enter(layout, state)
 
 
 def file_name(name: str) -> str:

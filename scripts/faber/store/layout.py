@@ -49,8 +49,8 @@ class Layout:
     def find_run_dir(self, run_id: str) -> str | None:
         """The directory that holds `run_id`, here or in another tool's store; None if nobody has it.
 
-        Raises `UnsafeFile` if a component of it is a link or no directory: following one would let
-        a run live outside the store.
+        Raises `UnsafeFile` if a component of it, or a directory of its own, is a link or no directory:
+        following one would let a run live outside the store.
         """
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
             path = base
@@ -63,6 +63,7 @@ class Layout:
                     raise UnsafeFile(f"The run directory is a {kind}.", path=path)
             else:
                 if is_run_dir(path):
+                    _check_inside(path)
                     return path
         return None
 
@@ -81,6 +82,14 @@ class Layout:
 def is_run_dir(path: str) -> bool:
     """True if `path` looks like a run: it holds a state, metadata, a plan or events."""
     return any(os.path.lexists(os.path.join(path, name)) for name in (STATE, METADATA, PLAN, EVENTS))
+
+
+def _check_inside(run_dir: str) -> None:
+    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED):
+        path = os.path.join(run_dir, name)
+        kind = _kind(path)
+        if kind not in (None, "directory"):
+            raise UnsafeFile(f"{name} of the run is a {kind}.", path=path)
 
 
 def _kind(path: str) -> str | None:

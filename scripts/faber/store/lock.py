@@ -13,6 +13,7 @@ from faber.store import strictjson
 from faber.store.files import unwritable
 
 DEADLINE = 10.0  # seconds
+SIGNATURE = 1_500  # bytes, more than any holder's name can have
 
 
 @contextmanager
@@ -85,9 +86,11 @@ def _sign(handle: int) -> None:
 
     words = " ".join([os.path.basename(sys.argv[0] or "faber"), *sys.argv[1:4]])[:200]
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    signature = strictjson.dumps({"pid": os.getpid(), "command": words, "since": since})
     try:
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, strictjson.dumps({"pid": os.getpid(), "command": words, "since": since}), 0)
+        # Padded to one length: truncating would give the file system a block to free and to find again, and to
+        # put into its journal, each time.
+        os.pwrite(handle, signature.ljust(SIGNATURE), 0)
     except OSError:
         pass  # a full disk: the lock holds without a name
 

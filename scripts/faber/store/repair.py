@@ -1,12 +1,13 @@
 """Making good what can be told from the events; what cannot is listed, never invented."""
 
+import errno
 import os
 import time
 from typing import Any
 
 from faber.errors import DamageUnrepairable, FaberError, ForeignRun, MetadataUnreadable, RunNotFound
 from faber.store import eventlog, index, strictjson
-from faber.store.doctor import examine_run, leftovers
+from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
 from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.lock import locked
@@ -29,9 +30,9 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     actions: list[str] = []
     moved: list[str] = []
+    if not layout.own(directory) or _is_foreign(layout, run_id, directory):
+        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
-        if not layout.own(directory) or _is_foreign(layout, run_id, directory):
-            raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
         losses = [f for f in examine_run(layout, run_id) if f.code in _FATAL]
         if losses:
             raise DamageUnrepairable(
@@ -43,14 +44,14 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         path = os.path.join(directory, STATE)
         if _content(path) != strictjson.dumps(state):
             if os.path.lexists(path):
-                moved.append(_set_aside(directory, path))
+                moved.append(_set_aside(directory, path, until_replaced=True))
             write_atomic(path, strictjson.dumps(state))
             actions.append(f"Rebuilt state.json from {state['last_event_id']} event(s).")
         actions += _summaries(directory)
         for leftover in leftovers(directory):
             moved.append(_set_aside(directory, leftover))
             actions.append(f"Set aside {os.path.basename(leftover)}, left behind by a killed writer.")
-    index.note(layout, state, state, None)
+    index.enter(layout, state)
     return {"run_id": run_id, "actions": actions, "moved": moved}
 
 
@@ -69,6 +70,9 @@ def repair_store(layout: Layout) -> dict[str, Any]:
             states.append(run.state)
     index.rebuild(layout, states)
     actions.append(f"Rebuilt the index from {len(states)} run(s).")
+    for path in store_leftovers(layout):
+        moved.append(_set_aside(layout.store, path))
+        actions.append(f"Set aside {os.path.basename(path)}, left behind by a killed writer.")
     if os.path.isdir(layout.runs):
         # The lock keeps a creation that is under way right now from being taken for a dead one.
         with locked(layout.lock):
@@ -99,17 +103,30 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-def _set_aside(directory: str, path: str) -> str:
+def _set_aside(directory: str, path: str, *, until_replaced: bool = False) -> str:
+    """Move `path` to `damaged/`; with `until_replaced` it also stays, so that no moment is without it."""
     target_dir = os.path.join(directory, DAMAGED)
     make_directories(target_dir)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = os.path.join(target_dir, f"{stamp}-{os.urandom(2).hex()}-{os.path.basename(path).lstrip('.')}")
     try:
-        replace(path, target)
+        if not (until_replaced and _linked(path, target)):
+            replace(path, target)
         sync_directory(target_dir)
     except OSError as error:
         raise unwritable(error, target) from error
     return target
+
+
+def _linked(path: str, target: str) -> bool:
+    """True if `target` is a second name of the file now; false where there can be none (a directory, FAT)."""
+    try:
+        os.link(path, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            return False
+        raise
+    return True
 
 
 def _summaries(directory: str) -> list[str]:

@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from faber.errors import (
+    EventUnreadable,
     ForeignRun,
     InvalidInput,
     MetadataUnreadable,
@@ -24,11 +25,11 @@ from faber.model.eventtypes import check_required
 from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
-from faber.store.files import MAX_EVENT, MAX_STATE, read_json, write_atomic
+from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
-from faber.store.shape import check_metadata, check_plan, check_state, check_status
+from faber.store.shape import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 
 Clock = Callable[[], str]
 
@@ -58,11 +59,15 @@ class Run(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a command recorded: its events, or the earlier one where it was a repetition."""
+    """What a command recorded: its events, or the earlier one (and what followed) where it was a repetition.
+
+    `plan` is what the decision rested on, so that nobody has to read the run again to say what comes next.
+    """
 
     events: list[Event]
     state: State
     repeated: bool
+    plan: Plan
 
 
 def load(layout: Layout, run_id: str) -> Run:
@@ -80,13 +85,13 @@ def load(layout: Layout, run_id: str) -> Run:
         raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
     except (OSError, strictjson.InvalidJSON) as error:
         raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
-    if not (isinstance(raw, dict) and "reducer_version" in raw and layout.own(directory)):
+    if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
         from faber.store.foreign import normalise
 
         view = normalise(run_id, directory, raw, read_document(directory, METADATA, run_id))
         return Run(layout, run_id, directory, view.metadata, view.plan, view.state, True, 0, view.notices)
     notices: list[Notice] = []
-    if raw["reducer_version"] != REDUCER_VERSION:
+    if raw.get("reducer_version") != REDUCER_VERSION:
         check_status(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
         state = refold(directory, metadata, plan)
@@ -94,6 +99,7 @@ def load(layout: Layout, run_id: str) -> Run:
     else:
         state = check_state(raw, run_id)
         metadata, plan = read_frame(directory, run_id)
+        check_places(state, plan, run_id)
         if not os.path.lexists(_newest_file(directory, state)):
             raise StateCorrupt(
                 f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
@@ -109,9 +115,8 @@ def load(layout: Layout, run_id: str) -> Run:
             )
         )
     news = eventlog.after(directory, state["last_event_id"])
-    return Run(
-        layout, run_id, directory, metadata, plan, fold(state, news) if news else state, False, len(news), notices
-    )
+    current = _fold(state, news, run_id) if news else state
+    return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices)
 
 
 def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
@@ -156,10 +161,20 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
     """
     entries = [entry for entry in eventlog.listing(directory) if last is None or entry.event_id <= last]
     adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
-    return fold(
+    return _fold(
         initial_state(metadata, plan),
         (eventlog.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        metadata["run_id"],
     )
+
+
+def _fold(state: State, events: Iterable[Event], run_id: str) -> State:
+    try:
+        return fold(state, events)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise EventUnreadable(
+            f"An event of run {run_id} lacks what its type needs ({type(error).__name__}: {error}).", run_id=run_id
+        ) from None
 
 
 def commit(
@@ -177,7 +192,8 @@ def commit(
     """Decide under the run's lock what to append, append it, and fold it.
 
     Safe to repeat after any failure: with `key`, the event recorded under it is answered instead of
-    a second one; without, the decision itself sees what is already there. `expected` is the
+    a second one; without, the decision itself sees what is already there; either way the repetition
+    finishes what the first attempt left (consequences, projection, state). `expected` is the
     `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `project` writes
     what else follows from an event (a session summary's file) before the command is acknowledged.
     The last draft is the command's own; key and session belong to it.
@@ -189,31 +205,38 @@ def commit(
         raise _foreign(run_id)
     if key is not None and not 0 < len(key) <= 200:
         raise InvalidInput("A key has 1 to 200 characters.")
-    with locked(os.path.join(directory, LOCK)):
+    lock = os.path.join(directory, LOCK)
+    if not os.path.lexists(lock) and load(layout, run_id).foreign:
+        raise _foreign(run_id)  # before a lock is made: nothing of another tool's run is written to
+    with locked(lock):
         run = load(layout, run_id)
         if run.foreign:
             raise _foreign(run_id)
         state, plan = run.state, run.plan
         if state["schema_version"] > SCHEMA_VERSION:
             raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
-        if key is not None and (recorded := _recorded(run, key)):
-            return _repeat(run, recorded)
-        if expected is not None and state["last_event_id"] != expected:
+        recorded = _recorded(run, key) if key is not None else None
+        if recorded is None and expected is not None and state["last_event_id"] != expected:
             raise Stale(
                 f"The run is at event {state['last_event_id']}, not {expected}.",
                 expected=expected,
                 last_event_id=state["last_event_id"],
             )
-        drafts = decide(state, plan)
-        if isinstance(drafts, Repeated):
-            return _repeat(run, drafts.event_id)
+        decision = Repeated(recorded) if recorded is not None else decide(state, plan)
+        repeated = isinstance(decision, Repeated)
         events: list[Event] = []
         try:
-            state = _append(run, state, drafts, events, clock, key, session_id, actor)
-            if project:
-                project(directory, state, events[-1])
-            state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
-            write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
+            _make_durable(run)
+            if isinstance(decision, Repeated):
+                events += _recall(directory, decision.event_id)
+            else:
+                state = _append(run, state, decision, events, clock, key, session_id, actor)
+            # A repetition also finishes what its killed writer did not get to.
+            if not repeated or run.folded or consequences(state, plan):
+                if project and events:
+                    project(directory, state, events[-1])
+                state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
+                write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
         except StoreUnwritable as error:
             error.fields["recorded"] = [event["event_id"] for event in events]
             if key is not None:
@@ -223,7 +246,7 @@ def commit(
                 )
             raise
         index.note(layout, run.state, state, session_id)
-        return Committed(events, state, False)
+        return Committed(events, state, repeated, plan)
 
 
 def _foreign(run_id: str) -> ForeignRun:
@@ -237,12 +260,24 @@ def _recorded(run: Run, key: str) -> int | None:
     return eventlog.find_key(run.directory, key)
 
 
-def _repeat(run: Run, event_id: int) -> Committed:
-    entry = eventlog.probe(run.directory, event_id)
-    events = [eventlog.read_event(run.directory, entry.file)] if entry else []
-    if run.folded:  # a writer was killed before its state.json: finish its work
-        write_atomic(os.path.join(run.directory, STATE), strictjson.dumps(run.state))
-    return Committed(events, run.state, True)
+def _make_durable(run: Run) -> None:
+    """Force to the disk the names that a killed process may have made and not come to force.
+
+    That of a young run, whose creation may have been killed, and those of events that state.json has not seen.
+    """
+    try:
+        if run.state["last_event_id"] - run.folded <= 1:
+            sync_way(run.layout.root, run.directory)
+        if run.folded:
+            sync_directory(os.path.join(run.directory, EVENTS))
+    except OSError as error:
+        raise unwritable(error, run.directory) from error
+
+
+def _recall(directory: str, event_id: int) -> list[Event]:
+    """The event that a repeated command recorded the first time."""
+    entry = eventlog.probe(directory, event_id)
+    return [eventlog.read_event(directory, entry.file)] if entry else []
 
 
 def _append(

@@ -81,6 +81,10 @@ def save_summary(
         decided = emit(state, plan, draft)
         return decided if isinstance(decided, list) else []
 
+    def project(directory: str, state: State, event: Event) -> None:
+        if "summary_file" in event.get("metadata", {}):  # not so where another command's key was repeated
+            write_summary(directory, event)
+
     return commit(
         layout,
         run_id,
@@ -89,7 +93,7 @@ def save_summary(
         key=key,
         session_id=session_id,
         actor=actor,
-        project=lambda directory, state, event: write_summary(directory, event),
+        project=project,
     )
 
 

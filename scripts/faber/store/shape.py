@@ -7,6 +7,9 @@ from typing import Any
 from faber.errors import InvalidStatus, MetadataUnreadable, StateCorrupt
 from faber.model.documents import AUTONOMY_LEVELS, RUN_STATUSES, Metadata, Plan, State
 
+# No other tool's state has these; several, so that damage to one does not make our state another tool's.
+OWN_KEYS = frozenset({"reducer_version", "recent_events", "settled_questions"})
+
 _TEXT = (str,)
 _MAYBE_TEXT = (str, type(None))
 _MAYBE_OBJECT = (dict, type(None))
@@ -133,9 +136,9 @@ def check_state(raw: Any, run_id: str) -> State:
                 _object(step, _STEP, f"phases.{name}.steps.{step_name}")
                 _place_status(step, f"phases.{name}.steps.{step_name}")
         for number, request in enumerate(raw["feedback_queue"]):
-            _object(request, _REQUEST, f"feedback_queue.{number}")
+            _request(request, f"feedback_queue.{number}")
         if raw["feedback_request"] is not None:
-            _object(raw["feedback_request"], _REQUEST, "feedback_request")
+            _request(raw["feedback_request"], "feedback_request")
         for key in ("decisions", "errors", "retry_loops"):
             for entry in raw[key]:
                 _object(entry, {}, key)
@@ -146,6 +149,22 @@ def check_state(raw: Any, run_id: str) -> State:
     except _Wrong as problem:
         raise StateCorrupt(f"state.json of run {run_id} is damaged: {problem}.", run_id=run_id) from None
     return raw  # type: ignore[return-value]
+
+
+def check_places(state: State, plan: Plan, run_id: str) -> None:
+    """Raise `StateCorrupt` unless the state knows every phase and step of the plan."""
+    for phase in plan["phases"]:
+        known = state["phases"].get(phase["id"])
+        if known is None or any(step["id"] not in known["steps"] for step in phase["steps"]):
+            raise StateCorrupt(
+                f"state.json of run {run_id} is damaged: phase {phase['id']!a:.60} is incomplete.",
+                run_id=run_id,
+            )
+
+
+def _request(value: Any, where: str) -> None:
+    _object(value, _REQUEST, where)
+    _object(value["resume_point"], {"phase": (object, bool), "step": (object, bool)}, f"{where}.resume_point")
 
 
 def _place_status(value: Any, where: str) -> None:

@@ -11,16 +11,25 @@ from collections.abc import Iterable
 from datetime import date, datetime, time
 from typing import Any
 
+from faber.store import strictjson
+
 LEVELS = 64
-_NUMBER_CHARACTERS = 400
+_NUMBER_BITS = 1024
 
 
-class Malformed(Exception):
-    """Text that is not what it claims to be; `reason` says where and why, in one line."""
+class Malformed(ValueError):
+    """Text that is not what it claims to be; `reason` says where and why, in one line.
+
+    `line` counts from 1; None where it cannot be told.
+    """
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(f"{reason} (line {line})" if line else reason)
+        self.line = line
 
     @property
     def reason(self) -> str:
-        """What the error was raised with."""
+        """What is wrong, with the line."""
         return str(self)
 
 
@@ -35,8 +44,10 @@ def yaml_value(text: str, limit: int) -> Any:
         _check_events(yaml.parse(text, Loader=loader))
         return jsonable(yaml.load(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
-        where = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
-        raise Malformed(f"{error.problem or error.context or 'not YAML'}{where}") from None
+        said = " ".join(f"{error.context or ''} {error.problem or 'not YAML'}".split())
+        raise Malformed(said, error.problem_mark.line + 1 if error.problem_mark else None) from None
+    except Malformed:
+        raise
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise Malformed(_first_line(error)) from None
 
@@ -45,7 +56,7 @@ def toml_value(text: str, limit: int) -> dict[str, Any]:
     """The table of a TOML document of at most `limit` characters."""
     _bounded(text, limit)
     # The time and the memory of the parser grow with the square of a dotted key's segments.
-    if _LONG_KEY.search(text.translate(_NO_BLANKS)):
+    if _LONG_KEY.search(".".join(part.strip(" \t") for part in text.split("."))):
         raise Malformed(f"a key has more than {LEVELS} segments")
     import tomllib
 
@@ -60,11 +71,9 @@ def toml_value(text: str, limit: int) -> dict[str, Any]:
 def json_value(text: str, limit: int) -> Any:
     """The value of a JSON document of at most `limit` characters."""
     _bounded(text, limit)
-    import json
-
     try:
-        return jsonable(json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant))
-    except (ValueError, RecursionError) as error:
+        return jsonable(strictjson.loads(text))
+    except strictjson.InvalidJSON as error:
         raise Malformed(_first_line(error)) from None
 
 
@@ -80,8 +89,8 @@ def jsonable(value: Any, level: int = 0) -> Any:
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         raise Malformed("NaN and infinity are not values here")
-    # Past this Python refuses to print a number, and so to write it as JSON.
-    if isinstance(value, int) and value.bit_length() > 4 * _NUMBER_CHARACTERS:
+    # Python refuses to print, and so to write as JSON, what has thousands of digits.
+    if isinstance(value, int) and value.bit_length() > _NUMBER_BITS:
         raise Malformed("a number is too long")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
@@ -124,49 +133,32 @@ def _check_events(events: Iterable[Any]) -> None:
             return
         if expects_key[-1] and scalar is not None:
             if scalar in seen:
-                raise Malformed(f"the key {scalar[:60]!r} is there twice{_line(event)}")
+                raise Malformed(f"the key {scalar[:60]!r} is there twice", _line(event))
             seen.add(scalar)
         expects_key[-1] = not expects_key[-1]
 
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise Malformed(f"aliases are refused{_line(event)}")
+            raise Malformed("aliases are refused", _line(event))
         if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag not in (None, "!"):
-            raise Malformed(f"tags are refused{_line(event)}")
+            raise Malformed("tags are refused", _line(event))
         if isinstance(event, yaml.ScalarEvent):
-            plain = not event.style and event.value[:1] in "+-.0123456789"
-            if plain and len(event.value) > _NUMBER_CHARACTERS and " " not in event.value:
-                raise Malformed(f"a number is too long{_line(event)}")
             node(event.value)
         elif isinstance(event, yaml.CollectionStartEvent):
             node(None)
             keys.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
             expects_key.append(True)
             if len(keys) > LEVELS:
-                raise Malformed(f"nested more than {LEVELS} levels deep{_line(event)}")
+                raise Malformed(f"nested more than {LEVELS} levels deep", _line(event))
         elif isinstance(event, yaml.CollectionEndEvent):
             keys.pop()
             expects_key.pop()
 
 
-def _line(event: Any) -> str:
-    return f" (line {event.start_mark.line + 1})" if event.start_mark else ""
+def _line(event: Any) -> int | None:
+    return event.start_mark.line + 1 if event.start_mark else None
 
 
-# --- TOML and JSON ---------------------------------------------------------------------------------
+# --- TOML ---------------------------------------------------------------------------------
 
-_NO_BLANKS = {ord(" "): None, ord("\t"): None}
 _LONG_KEY = re.compile(r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}""")
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"the key {key[:60]!r} is there twice")
-        result[key] = value
-    return result
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a value here")

@@ -1,0 +1,136 @@
+"""A project in a temporary directory, and faber called on it as from a shell."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from faber.cli import main
+
+GIT = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_AUTHOR_NAME": "test",
+    "GIT_AUTHOR_EMAIL": "test@example.invalid",
+    "GIT_COMMITTER_NAME": "test",
+    "GIT_COMMITTER_EMAIL": "test@example.invalid",
+}
+
+
+class Answer(NamedTuple):
+    """What one call printed and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout, which must be exactly one JSON object."""
+        return json.loads(self.out)
+
+    @property
+    def code(self) -> str:
+        """The code of the error printed."""
+        return str(self.json["error"]["code"])
+
+
+Faber = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def _person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run as a person in a plain terminal, whoever started them."""
+    for name in ("CLAUDE_CODE_SESSION_ID", "FABER_CHILD", "FABER_ROOT", "FABER_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    for name in [key for key in os.environ if key.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for name, value in GIT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory that is the current one and the root."""
+    root = tmp_path / "project"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def faber(project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Faber:
+    """`faber("step", "start", …)` in the project."""
+
+    def call(*arguments: str, given: str | bytes | None = None) -> Answer:
+        capfd.readouterr()
+        if given is None:
+            status = main(list(arguments))
+        else:
+            piped = project.parent / "stdin"
+            piped.write_bytes(given.encode() if isinstance(given, str) else given)
+            with piped.open() as stdin, monkeypatch.context() as patched:
+                patched.setattr("sys.stdin", stdin)
+                status = main(list(arguments))
+        printed = capfd.readouterr()
+        return Answer(status, printed.out, printed.err)
+
+    return call
+
+
+@pytest.fixture
+def git(project: Path) -> Callable[..., str]:
+    """`git("commit", …)` in the project, which becomes a repository with one commit on main."""
+
+    def call(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    call("init", "-q", "-b", "main")
+    (project / "README.md").write_text("# sample\n")
+    call("add", "--all")
+    call("commit", "-q", "-m", "Begin")
+    return call
+
+
+@pytest.fixture
+def run_dir(project: Path) -> Callable[[str], Path]:
+    """Where a run's files are."""
+    return lambda run_id: project / ".fractary" / "faber" / "runs" / run_id
+
+
+@pytest.fixture
+def run(faber: Faber) -> str:
+    """A run `demo/one/run` for work item 7, pending."""
+    assert faber("run", "init", "--run-id", "demo/one/run", "--work-id", "7").status == 0
+    return "demo/one/run"
+
+
+STEPS = (
+    "frame:fetch-work",
+    "frame:classify",
+    "frame:setup-branch",
+    "architect:write-spec",
+    "build:implement",
+    "build:commit",
+    "evaluate:test",
+    "evaluate:review",
+    "release:document",
+    "release:open-pr",
+)
+
+
+@pytest.fixture
+def advance(faber: Faber) -> Callable[[str, str], None]:
+    """Complete every step of a default run before the one named."""
+
+    def to(run_id: str, until: str) -> None:
+        for step in STEPS[: STEPS.index(until) if until != "end" else None]:
+            assert faber("step", "start", run_id, step).status == 0
+            assert faber("step", "complete", run_id, step).status == 0
+
+    return to

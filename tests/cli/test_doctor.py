@@ -1,0 +1,206 @@
+"""`faber doctor` finds damage without touching it; `faber repair` makes good what the events tell."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Faber = Callable[..., Any]
+RunDir = Callable[[str], Path]
+EVENT = "events/000003-step_start.json"
+
+
+def findings(faber: Faber, *arguments: str) -> dict[str, str]:
+    """Code → severity of what the doctor says."""
+    answer = faber("doctor", *arguments)
+    found = {f["code"]: f["severity"] for report in answer.json["reports"] for f in report["findings"]}
+    assert answer.status == (1 if {"CRITICAL", "ERROR"} & set(found.values()) else 0)
+    assert answer.json["healthy"] is (answer.status == 0)
+    return found
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    """Every file below `directory` but the lock, which names its last holder."""
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def busy(faber: Faber, run: str, advance: Callable[..., None]) -> None:
+    """Give the run a log worth examining."""
+    advance(run, "build:implement")
+    faber("event", "emit", run, "--type", "checkpoint", "--key", "k1")
+    faber("session", "save", run, "--accomplished", "much")
+
+
+def test_a_healthy_run_has_no_findings(faber: Faber, run: str, advance: Callable[..., None]) -> None:
+    """Everything faber writes satisfies its own doctor, schemas included."""
+    busy(faber, run, advance)
+    assert findings(faber, run) == {}
+    assert findings(faber, "--all") == {}
+    assert (
+        faber("doctor", "--all", "--format", "text").out == f"✓ store: nothing to report\n✓ {run}: nothing to report\n"
+    )
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    """Replace text in a file that must hold it."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "state differs": (lambda d: rewrite(d / "state.json", '"work_id":"7"', '"work_id":"8"'), "state_differs", "ERROR"),
+    "state corrupt": (lambda d: (d / "state.json").write_text("{"), "state_corrupt", "CRITICAL"),
+    "state missing": (lambda d: (d / "state.json").unlink(), "state_missing", "CRITICAL"),
+    "metadata missing": (lambda d: (d / "metadata.json").unlink(), "metadata_unreadable", "CRITICAL"),
+    "event unreadable": (lambda d: (d / EVENT).write_text("{"), "event_unreadable", "CRITICAL"),
+    "event gap": (lambda d: (d / EVENT).unlink(), "event_gap", "CRITICAL"),
+    "event twice": (
+        lambda d: (d / "events/000003-step_retry.json").write_text(
+            (d / EVENT).read_text().replace("step_start", "step_retry")
+        ),
+        "duplicate_event",
+        "CRITICAL",
+    ),
+    "event of another run": (
+        lambda d: rewrite(d / EVENT, "demo/one/run", "demo/two/run"),
+        "event_of_other_run",
+        "CRITICAL",
+    ),
+    "event without what it needs": (
+        lambda d: rewrite(d / EVENT, '"step":"fetch-work"', '"stop":"fetch-work"'),
+        "schema_violation",
+        "ERROR",
+    ),
+    "leftover of a killed writer": (lambda d: (d / "events/.x.1.ab.tmp").write_text("half"), "leftover", "WARNING"),
+    "dangling key": (
+        lambda d: (d / "keys" / ("0" * 64)).write_text('{"key": "never", "event_id": 99}'),
+        "dangling_key",
+        "INFO",
+    ),
+    "secret": (
+        lambda d: (d / "work-item.json").write_text('{"title": "ghp_' + "a1" * 20 + '"}'),
+        "secret_in_store",
+        "WARNING",
+    ),
+    "summary missing": (
+        lambda d: next((d / "session-summaries").iterdir()).unlink(),
+        "summary_missing",
+        "WARNING",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_each_damage_is_found_and_nothing_changed(
+    faber: Faber, run: str, run_dir: RunDir, advance: Callable[..., None], damage: str
+) -> None:
+    """Each kind of damage has its code and severity, and the doctor writes nothing."""
+    busy(faber, run, advance)
+    inflict, code, severity = DAMAGE[damage]
+    inflict(run_dir(run))
+    before = snapshot(run_dir(run))
+    assert findings(faber, run)[code] == severity
+    assert snapshot(run_dir(run)) == before
+
+
+def test_a_state_behind_its_log_is_information(faber: Faber, run: str, run_dir: RunDir) -> None:
+    """A writer that was killed before its state.json is told as INFO."""
+    path = run_dir(run) / "state.json"
+    before = path.read_bytes()
+    faber("event", "emit", run, "--type", "checkpoint")
+    path.write_bytes(before)
+    assert findings(faber, run) == {"state_behind": "INFO"}
+
+
+def test_a_held_lock_is_named(faber: Faber, run: str, run_dir: RunDir) -> None:
+    """The doctor says who holds the lock."""
+    faber("run", "resume", run)
+    with open(run_dir(run) / "lock", "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate()
+        lock.write(json.dumps({"pid": os.getpid(), "command": "test"}))
+        lock.flush()
+        answer = faber("doctor", run).json
+    (finding,) = answer["reports"][0]["findings"]
+    assert finding["code"] == "locked"
+    assert str(os.getpid()) in finding["message"]
+
+
+def test_a_stale_index_is_found_and_rebuilt(faber: Faber, run: str, project: Path) -> None:
+    """The doctor finds an index that misses a run; `repair --store` rebuilds it."""
+    for entry in (project / ".fractary/faber/index/active").iterdir():
+        entry.unlink()
+    assert findings(faber) == {"stale_index": "WARNING"}
+    faber("repair", "--store")
+    assert findings(faber) == {}
+
+
+def test_an_unfinished_creation_is_set_aside(faber: Faber, run: str, project: Path) -> None:
+    """What a killed `run init` left is reported, and `repair --store` moves it away."""
+    (project / ".fractary/faber/runs/.init-1-abcd").mkdir()
+    assert findings(faber) == {"leftover": "WARNING"}
+    moved = faber("repair", "--store").json["moved"]
+    assert len(moved) == 1
+    assert findings(faber) == {}
+
+
+def test_a_bad_configuration_is_an_error(faber: Faber, run: str, project: Path) -> None:
+    """config.yaml is checked with the store."""
+    (project / ".fractary/faber/config.yaml").write_text("workflw: default\n")
+    assert findings(faber) == {"invalid_config": "ERROR"}
+
+
+@pytest.mark.parametrize(
+    "damage", ["state differs", "state corrupt", "state missing", "summary missing", "leftover of a killed writer"]
+)
+def test_repair_restores_what_the_events_tell(
+    faber: Faber, run: str, run_dir: RunDir, advance: Callable[..., None], damage: str
+) -> None:
+    """A rebuilt state is byte-identical to the lost one; what it replaced is kept in damaged/."""
+    busy(faber, run, advance)
+    good = (run_dir(run) / "state.json").read_bytes()
+    summaries = {path.name: path.read_bytes() for path in (run_dir(run) / "session-summaries").iterdir()}
+    DAMAGE[damage][0](run_dir(run))
+    bad = (run_dir(run) / "state.json").read_bytes() if (run_dir(run) / "state.json").exists() else None
+    answer = faber("repair", run)
+    assert answer.status == 0
+    assert answer.json["actions"]
+    assert (run_dir(run) / "state.json").read_bytes() == good
+    assert {path.name: path.read_bytes() for path in (run_dir(run) / "session-summaries").iterdir()} == summaries
+    if bad not in (None, good):
+        assert bad in [Path(path).read_bytes() for path in answer.json["moved"]]
+    assert findings(faber, run) == {}
+
+
+@pytest.mark.parametrize("damage", ["event gap", "event unreadable", "event twice", "event of another run"])
+def test_repair_never_invents(
+    faber: Faber, run: str, run_dir: RunDir, advance: Callable[..., None], damage: str
+) -> None:
+    """Where the log itself is damaged, repair lists the losses and changes nothing."""
+    busy(faber, run, advance)
+    DAMAGE[damage][0](run_dir(run))
+    (run_dir(run) / "state.json").write_text("{")
+    before = snapshot(run_dir(run))
+    answer = faber("repair", run)
+    assert (answer.status, answer.code) == (1, "unrepairable")
+    assert answer.json["error"]["losses"]
+    assert snapshot(run_dir(run)) == before
+
+
+def test_repair_of_a_healthy_run_does_nothing(faber: Faber, run: str, run_dir: RunDir) -> None:
+    """Repairing what is whole leaves it alone and says so."""
+    faber("run", "resume", run)
+    before = snapshot(run_dir(run))
+    assert faber("repair", run).json["actions"] == []
+    assert snapshot(run_dir(run)) == before
+
+
+@pytest.mark.parametrize("arguments", [(), ("a-run", "--store")])
+def test_repair_takes_a_run_or_the_store(faber: Faber, project: Path, arguments: tuple[str, ...]) -> None:
+    """Neither and both are usage errors."""
+    assert faber("repair", *arguments).status == 2

@@ -1,0 +1,145 @@
+"""What each command loads: imports are most of what a short command costs, so they are part of its contract."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY = ROOT / "scripts" / "faber" / "__main__.py"
+RUN = "sample/report-tool/demo"  # what `faber demo` makes
+
+# Third-party packages, and what of the standard library takes long and is rarely needed.
+HEAVY = frozenset(
+    {
+        "anthropic",
+        "asyncio",
+        "concurrent",
+        "dataclasses",
+        "distributed",
+        "email",
+        "git",
+        "http",
+        "hypothesis",
+        "importlib.metadata",
+        "importlib.resources",
+        "jsonschema",
+        "logging",
+        "markdown_it",
+        "multiprocessing",
+        "pathlib",
+        "referencing",
+        "rich",
+        "shutil",
+        "socket",
+        "sqlite3",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "tomli_w",
+        "tomllib",
+        "urllib",
+        "yaml",
+    }
+)
+
+
+def modules(project: Path, *arguments: str) -> set[str]:
+    """What `faber ARGUMENTS` loads, started as bin/faber starts it; the command must succeed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE_"))}
+    done = subprocess.run(
+        [sys.executable, "-I", "-X", "utf8", "-X", "importtime", ENTRY, *arguments],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "faber.cli.app" in loaded
+    return loaded
+
+
+def heavy_modules(project: Path, *arguments: str) -> set[str]:
+    """Those of `HEAVY` that `faber ARGUMENTS` loads, or loads a part of."""
+    loaded = modules(project, *arguments)
+    return {name for name in HEAVY if name in loaded or any(module.startswith(f"{name}.") for module in loaded)}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's project, its context read once, so that what can be remembered is."""
+    root = tmp_path_factory.mktemp("imports") / "project"
+    (root.parent / "demo").mkdir()
+    heavy_modules(root.parent, "demo", "--directory", str(root))
+    (root / ".fractary" / "faber" / "config.yaml").write_text("context:\n  max_chars: 20000\n")
+    heavy_modules(root, "context", RUN)
+    return root
+
+
+# In this order, on one run.
+LIGHT = [
+    ["--version"],
+    ["status"],
+    ["status", "--format", "json"],
+    ["status", RUN],
+    ["run", "list"],
+    ["run", "show", RUN],
+    ["event", "list", RUN],
+    ["event", "list", "latest", "--last", "5"],
+    ["session", "list", RUN],
+    ["config", "show"],
+    ["step", "complete", RUN, "build:implement", "--message", "done", "--artifact", "report=report.py"],
+    ["step", "start", RUN, "build:commit"],
+    ["step", "start", "latest", "build:commit"],
+    ["event", "emit", RUN, "--type", "checkpoint", "--message", "here", "--metadata", '{"a": 1}'],
+    ["event", "emit", RUN, "--type", "test_run", "--status", "passed", "--key", "once"],
+    ["event", "emit", RUN, "--type", "test_run", "--status", "passed", "--key", "once"],
+    ["step", "fail", RUN, "build:commit", "--error", "disk full"],
+    ["run", "resume", RUN],
+    ["run", "fail", RUN, "--error", "disk full"],
+]
+
+
+def test_light_commands_load_nothing_heavy(project: Path) -> None:
+    """Recording and showing load click and the standard library's light parts, and nothing else."""
+    assert {" ".join(arguments): heavy_modules(project, *arguments) for arguments in LIGHT} == {
+        " ".join(arguments): set() for arguments in LIGHT
+    }
+
+
+def test_help_loads_no_command(project: Path) -> None:
+    """The list of commands is printed without loading one."""
+    commands = {f"faber.cli.{name}" for name in ("config", "context", "event", "places", "run", "session", "status")}
+    assert not modules(project, "--help") & commands
+
+
+@pytest.mark.parametrize("options", [[], ["--no-fetch"], ["--format", "text"], ["--full"], ["--record"]], ids=" ".join)
+def test_a_context_loads_nothing_heavy(project: Path, options: list[str]) -> None:
+    """A context on a warm cache loads nothing heavy, though it reads a specification and asks git."""
+    assert heavy_modules(project, "context", RUN, *options) == set()
+
+
+def test_an_unknown_specification_is_parsed_once(project: Path) -> None:
+    """A specification that was never seen loads the Markdown parser; the next context does not."""
+    with (project / "specs" / "csv-export.md").open("a") as file:
+        file.write("\n## Risks\nNone.\n")
+    assert "markdown_it" in heavy_modules(project, "context", RUN)
+    assert "markdown_it" not in heavy_modules(project, "context", RUN)
+
+
+def test_changed_settings_are_checked_once(project: Path) -> None:
+    """New settings load YAML and its schema's checker; the next command does not."""
+    (project / ".fractary" / "faber" / "config.yaml").write_text("context:\n  max_chars: 21000\n")
+    assert {"yaml", "jsonschema"} <= heavy_modules(project, "context", RUN)
+    assert heavy_modules(project, "context", RUN) == set()
+
+
+@pytest.mark.parametrize("arguments", [["run", "init"], ["session", "save", RUN, "--notes", "x"], ["doctor"]])
+def test_no_command_loads_gitpython_to_read(project: Path, arguments: list[str]) -> None:
+    """What only reads git asks git itself: GitPython takes as long to load as a whole context."""
+    assert not heavy_modules(project, *arguments) & {"git", "rich", "asyncio"}

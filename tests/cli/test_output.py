@@ -1,0 +1,205 @@
+"""What every command has in common: one JSON object on stdout, words on stderr, exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber.cli.app import COMMANDS
+
+Faber = Callable[..., Any]
+MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
+
+
+def start(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run faber in a process of its own."""
+    return subprocess.run([sys.executable, str(MAIN), *arguments], capture_output=True, check=False, **options)
+
+
+def test_an_error_is_json_on_stdout_and_one_line_on_stderr(faber: Faber, project: Path) -> None:
+    """A refusal has code, message and recovery for a program, and one line for a person."""
+    answer = faber("run", "show", "nothing")
+    error = answer.json["error"]
+    assert set(error) >= {"code", "message", "recovery"}
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith("faber: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("--exit-zero", "run", "show", "nothing"), 0),
+        (("--exit-zero", "step", "start", "{run}", "build:implement"), 0),
+        (("--exit-zero", "context", "-rf"), 2),
+        (("--exit-zero", "nonsense"), 2),
+        (("event", "emit", "{run}", "--type", "checkpoint", "--phase", "--exit-zero"), 2),
+        (("run", "show", "nothing"), 1),
+    ],
+)
+def test_exit_zero_hides_1_3_4_5_alone(faber: Faber, run: str, arguments: tuple[str, ...], status: int) -> None:
+    """`--exit-zero` before the command turns 1, 3, 4 and 5 into 0, and never a usage error."""
+    assert faber(*(argument.format(run=run) for argument in arguments)).status == status
+
+
+def test_a_token_in_an_error_is_redacted(faber: Faber, project: Path) -> None:
+    """Credentials do not reach stdout or stderr through an error message."""
+    token = "ghp_" + "a1B2" * 10
+    answer = faber("run", "show", token)
+    assert answer.status == 1
+    assert token not in answer.out + answer.err
+    assert "[REDACTED]" in answer.err
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "run init", "step complete", "event emit", "session save"])
+def test_every_command_has_help(faber: Faber, project: Path, command: str) -> None:
+    """`--help` of every command says what it does, in at most 100 columns."""
+    answer = faber(*command.split(), "--help")
+    assert answer.status == 0
+    assert "Usage: faber" in answer.out
+    assert all(len(line) <= 100 for line in answer.out.splitlines())
+
+
+@pytest.mark.parametrize("group", ["run", "step", "phase", "event", "session", "config"])
+def test_a_group_without_a_command_says_what_it_has(faber: Faber, project: Path, group: str) -> None:
+    """Naming a group alone is a usage error that shows its commands."""
+    answer = faber(group)
+    assert answer.status == 2
+
+
+def test_it_works_in_a_locale_without_unicode(project: Path) -> None:
+    """In the C locale and in Latin-1, text and JSON come out whole."""
+    start("run", "init", "--run-id", "r", "--target", "größer", cwd=project)
+    for locale in ("C", "POSIX", "de_DE.ISO-8859-1"):
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": locale, "PYTHONIOENCODING": "latin-1"}
+        for arguments in (("context", "r", "--format", "text"), ("run", "show", "r"), ("status", "r")):
+            done = start(*arguments, cwd=project, env=environment)
+            assert done.returncode == 0, done.stderr
+
+
+def test_a_closed_reader_is_no_traceback(project: Path) -> None:
+    """Piping into something that stops reading ends quietly."""
+    start("run", "init", "--run-id", "r", cwd=project)
+    pipe = f"{sys.executable} {MAIN} run show r | true"
+    done = subprocess.run(["sh", "-c", pipe], cwd=project, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_the_package_and_the_directory_can_be_started(project: Path) -> None:
+    """`python -m faber`, `python scripts/faber` and its `__main__.py` are the same program."""
+    scripts = MAIN.parents[1]
+    outputs = [
+        subprocess.run([sys.executable, *how, "--version"], capture_output=True, check=True, env=environment).stdout
+        for how, environment in (
+            (["-m", "faber"], {**os.environ, "PYTHONPATH": str(scripts)}),
+            ([str(scripts / "faber")], dict(os.environ)),
+            ([str(MAIN)], dict(os.environ)),
+            (["-I", str(MAIN)], dict(os.environ)),
+        )
+    ]
+    assert len(set(outputs)) == 1
+    assert outputs[0].startswith(b"faber, version ")
+
+
+def test_every_worktree_shares_one_store(faber: Faber, run: str, project: Path, git: Callable[..., str]) -> None:
+    """From a linked worktree or a subdirectory the same runs are found."""
+    git("worktree", "add", "-q", str(project.parent / "linked"), "-b", "other")
+    (project / "deep" / "er").mkdir(parents=True)
+    for place in (project.parent / "linked", project / "deep" / "er"):
+        done = start("run", "list", cwd=place)
+        assert [r["run_id"] for r in json.loads(done.stdout)["runs"]] == [run]
+
+
+def test_a_deleted_current_directory_is_an_error(project: Path) -> None:
+    """Where the current directory is gone, the answer is an error with a way out."""
+    doomed = project / "doomed"
+    doomed.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'cd "{doomed}" && rmdir "{doomed}" && exec "{sys.executable}" "{MAIN}" run list'],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "--root" in json.loads(done.stdout)["error"]["recovery"]
+
+
+def test_config_show_names_the_nearest_key(faber: Faber, project: Path) -> None:
+    """An unknown key of config.yaml is exit 2 with the key that was meant."""
+    store = project / ".fractary/faber"
+    store.mkdir(parents=True)
+    (store / "config.yaml").write_text("contxt: {max_chars: 9000}\n")
+    answer = faber("config", "show")
+    assert (answer.status, answer.code) == (2, "invalid_config")
+    assert "did you mean 'context'" in answer.json["error"]["message"]
+
+
+def test_config_show_merges_over_the_defaults(faber: Faber, project: Path) -> None:
+    """What the file does not say has its default."""
+    store = project / ".fractary/faber"
+    store.mkdir(parents=True)
+    (store / "config.yaml").write_text("autonomy: assist\n")
+    settings = faber("config", "show").json["settings"]
+    assert (settings["autonomy"], settings["workflow"]) == ("assist", "default")
+    assert json.loads(start("run", "init", cwd=project).stdout)["status"] == "pending"
+    assert faber("run", "show", "latest").json["metadata"]["autonomy"] == "assist"
+
+
+def test_status_is_a_table_within_80_columns(faber: Faber, project: Path) -> None:
+    """The plain table fits a terminal, long ids and all; `--format json` has the same runs."""
+    faber("run", "init", "--run-id", "organisation/project-with-a-name/3f2504e0-4f89-11d3-9a0c-0305e82c3301")
+    faber("run", "init", "--run-id", "two", "--work-id", "PROJECT-12345")
+    faber("run", "cancel", "two", "--reason", "x")
+    table = faber("status").out
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert "0305e82c3301" in table
+    assert "(1 completed or cancelled; --all shows them)" in table
+    assert len(faber("status", "--all", "--format", "json").json["runs"]) == 2
+
+
+def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
+    """`faber demo` kills a run in its build phase, shows its context, and leaves it to be explored."""
+    place = tmp_path / "demo"
+    environment = {k: v for k, v in os.environ.items() if k != "FABER_ROOT"}
+    done = start("demo", "--directory", str(place), cwd=tmp_path, env=environment)
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert "CONTEXT RECONSTITUTION COMPLETE" in text
+    assert "Resume Point:  build:implement" in text
+    assert str(place) in text
+    context_lines = text.split("latest`:\n", 1)[1].split("Go on exploring", 1)[0].splitlines()
+    assert all(len(line) <= 80 for line in context_lines)
+    context = json.loads(start("--root", str(place), "context", "latest").stdout)
+    assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}
+    assert [f["path"] for f in context["branch"]["dirty_files"]] == ["report.py"]
+    assert json.loads(start("--root", str(place), "doctor", "--all").stdout)["healthy"] is True
+
+
+def test_json_on_a_terminal_is_inert(project: Path) -> None:
+    """On a terminal the JSON is indented and holds no character that moves cursor or reading direction."""
+    import pty
+
+    start("run", "init", "--run-id", "r", "--target", "a\u202eb\u200b", cwd=project)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(project)
+        os.execv(sys.executable, [sys.executable, str(MAIN), "run", "show", "r"])
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    text = shown.decode()
+    assert json.loads(text)["metadata"]["target"] == "a\u202eb\u200b"
+    assert "\n  " in text
+    assert not set(text) & set("\u202e\u200b\x1b")

@@ -1,0 +1,141 @@
+"""A store under test: calling the command line on it, and reading what is there, independently of what it answers."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from faber.cli import main
+from faber.store.layout import Layout
+
+DRIVER = Path(__file__).with_name("driver.py")
+RUN = "acme/shop/7c1d4a52"
+
+
+class Answer(NamedTuple):
+    """What a command answered: its exit status, the object on stdout, the words on stderr."""
+
+    status: int
+    value: dict[str, Any]
+    words: str
+
+    @property
+    def code(self) -> str | None:
+        """The error's code, or None."""
+        error = self.value.get("error")
+        return error["code"] if error else None
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without what faber and its client would read from it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE", "GIT_"))}
+    return kept | dict(extra or {})
+
+
+def answer_of(status: int, out: str, words: str) -> Answer:
+    """An answer from its text; `{"unreadable": text}` where that is not one JSON object."""
+    try:
+        value = json.loads(out)
+    except ValueError:
+        value = None
+    return Answer(status, value if isinstance(value, dict) else {"unreadable": out}, words)
+
+
+def call(root: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> Answer:
+    """Run a command in this process."""
+    out, words = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment(extra), clear=True),
+        redirect_stdout(out),
+        redirect_stderr(words),
+    ):
+        status = main(["--root", str(root), *arguments])
+    return answer_of(status, out.getvalue(), words.getvalue())
+
+
+def must(root: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a command that has to succeed."""
+    answer = call(root, *arguments, extra=extra)
+    assert answer.status == 0, (arguments, answer)
+    return answer.value
+
+
+def command(root: Path, *arguments: str) -> list[str]:
+    """The command line as a process of its own. Without -B it would write bytecode among the traced calls."""
+    return [sys.executable, "-I", "-B", str(DRIVER), "--root", str(root), *arguments]
+
+
+def start(
+    prefix: Sequence[str], root: Path, *arguments: str, extra: Mapping[str, str] | None = None, seconds: float = 60
+) -> Answer:
+    """Run a command as a process of its own, under `prefix`."""
+    done = subprocess.run(
+        [*prefix, *command(root, *arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=environment(extra),
+        cwd="/",
+        timeout=seconds,
+    )
+    return answer_of(done.returncode, done.stdout, done.stderr)
+
+
+def run_directory(root: Path, run_id: str = RUN) -> Path:
+    """Where a run of the store is."""
+    return Path(Layout(str(root)).run_dir(run_id))
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    """Every regular file under `directory`, by its path inside it."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def temporary_files(root: Path) -> list[str]:
+    """What an unfinished write or creation left behind, but not what was set aside."""
+    store = Path(Layout(str(root)).store)
+    found = []
+    for path in sorted(store.rglob("*")):
+        inside = path.relative_to(store)
+        if "damaged" in inside.parts:
+            continue
+        if path.name.endswith(".tmp") or path.name.startswith(".init-"):
+            found.append(str(inside))
+    return found
+
+
+_VARIABLE = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
+    (re.compile(r"session-\d{8}T\d+Z-"), "session-TIME-"),
+)
+
+
+def timeless(value: Any) -> Any:
+    """`value` without the times in it: what two executions of one command have in common."""
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [timeless(item) for item in value]
+    if isinstance(value, str):
+        for pattern, name in _VARIABLE:
+            value = pattern.sub(name, value)
+    return value
+
+
+def logged(directory: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The log as its files hold it: each event's number by its file's name, and the event."""
+    files = (directory / "events").glob("[0-9]*.json")
+    found = [(int(file.name.partition("-")[0]), json.loads(file.read_bytes())) for file in files]
+    return sorted(found, key=lambda entry: entry[0])

@@ -1,0 +1,53 @@
+"""kill -9 at every system call that changes the store."""
+
+import pytest
+
+from faults.conftest import MakeSweep
+from faults.sampling import spread
+from faults.tracing import Sweep
+
+# The two operations that write several events are swept call by call on every run of the tests.
+EVERY = {
+    "run init": 6,
+    "step start": 1,
+    "step complete": 1,
+    "event emit": 4,
+    "session save": 4,
+    "repair": 4,
+    "run adopt": 8,
+    "context": 6,
+}
+PARTS = 2
+
+
+def kill(made: Sweep, indexes: list[int]) -> list[str]:
+    """What is wrong after kills at these calls, each named with its call."""
+    found = []
+    for index in indexes:
+        root, interrupted = made.inject(index, "signal=KILL")
+        prepared = made.prepared
+        wrong = prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
+        found += [f"killed at {interrupted.hit}: {problem}" for problem in wrong]
+    return found
+
+
+def _sweep(made: Sweep, every: int, part: int) -> list[str]:
+    assert len(made.calls) > 10
+    return kill(made, spread(range(len(made.calls)), every, part, PARTS))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", EVERY)
+def test_a_killed_command_tears_nothing(sweep: MakeSweep, name: str, part: int) -> None:
+    """Killed at any call: the log is a beginning of what the command writes, and repeating the command completes it."""
+    found = _sweep(sweep(name), EVERY[name], part)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", [name for name, every in EVERY.items() if every > 1])
+def test_a_killed_command_tears_nothing_at_any_call(sweep: MakeSweep, name: str, part: int) -> None:
+    """The same at every single call of the other operations."""
+    found = _sweep(sweep(name), 1, part)
+    assert not found, "\n".join(found)

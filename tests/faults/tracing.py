@@ -1,0 +1,143 @@
+"""Faults from outside: strace makes the system call that we name fail, or kills the command there."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from faults.operations import Prepared
+from faults.store import Answer, answer_of, command, environment
+
+# What changes a file system, or waits for it. `?`: not every architecture has every one of them.
+TRACE = (
+    "trace=?open,openat,?creat,write,pwrite64,writev,sendfile,?copy_file_range,ftruncate,truncate,fallocate,fsync,"
+    "fdatasync,?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat,?unlink,unlinkat,?mkdir,mkdirat,?rmdir,"
+    "utimensat,?chmod,fchmod,fchmodat,flock"
+)
+_OPENING = ("open", "openat", "creat")
+_LINE = re.compile(r"(\d+) +(\w+)\((.*)")
+_NAMES = (
+    (re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp"), ".tmp"),
+    (re.compile(r"\.init-\d+-[0-9a-f]{8}"), ".init"),
+    (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}-"), "STAMP-"),
+    (re.compile(r"session-\d{8}T\d+Z-"), "session-STAMP-"),
+    (re.compile(r"index/worktrees/[^/]+"), "index/worktrees/HERE"),
+)
+
+
+class Call(NamedTuple):
+    """The `nth` call of the system call `name` in a process, and the first path of the store it is about."""
+
+    name: str
+    nth: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.path} (number {self.nth})"
+
+
+class Interrupted(NamedTuple):
+    """How a command ended that a fault was injected into, and the call that the fault really hit."""
+
+    answer: Answer
+    hit: Call | None
+
+
+def store_calls(log: str, root: Path) -> list[Call]:
+    """The calls of the traced process that change something under `root`, in order."""
+    counted: dict[str, int] = {}
+    found = []
+    first = None
+    for line in log.splitlines():
+        match = _LINE.match(line)
+        if not match or (first is not None and match[1] != first):
+            continue
+        first = match[1]
+        name, rest = match[2], match[3]
+        counted[name] = counted.get(name, 0) + 1
+        place = re.search(re.escape(str(root)) + r'(/\.fractary[^">]*)?[">]', rest)
+        if not place:
+            continue
+        if name in _OPENING and not re.search(r"O_CREAT|O_WRONLY|O_RDWR|O_RDONLY\|O_CLOEXEC\|O_DIRECTORY", rest):
+            continue
+        path = (place[1] or "/.")[1:]
+        for pattern, short in _NAMES:
+            path = pattern.sub(short, path)
+        found.append(Call(name, counted[name], path))
+    return found
+
+
+COUNTING = ("-f", "-y", "-e", TRACE)
+
+
+def trace(
+    strace: str,
+    prepared: Prepared,
+    root: Path,
+    *options: str,
+    view: tuple[str, ...] = COUNTING,
+    mutant: str | None = None,
+) -> tuple[Answer, str]:
+    """Run the operation on `root` under strace; its answer and the log. `view` says what the log shows, and how."""
+    log = root.parent / f"{root.name}.strace"
+    extra = dict(prepared.operation.extra)
+    if mutant:
+        extra["FABER_TEST_MUTANT"] = mutant
+    done = subprocess.run(
+        [strace, "-o", str(log), *view, *options, *command(root, *prepared.operation.arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=environment(extra),
+        cwd="/",
+        timeout=60,
+    )
+    text = log.read_text("utf-8", "replace")
+    log.unlink()
+    return answer_of(done.returncode, done.stdout, done.stderr), text
+
+
+class Sweep:
+    """Every call that an operation makes on its store, and the means to let any of them fail."""
+
+    def __init__(self, strace: str, prepared: Prepared, directory: Path, *, mutant: str | None = None) -> None:
+        self.prepared = prepared
+        self._strace = strace
+        self._directory = directory
+        self._mutant = mutant
+        self._copies = 0
+        self.calls = self._record()
+
+    def _record(self) -> list[Call]:
+        answer, log = trace(self._strace, self.prepared, self.copy(), mutant=self._mutant)
+        assert answer.status == 0, answer
+        return store_calls(log, self._last)
+
+    def copy(self) -> Path:
+        """A fresh store for the next fault."""
+        self._copies += 1
+        self._last = self.prepared.copy(self._directory / f"{self._copies:04d}")
+        return self._last
+
+    def inject(self, index: int, fault: str) -> tuple[Path, Interrupted]:
+        """Let the call at `index` meet `fault` (strace's words, `signal=KILL`) on a fresh store.
+
+        Calls are counted from the start of the interpreter. If that opened other files than it did when the calls
+        were recorded (another process has written bytecode since), the fault hit something else: record again.
+        """
+        for _ in range(3):
+            call = self.calls[index]
+            root = self.copy()
+            option = f"inject={call.name}:{fault}:when={call.nth}"
+            answer, log = trace(self._strace, self.prepared, root, "-e", option, mutant=self._mutant)
+            reached = store_calls(log, root)
+            if fault.startswith("signal"):
+                hit = reached[-1] if answer.status == -9 or answer.status == 137 else None
+            else:
+                marked = "\n".join(line for line in log.splitlines() if "(INJECTED)" in line)
+                hit = store_calls(marked, root)[0] if store_calls(marked, root) else None
+            if hit and (hit.name, hit.path) == (call.name, call.path):
+                return root, Interrupted(answer, call)
+            self.calls = self._record()
+        raise AssertionError(f"{fault} never hit {call}; last it hit {hit}")
