@@ -143,7 +143,7 @@ def contexts(draw: st.DrawFn) -> dict[str, Any]:
 
 
 budgets = st.sampled_from([0, 500, 4_000, 8_000, 24_000]) | st.integers(0, 20_000)
-slow = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+slow = settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
 
 
 def at(value: Any, path: str) -> Any:

@@ -47,7 +47,7 @@ def test_ordinary_ids_are_accepted(run_id: str) -> None:
     assert check_run_id(run_id) == run_id
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(near_ids)
 @example("a/b/c")
 def test_a_run_never_leaves_the_runs_directory(run_id: str) -> None:
@@ -59,7 +59,7 @@ def test_a_run_never_leaves_the_runs_directory(run_id: str) -> None:
     assert os.path.relpath(path, layout.runs) == run_id
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(near_ids)
 def test_an_id_that_is_refused_has_no_directory(run_id: str) -> None:
     """The layout answers a path for run ids only."""
@@ -68,7 +68,7 @@ def test_an_id_that_is_refused_has_no_directory(run_id: str) -> None:
         Layout("/project").run_dir(run_id)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(near_ids.filter(is_run_id))
 @example("x" * 128)
 @example("a.b/c--d/e__f.")

@@ -59,6 +59,7 @@ names = st.sampled_from(["q1", "q2"])
 
 
 def kinds(*types: str) -> Any:
+    """An event of one of these types."""
     return st.fixed_dictionaries({"type": st.sampled_from(types)})
 
 

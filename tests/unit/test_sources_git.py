@@ -523,7 +523,7 @@ class TestProcesses:
         )
         started = time.monotonic()
         slow, quick = ask([Question(tmp_path, ["slow"]), Question(tmp_path, ["quick"])], seconds=0.5)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60  # not for ever
         assert (slow.code, slow.problem, slow.ok) == (None, "timeout", False)
         assert (quick.code, quick.out, quick.ok) == (0, "quick\n", True)
         child = int((tmp_path / "pid").read_text())

@@ -11,15 +11,17 @@ from faber.model.text import REDACTED, has_secret, inert, outsiders, redact, red
 
 ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 # Pieces that hostile text is made of, so that random text is not only letters.
-pieces = st.sampled_from(
-    ["<!--", "-->", "<!-", "-", "->", ">", "<", "!", "\x1b[2J", "\x1b]52;c;", "\x07", "\r", "\r\n", "\n", "\t", "\x9b"]
-    + ["\u202e", "\u2066", "\u200b", "\ufeff", "\U000e0041", "\U000e0100", "\u2028", "\ud800", "\u00ad", "a", "faber "]
-)
+# fmt: off
+pieces = st.sampled_from([
+    "<!--", "-->", "<!-", "-", "->", ">", "<", "!", "\x1b[2J", "\x1b]52;c;", "\x07", "\r", "\r\n", "\n", "\t", "\x9b",
+    "\u202e", "\u2066", "\u200b", "\ufeff", "\U000e0041", "\U000e0100", "\u2028", "\ud800", "\u00ad", "a", "faber ",
+])
+secret_pieces = st.sampled_from([
+    "ghp_" + "a" * 20, "sk-" + "a1" * 10, "xoxb-1234567890", "AKIA" + "A" * 16, "://", "u:p", "@", ":", "/", " ", "\n",
+    "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "bearer ", "x" * 16, REDACTED, "eyJ", ".", "-",
+])
+# fmt: on
 hostile = st.lists(st.one_of(pieces, st.text(st.characters(), max_size=5)), max_size=30).map("".join)
-secret_pieces = st.sampled_from(
-    ["ghp_" + "a" * 20, "sk-" + "a1" * 10, "xoxb-1234567890", "AKIA" + "A" * 16, "://", "u:p", "@", ":", "/", " ", "\n"]
-    + ["-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "bearer ", "x" * 16, REDACTED, "eyJ", ".", "-"]
-)
 credentials = st.lists(st.one_of(secret_pieces, st.text(max_size=4)), max_size=15).map("".join)
 
 
