@@ -190,6 +190,14 @@ def test_nothing_where_no_run_is_open(project: Project, event: str) -> None:
     assert project.files() == before
 
 
+def test_nothing_of_a_run_that_is_over_and_damaged(project: Project) -> None:
+    """A run that is over is not mentioned, whatever became of its files."""
+    run = project.new(branch="main", session="s")
+    project.cancel(run)
+    _truncated(Path(project.load(run).directory) / "state.json")
+    assert project.start("startup", "s") == NOTHING
+
+
 def test_an_old_interpreter_ends_silently(project: Project, tmp_path: Path) -> None:
     """An interpreter older than 3.11 prints nothing and exits with 0."""
     project.new(session="s")
@@ -624,6 +632,8 @@ def test_a_resume_tells_what_is_new(project: Project) -> None:
     assert "\n" not in still
     project.emit(run, {"type": "test_run", "status": "passed", "message": "mine"}, "s")
     assert project.start("resume", "s").context == still
+    project.emit(run, {"type": "checkpoint", "message": "theirs, and nothing to know"}, "another")
+    assert project.start("resume", "s").context == still
     project.emit(run, {"type": "decision_point", "message": "theirs"}, "another")
     news = project.start("resume", "s").context
     assert re.search(r"^- \d+ decision_point: theirs$", news, re.MULTILINE)
@@ -760,6 +770,7 @@ def test_compactions_at_once_leave_one_checkpoint(project: Project) -> None:
         ("We worked on org/project/one at frame:fetch-work.", ()),
         ("We worked at frame:fetch-work.", ("run_id",)),
         ("We worked on org/project/one.", ("step",)),
+        ("We worked on org/project/one, in frame.", ("step",)),
         ("We worked.", ("run_id", "step")),
     ],
 )

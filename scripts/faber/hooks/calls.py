@@ -92,7 +92,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _read(handle: int) -> bytes:
-    """What stdin holds; nothing where that is more than `MAX_INPUT` (the writer gets rid of it all the same).
+    """What stdin holds, up to `MAX_INPUT`: what is more is no JSON then, and the writer gets rid of it all the same.
 
     A terminal, or a writer that neither writes nor closes, is not waited for.
     """
@@ -111,4 +111,4 @@ def _read(handle: int) -> bytes:
                 chunks.append(chunk)
     except (OSError, ValueError):
         return b""
-    return b"".join(chunks) if size <= MAX_INPUT else b""
+    return b"".join(chunks)
