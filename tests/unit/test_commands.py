@@ -473,7 +473,7 @@ def test_an_unknown_type_is_refused_with_the_nearest(bench: Bench) -> None:
 def test_what_a_type_requires_is_named(bench: Bench, draft: dict[str, Any], missing: list[str]) -> None:
     """An event that lacks something is refused with exactly what it lacks."""
     with pytest.raises(InvalidInput) as caught:
-        bench.do(c.emit, draft)
+        bench.do(c.accept, draft)
     assert caught.value.fields["missing"] == missing
 
 
