@@ -1,5 +1,6 @@
 # Sourced by bin/faber and tests/run. `find_python` sets `python` to one that is 3.11 or newer, or says
-# in one line on stderr what to do and returns 1. Shell builtins only, until a candidate is tried: PATH may be poor.
+# in one line on stderr what to do and returns 1; `find_installed_python` does without uv, which may fetch one from
+# the network. Shell builtins only, until a candidate is tried: PATH may be poor.
 # shellcheck shell=sh
 
 # 0: can install packages; 2: can't, as where Debian's python3-venv is missing; anything else: no use.
@@ -17,7 +18,7 @@ from importlib.util import find_spec
 sys.exit(0 if find_spec("pip") or find_spec("ensurepip") else 2)' </dev/null >/dev/null 2>&1
 }
 
-find_python() {
+find_installed_python() {
     python=
     if [ -n "${FABER_PYTHON:-}" ]; then
         _try_python "$FABER_PYTHON"
@@ -45,7 +46,13 @@ find_python() {
             esac
         done
     done
-    if [ -z "$python" ] && command -v uv >/dev/null 2>&1; then
+    [ -n "$python" ]
+}
+
+find_python() {
+    find_installed_python && return
+    [ -z "${FABER_PYTHON:-}" ] || return # it was named, and said to be no use
+    if command -v uv >/dev/null 2>&1; then
         # --system: not the environment of the project one happens to stand in.
         python=$(uv python find --system '>=3.11' 2>/dev/null) ||
             { uv python install --quiet 3.13 >/dev/null 2>&1 && python=$(uv python find --system '>=3.11' 2>/dev/null); } ||

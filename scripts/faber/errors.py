@@ -134,7 +134,7 @@ class InvalidDefinition(UsageError):
     """A workflow definition or configuration file that its schema refuses."""
 
     code = "invalid_definition"
-    recovery = "Correct the file at the place named."
+    recovery = "Correct the file at the place named; `faber workflow validate` checks it."
 
 
 class InvalidConfiguration(UsageError):
@@ -232,6 +232,28 @@ class AwaitingFeedback(FaberError):
     code = "awaiting_feedback"
     exit_code = Exit.PERSON_NEEDED
     recovery = "A person answers the open request; `faber context RUN` shows it."
+
+
+class GateClosed(FaberError):
+    """The run has come to a gate that no person has approved."""
+
+    code = "gate_closed"
+    exit_code = Exit.PERSON_NEEDED
+
+
+class EvidenceMissing(FaberError):
+    """What the step has to leave behind is not there."""
+
+    code = "evidence_missing"
+    exit_code = Exit.REFUSED
+
+
+class ProtectedBranch(FaberError):
+    """Work would land on a branch that agents may not commit to."""
+
+    code = "protected_branch"
+    exit_code = Exit.REFUSED
+    recovery = "Create a branch for the run and record it: `faber event emit RUN --type branch_create`."
 
 
 # --- refused: exit 4 -------------------------------------------------------------------------------

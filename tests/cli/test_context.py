@@ -327,10 +327,10 @@ def test_a_bad_session_summary_is_skipped(
 
 def test_a_feedback_mismatch_asks_a_person(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
     """Row: pending feedback mismatch: the state's request is not the one of its event."""
-    metadata = '{"request_id": "fr-1", "prompt": "Ship?"}'
-    faber("event", "emit", run, "--type", "feedback_request", "--metadata", metadata)
+    faber("feedback", "request", run, "--prompt", "Ship?")
+    asked = faber("feedback", "show", run).json["open"][0]["request_id"]
     path = run_dir(run) / "state.json"
-    path.write_text(path.read_text().replace("fr-1", "fr-9"))
+    path.write_text(path.read_text().replace(asked, "fr-9"))
     answer = faber("context", run)
     assert answer.status == 3
     assert [d["code"] for d in answer.json["decisions"]] == ["feedback_mismatch"]
@@ -405,13 +405,13 @@ def test_deciding_to_regenerate_changes_what_comes_next(faber: Faber, unreadable
 
 def test_deciding_to_repair_rebuilds_the_state(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
     """`feedback_mismatch=repair` makes the request what its event says, and the run waits as before."""
-    metadata = '{"request_id": "fr-1", "prompt": "Ship?"}'
-    faber("event", "emit", run, "--type", "feedback_request", "--metadata", metadata)
+    faber("feedback", "request", run, "--prompt", "Ship?")
+    asked = faber("feedback", "show", run).json["open"][0]["request_id"]
     path = run_dir(run) / "state.json"
-    path.write_text(path.read_text().replace("fr-1", "fr-9"))
+    path.write_text(path.read_text().replace(asked, "fr-9"))
     answer = faber("context", run, "--decide", "feedback_mismatch=repair")
     assert answer.status == 0
-    assert answer.json["feedback_request"]["request_id"] == "fr-1"
+    assert answer.json["feedback_request"]["request_id"] == asked
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ def test_a_key_makes_repeating_harmless(faber: Faber, run: str) -> None:
         (("--type", "step_complete", "--phase", "frame", "--step", "fetch-work"), 4, "has_own_command"),
         (("--type", "workflow_complete"), 4, "has_own_command"),
         (("--type", "run_adopted"), 4, "has_own_command"),
-        (("--type", "feedback_received", "--metadata", UNASKED), 4, "illegal_transition"),
+        (("--type", "feedback_received", "--metadata", UNASKED), 4, "has_own_command"),
+        (("--type", "feedback_request", "--metadata", UNASKED), 4, "has_own_command"),
         ((), 2, "usage"),
     ],
 )  # fmt: skip
@@ -103,17 +104,17 @@ def test_credentials_do_not_enter_the_log(faber: Faber, run: str, run_dir: Calla
 def test_a_feedback_request_waits_and_its_answer_goes_on(faber: Faber, run: str) -> None:
     """The oldest open request is shown; only when every request is answered the run goes on."""
     faber("step", "start", run, "frame:fetch-work")
-    for request_id in ("fr-1", "fr-2"):
-        metadata = json.dumps({"request_id": request_id, "type": "approval", "prompt": f"Approve {request_id}?"})
-        faber("event", "emit", run, "--type", "feedback_request", "--metadata", metadata)
+    ids = []
+    for number in (1, 2):
+        faber("feedback", "request", run, "--prompt", f"Approve {number}?", "--at", "frame:fetch-work")
+        ids = [request["request_id"] for request in faber("feedback", "show", run).json["open"]]
     context = faber("context", run).json
     assert context["resuming_from_feedback"] is True
-    assert context["feedback_request"]["request_id"] == "fr-1"
+    assert context["feedback_request"]["request_id"] == ids[0]
     assert context["resume_point"] == {"phase": "frame", "step": "fetch-work", "mode": "after_feedback"}
     assert faber("step", "complete", run, "frame:fetch-work").status == 3
-    for request_id, status in (("fr-1", "awaiting_feedback"), ("fr-2", "in_progress")):
-        metadata = json.dumps({"request_id": request_id, "response": "approve"})
-        answer = faber("event", "emit", run, "--type", "feedback_received", "--metadata", metadata)
+    for request_id, status in ((ids[0], "awaiting_feedback"), (ids[1], "in_progress")):
+        answer = faber("feedback", "respond", run, "approve", "--request", request_id)
         assert answer.json["status"] == status
     assert faber("context", run).json["resume_point"]["mode"] == "continue"
 

@@ -39,6 +39,35 @@ def test_new_run_ids_come_from_the_git_remote(faber: Faber, git: Callable[..., s
     assert len(run_id.split("/")[2]) == 36
 
 
+@pytest.mark.parametrize(
+    ("words", "work_id", "target"),
+    [
+        (("158",), "158", None),
+        (("#158",), "158", None),
+        (("PROJ-7",), "PROJ-7", None),
+        (("add", "a", "CSV", "export"), None, "add a CSV export"),
+    ],
+)
+def test_begin_makes_a_run_once(
+    faber: Faber, project: Path, words: tuple[str, ...], work_id: str | None, target: str | None
+) -> None:
+    """`run begin` makes a run for a work item or for words, and continues it when it is called again."""
+    first = faber("run", "begin", *words).json
+    again = faber("run", "begin", *words).json
+    assert (first["continued"], again["continued"]) == (False, True)
+    assert again["run_id"] == first["run_id"]
+    state = faber("run", "show", first["run_id"]).json["state"]
+    assert (state["work_id"], state["target"]) == (work_id, target)
+
+
+def test_begin_does_not_pick_among_several(faber: Faber, run: str) -> None:
+    """Where two runs are open for a work item, `run begin` names them and makes none."""
+    faber("run", "init", "--run-id", "other", "--work-id", "7")
+    answer = faber("run", "begin", "7")
+    assert (answer.status, answer.code) == (2, "ambiguous_run")
+    assert sorted(answer.json["error"]["candidates"]) == ["demo/one/run", "other"]
+
+
 def test_init_ignores_what_is_not_meant_to_be_committed(faber: Faber, git: Callable[..., str], run: str) -> None:
     """After `run init` git sees nothing of the store."""
     assert git("status", "--porcelain") == ""
@@ -220,10 +249,7 @@ def test_failing_and_resuming(faber: Faber, run: str) -> None:
 
 def test_resume_of_a_waiting_run_needs_a_person(faber: Faber, run: str) -> None:
     """A run that waits for an answer is not resumed by a command: exit 3."""
-    request = json.dumps({"request_id": "fr-1", "prompt": "Ship it?", "options": ["approve", "reject"]})
-    assert faber("event", "emit", run, "--type", "feedback_request", "--metadata", request).json["status"] == (
-        "awaiting_feedback"
-    )
+    assert faber("feedback", "request", run, "--prompt", "Ship it?").json["status"] == "awaiting_feedback"
     answer = faber("run", "resume", run)
     assert (answer.status, answer.code) == (3, "awaiting_feedback")
     assert answer.json["error"]["prompt"] == "Ship it?"

@@ -73,6 +73,7 @@ def test_a_failed_step_stops_the_run_and_is_retried(faber: Faber, run: str, adva
     assert failed["resume_point"] == {"phase": "evaluate", "step": "test", "mode": "retry"}
     shown = faber("run", "show", run).json["state"]
     assert shown["phases"]["evaluate"]["failed_step"] == "test"
+    assert faber("next", run).json["action"] == "failed"
     again = faber("step", "start", run, "evaluate:test").json
     assert [event["type"] for event in again["recorded"]] == ["step_retry"]
     assert again["status"] == "in_progress"
@@ -83,6 +84,7 @@ def test_an_error_stays_open_until_its_step_completes(faber: Faber, run: str) ->
     """The context names an unresolved error until the step that failed is completed."""
     faber("step", "start", run, "frame:fetch-work")
     faber("step", "fail", run, "frame:fetch-work", "--error", "no such work item")
+    faber("run", "resume", run)
     faber("step", "start", run, "frame:fetch-work")
     open_errors = faber("context", run).json["unresolved_errors"]
     assert [(e["phase"], e["step"], e["message"]) for e in open_errors] == [
@@ -135,17 +137,17 @@ def test_unknown_steps_come_with_the_known_ones(faber: Faber, run: str) -> None:
         ("phase", "skip", "{run}", "frame"),
         ("context", "{run}", "--decide", "spec_unreadable=skip"),
         ("event", "emit", "{run}", "--type", "approval_granted"),
-        ("event", "emit", "{run}", "--type", "feedback_received", "--metadata", '{"request_id":"a","response":"b"}'),
+        ("feedback", "respond", "{run}", "approve"),
     ],
 )
 def test_an_agent_cannot_speak_for_a_person(
     faber: Faber, run: str, monkeypatch: pytest.MonkeyPatch, variable: str, command: tuple[str, ...]
 ) -> None:
-    """Skipping, deciding and approving are refused (exit 4) in an agent's session, and record nothing."""
+    """Skipping, deciding and approving are refused (exit 4) in an agent's session, and the log shows that it tried."""
     monkeypatch.setenv(variable, "11111111-2222-3333-4444-555555555555")
     answer = faber(*(part.replace("{run}", run) for part in command))
     assert (answer.status, answer.code) == (4, "person_required")
-    assert types(faber, run) == []
+    assert types(faber, run) == ["command_refused"]
 
 
 def test_a_person_may_skip(faber: Faber, run: str) -> None:

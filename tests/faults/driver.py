@@ -77,7 +77,10 @@ def no_retry() -> None:
     """A rename that a signal interrupts is an error."""
     from faber.store import files
 
-    files.replace = os.replace
+    def replace(source: str, target: str) -> None:
+        os.replace(source, target)
+
+    files.replace = replace
 
 
 def no_cleaning() -> None:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 TRACED = (
     "trace=?open,openat,?creat,write,pwrite64,writev,sendfile,?copy_file_range,ftruncate,truncate,close,?dup2,dup3,"
-    "fsync,fdatasync,?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat,?unlink,unlinkat,?mkdir,mkdirat,?rmdir"
+    "fsync,fdatasync,?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat,?unlink,unlinkat,?mkdir,mkdirat,?rmdir,"
+    "flock,utimensat"
 )
 # Whole contents, in hexadecimal, so that what was written can be told from the trace.
 OPTIONS = ("-f", "-xx", "-s", "5000000", "-e", TRACED)

@@ -1,6 +1,7 @@
 """Each sweep finds what it is there to find: a store that was broken on purpose does not pass it."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,15 @@ def at(made: Sweep, chosen: Callable[[Call], bool]) -> list[int]:
     return [number for number, call in enumerate(made.calls) if chosen(call)]
 
 
+def _writes(name: str, call: Call) -> bool:
+    return call.name == "write" and name in call.path
+
+
 def test_writing_in_place_is_found(sweep: MakeSweep) -> None:
     """The kill sweep finds a writer that truncates and writes the file itself."""
     made = sweep("event emit", mutant="in_place")
     for name in ("events/", "state.json"):
-        found = kill(made, at(made, lambda call, name=name: call.name == "write" and name in call.path))
+        found = kill(made, at(made, partial(_writes, name)))
         assert any("cannot be read" in problem for problem in found)
 
 

@@ -12,7 +12,7 @@ import pytest
 from faults.mounts import in_namespace
 from faults.store import RUN, must, run_directory, snapshot, start
 
-READERS = (
+READERS: tuple[tuple[str, ...], ...] = (
     ("run", "show", RUN),
     ("run", "list"),
     ("status",),
@@ -21,7 +21,7 @@ READERS = (
     ("event", "list", RUN),
     ("session", "list", RUN),
 )
-WRITERS = (
+WRITERS: tuple[tuple[str, ...], ...] = (
     ("step", "complete", RUN, "frame:fetch-work"),
     ("session", "save", RUN, "--notes", "x"),
     ("run", "init", "--run-id", "other"),

@@ -43,8 +43,11 @@ class Interrupted(NamedTuple):
     hit: Call | None
 
 
-def store_calls(log: str, root: Path) -> list[Call]:
-    """The calls of the traced process that change something under `root`, in order."""
+def store_calls(log: str, root: Path, *, mark: str = "") -> list[Call]:
+    """The calls of the traced process that change something under `root`, in order; only those marked so.
+
+    Processes that it starts (git) are none of the store's; their calls are counted apart, by strace too.
+    """
     counted: dict[str, int] = {}
     found = []
     first = None
@@ -56,7 +59,7 @@ def store_calls(log: str, root: Path) -> list[Call]:
         name, rest = match[2], match[3]
         counted[name] = counted.get(name, 0) + 1
         place = re.search(re.escape(str(root)) + r'(/\.fractary[^">]*)?[">]', rest)
-        if not place:
+        if not place or mark not in line:
             continue
         if name in _OPENING and not re.search(r"O_CREAT|O_WRONLY|O_RDWR|O_RDONLY\|O_CLOEXEC\|O_DIRECTORY", rest):
             continue
@@ -135,8 +138,7 @@ class Sweep:
             if fault.startswith("signal"):
                 hit = reached[-1] if answer.status == -9 or answer.status == 137 else None
             else:
-                marked = "\n".join(line for line in log.splitlines() if "(INJECTED)" in line)
-                hit = store_calls(marked, root)[0] if store_calls(marked, root) else None
+                hit = next(iter(store_calls(log, root, mark="(INJECTED)")), None)
             if hit and (hit.name, hit.path) == (call.name, call.path):
                 return root, Interrupted(answer, call)
             self.calls = self._record()

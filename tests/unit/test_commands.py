@@ -77,11 +77,11 @@ class Bench:
 
     def ask(self, name: str = "q") -> Any:
         """Open a request."""
-        return self.do(c.emit, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}})
+        return self.do(c.accept, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}})
 
     def answer(self, name: str = "q") -> Any:
         """Answer a request."""
-        return self.do(c.emit, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}})
+        return self.do(c.accept, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}})
 
     def step(self, phase: str, step: str) -> None:
         """Start and complete a step."""
@@ -473,7 +473,7 @@ def test_an_unknown_type_is_refused_with_the_nearest(bench: Bench) -> None:
 def test_what_a_type_requires_is_named(bench: Bench, draft: dict[str, Any], missing: list[str]) -> None:
     """An event that lacks something is refused with exactly what it lacks."""
     with pytest.raises(InvalidInput) as caught:
-        bench.do(c.emit, draft)
+        bench.do(c.accept, draft)
     assert caught.value.fields["missing"] == missing
 
 

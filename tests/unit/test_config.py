@@ -73,7 +73,7 @@ def test_an_edit_is_in_force_at_once(layout: Layout) -> None:
         ("- a\n", "top level"),
         ("just text\n", "top level"),
         ("a: &x 1\nb: *x\n", "config.yaml"),
-        ("workflow: a\nworkflow: b\n", "config.yaml:2"),
+        ("workflow: a\nworkflow: b\n", "line 2"),
         (b"workflow: \xff\n", "cannot be read"),
         ("#" * 300_000, "cannot be read"),
     ],

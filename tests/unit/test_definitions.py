@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faber.errors import FaberError, InvalidDefinition, UnknownWorkflow
-from faber.store.definitions import known_workflows, load_plan, resolve
+from faber.store.definitions import known_workflows, load_plan
 from faber.store.layout import Layout
 from faber.store.schema import problems
 
@@ -23,6 +23,14 @@ def layout(tmp_path: Path) -> Layout:
     made = Layout(str(tmp_path / "project"))
     os.makedirs(made.workflows)
     return made
+
+
+def planned(root: Path, definition: Any) -> Any:
+    """The plan of a definition that is written into a project at `root` as `own.json`."""
+    made = Layout(str(root))
+    os.makedirs(made.workflows, exist_ok=True)
+    Path(made.workflows, "own.json").write_text(json.dumps(definition))
+    return load_plan(made, "own")
 
 
 def test_the_built_in_workflow_has_five_phases(layout: Layout) -> None:
@@ -49,16 +57,16 @@ def test_definitions_are_yaml_or_json(layout: Layout, suffix: str) -> None:
     assert "own" in known_workflows(layout)
 
 
-def test_phases_may_be_a_mapping() -> None:
+def test_phases_may_be_a_mapping(tmp_path: Path) -> None:
     """Phases as a mapping keep their order and are named by their keys."""
     phases = {name: {"steps": [{"id": "s"}]} for name in ("z", "a", "m")}
-    assert [phase["id"] for phase in resolve({"phases": phases}, "w", "f")["phases"]] == ["z", "a", "m"]
+    assert [phase["id"] for phase in planned(tmp_path, {"phases": phases})["phases"]] == ["z", "a", "m"]
 
 
-def test_names_are_filled_in() -> None:
+def test_names_are_filled_in(tmp_path: Path) -> None:
     """A phase or step without a name is called by its id; what else it says is kept."""
     step = {"id": "s", "instruction": "Do it.", "skill": "build"}
-    plan = resolve({"id": "w", "description": "d", "phases": [{"id": "a", "steps": [step]}]}, "file", "f")
+    plan = planned(tmp_path, {"id": "w", "description": "d", "phases": [{"id": "a", "steps": [step]}]})
     assert plan == {
         "schema_version": 1,
         "workflow_id": "w",
@@ -66,6 +74,7 @@ def test_names_are_filled_in() -> None:
         "phases": [
             {"id": "a", "name": "a", "steps": [{"id": "s", "name": "s", "instruction": "Do it.", "skill": "build"}]}
         ],
+        "sources": [".fractary/faber/workflows/own.json"],
     }
 
 
@@ -90,10 +99,10 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("definition", WRONG.values(), ids=WRONG)
-def test_a_wrong_definition_is_refused(definition: Any) -> None:
+def test_a_wrong_definition_is_refused(tmp_path: Path, definition: Any) -> None:
     """What the schema does not allow, and names that occur twice, are refused with the file."""
     with pytest.raises(FaberError) as caught:
-        resolve(definition, "w", "the/file.yaml")
+        planned(tmp_path, definition)
     assert caught.value.exit_code == 2
     assert isinstance(caught.value, InvalidDefinition) or "name" in caught.value.message
 
@@ -105,7 +114,7 @@ def test_a_file_that_is_no_definition_names_its_line(layout: Layout, content: st
     path.write_text(content)
     with pytest.raises(InvalidDefinition) as caught:
         load_plan(layout, "own")
-    assert caught.value.fields["file"] == str(path)
+    assert caught.value.fields["file"] == os.path.relpath(path, layout.root)
 
 
 @pytest.mark.parametrize("name", ["nobody", "../outside.json", "/etc/passwd", "sub/nobody.yaml", "link.json"])
@@ -123,13 +132,13 @@ names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True)
 phase_lists = st.dictionaries(names, st.lists(names, min_size=1, max_size=4, unique=True), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=30)
-@given(phase_lists)
-def test_every_definition_becomes_a_plan_that_is_valid(phases: dict[str, list[str]]) -> None:
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(phases=phase_lists)
+def test_every_definition_becomes_a_plan_that_is_valid(tmp_path: Path, phases: dict[str, list[str]]) -> None:
     """Whatever a definition names, its plan conforms to the plan's schema and keeps all places in order."""
     definition = {
         "phases": [{"id": phase, "steps": [{"id": step} for step in steps]} for phase, steps in phases.items()]
     }
-    plan = resolve(definition, "w", "f")
+    plan = planned(tmp_path, definition)
     assert problems("plan", plan) == []
     assert {p["id"]: [s["id"] for s in p["steps"]] for p in plan["phases"]} == phases

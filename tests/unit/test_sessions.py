@@ -186,3 +186,14 @@ def test_a_closed_run_takes_no_summary(layout: Layout) -> None:
         save(layout, "x")
     assert caught.value.code == "illegal_transition"
     assert list(directory(layout).iterdir()) == []
+
+
+def test_a_key_that_another_command_used_saves_no_summary(layout: Layout) -> None:
+    """Under the key of another command's event a save answers that event, though its writer died before the state."""
+    state = Path(layout.run_dir("r"), "state.json")
+    before = state.read_bytes()
+    first = commit(layout, "r", lambda *_: [{"type": "checkpoint"}], key="k")
+    state.write_bytes(before)
+    again = save(layout, "x", key="k")
+    assert (again.repeated, again.events) == (True, first.events)
+    assert list(directory(layout).iterdir()) == []

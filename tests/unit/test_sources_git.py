@@ -523,7 +523,7 @@ class TestProcesses:
         )
         started = time.monotonic()
         slow, quick = ask([Question(tmp_path, ["slow"]), Question(tmp_path, ["quick"])], seconds=0.5)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60  # not for ever
         assert (slow.code, slow.problem, slow.ok) == (None, "timeout", False)
         assert (quick.code, quick.out, quick.ok) == (0, "quick\n", True)
         child = int((tmp_path / "pid").read_text())
@@ -550,11 +550,10 @@ class TestProcesses:
 
     def test_many_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Questions run side by side and are answered in order."""
-        self.fake(tmp_path, monkeypatch, 'sleep 0.3; for last; do :; done; echo "$last"')
-        started = time.monotonic()
+        meet = 'touch "met-$last"; while [ "$(ls met-* | wc -l)" -lt 5 ]; do sleep 0.02; done'
+        self.fake(tmp_path, monkeypatch, f'for last; do :; done; {meet}; echo "$last"')
         answers = ask([Question(tmp_path, [str(number)]) for number in range(5)])
         assert [answer.out for answer in answers] == [f"{number}\n" for number in range(5)]
-        assert time.monotonic() - started < 1.2
 
     def test_missing(self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a git program there is one warning."""

@@ -373,7 +373,7 @@ class TestParse:
         spec, (notice,) = parse(f"{front}\n# T\n## Goals\ng\n")
         assert (notice.code, notice.severity) == ("spec_front_matter_invalid", Severity.WARNING)
         assert (spec["title"], spec["goals"], spec["front_matter"]) == ("T", "g", {})
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60  # not for ever
 
     @settings(max_examples=150, deadline=None)
     @given(

@@ -18,10 +18,13 @@ COMMANDS = {
     "context": ("faber.cli.context:context", "Rebuild the context of a run (context reconstitution)."),
     "status": ("faber.cli.status:status", "Show the runs, or one run."),
     "run": ("faber.cli.run:run", "Make, list and end runs."),
+    "next": ("faber.cli.next:next_command", "Say what to do next in a run."),
     "phase": ("faber.cli.places:phase", "Start, complete, fail or skip a phase."),
     "step": ("faber.cli.places:step", "Start, complete, fail or skip a step."),
     "event": ("faber.cli.event:event", "Record and list events."),
+    "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
     "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),
@@ -32,15 +35,17 @@ COMMANDS = {
 class Invocation:
     """What every command needs to know of its surroundings; the root is looked for when asked."""
 
-    def __init__(self, root: str | None) -> None:
-        self._given_root = root
+    def __init__(self) -> None:
+        self.given_root: str | None = None
+        # The run that the command was asked to change, once it is known.
+        self.run: str | None = None
         self._layout: Layout | None = None
 
     @property
     def layout(self) -> Layout:
         """The store of this project."""
         if self._layout is None:
-            self._layout = Layout(find_root(self._given_root, os.environ))
+            self._layout = Layout(find_root(self.given_root, os.environ))
         return self._layout
 
     @property
@@ -99,7 +104,7 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
     Exit status: 0 done; 1 failed; 2 usage; 3 a person is needed; 4 refused;
     5 ended with failures; 130 interrupted.
     """
-    ctx.obj = Invocation(root)
+    ctx.obj.given_root = root
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,10 +129,15 @@ def _exit_zero(arguments: list[str]) -> bool:
 
 
 def _run(arguments: list[str]) -> int:
+    invocation = Invocation()
     try:
-        result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False)
+        result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
     except FaberError as error:
+        if invocation.is_agent and invocation.run is not None:
+            from faber.cli.refusals import keep
+
+            keep(invocation.layout, invocation.run, error, arguments, invocation.session_id)
         print_error(error)
         return error.exit_code
     except click.exceptions.Exit as error:

@@ -29,8 +29,9 @@ format_option = click.option(
 )
 
 
-def require_person(invocation: Invocation, command: str) -> None:
-    """Raise `PersonRequired` if an agent calls a command that speaks for a person."""
+def require_person(invocation: Invocation, command: str, run: str) -> None:
+    """Raise `PersonRequired` if an agent calls a command that speaks for a person about `run`."""
+    invocation.run = run
     if invocation.is_agent:
         raise PersonRequired(f"`{command}` speaks for a person and was called in an agent's session.", command=command)
 

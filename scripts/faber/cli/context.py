@@ -77,7 +77,7 @@ def _context(
     """`budget` in characters; 0 stands for the configured one, None for none."""
     answers = check_answers(decisions)
     if answers:
-        require_person(obj, "faber context --decide")
+        require_person(obj, "faber context --decide", run)
     run_id = resolve(obj.layout, run)
     config = load_config(obj.layout)
     loaded = load(obj.layout, run_id)

@@ -53,7 +53,7 @@ def emit(
 ) -> None:
     """Record an event. Types that have a command of their own are refused."""
     if event_type(kind).person:
-        require_person(obj, f"faber event emit --type {kind}")
+        require_person(obj, f"faber event emit --type {kind}", run)
     draft: Any = {"type": kind}
     for name, text in (("phase", phase), ("step", step)):
         if text is not None:

@@ -4,9 +4,13 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
+from faber.cli.evidence import begin, verify
 from faber.cli.record import record
 from faber.model import commands
 from faber.model.ids import check_name
+from faber.model.progress import step_state
+from faber.store.find import resolve
+from faber.store.runs import load
 
 
 @click.group()
@@ -69,7 +73,7 @@ def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None
 @click.pass_obj
 def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Count what is unfinished in a phase as complete (people only)."""
-    require_person(obj, "faber phase skip")
+    require_person(obj, "faber phase skip", run)
     check_name(name, "phase")
     record(obj, run, lambda state, plan: commands.skip_phase(state, plan, name, message), key=key)
 
@@ -81,9 +85,12 @@ def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: s
 @key_option
 @click.pass_obj
 def step_start(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
-    """Start the next unfinished step, or start it again after a failure."""
+    """Start the step that `faber next` hands out."""
     in_phase, name = place(where)
-    record(obj, run, lambda state, plan: commands.start_step(state, plan, in_phase, name, message), key=key)
+    obj.run = run
+    made = load(obj.layout, resolve(obj.layout, run))
+    base = None if made.foreign else begin(obj, made, in_phase, name)
+    record(obj, made.run_id, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
 
 
 @step.command("complete")
@@ -93,15 +100,35 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
 @click.option(
     "--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something the step made; repeatable."
 )
+@click.option("--warning", is_flag=True, help="Done, but with a warning: say in --message which.")
+@click.option("--no-change-needed", "no_change", metavar="WHY", help="In place of a commit, where a command proves it.")
 @key_option
 @click.pass_obj
 def step_complete(
-    obj: Invocation, run: str, where: str, message: str | None, artifacts: tuple[str, ...], key: str | None
+    obj: Invocation,
+    run: str,
+    where: str,
+    message: str | None,
+    artifacts: tuple[str, ...],
+    warning: bool,
+    no_change: str | None,
+    key: str | None,
 ) -> None:
-    """Complete the step in progress."""
+    """Complete the step in progress, once its evidence is found."""
     in_phase, name = place(where)
     made = named_values(artifacts)
-    record(obj, run, lambda state, plan: commands.complete_step(state, plan, in_phase, name, message, made), key=key)
+    obj.run = run
+    loaded = load(obj.layout, resolve(obj.layout, run))
+    found = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
+    attempt = step_state(loaded.state, in_phase, name)["attempts"] if found else None
+    record(
+        obj,
+        loaded.run_id,
+        lambda state, plan: commands.complete_step(
+            state, plan, in_phase, name, message, made, warning=warning, evidence=found, attempt=attempt
+        ),
+        key=key,
+    )
 
 
 @step.command("fail")
@@ -124,6 +151,6 @@ def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None
 @click.pass_obj
 def step_skip(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
     """Count a step as complete without doing it (people only)."""
-    require_person(obj, "faber step skip")
+    require_person(obj, "faber step skip", run)
     in_phase, name = place(where)
     record(obj, run, lambda state, plan: commands.skip_step(state, plan, in_phase, name, message), key=key)

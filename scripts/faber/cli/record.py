@@ -20,6 +20,7 @@ def record(
     key: str | None = None,
 ) -> None:
     """Commit `decide` to the run that `run` names and print what was recorded and what comes next."""
+    invocation.run = run
     run_id = resolve(invocation.layout, run)
     committed = commit(
         invocation.layout,

@@ -9,10 +9,10 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import run_argument, standing
 from faber.cli.output import print_json
 from faber.cli.record import record
-from faber.errors import FaberError, InvalidInput, RunExists
+from faber.errors import AmbiguousRun, FaberError, InvalidInput, RunExists
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
-from faber.model.ids import check_run_id, check_work_id, slug
+from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
 from faber.store.find import resolve
 from faber.store.runs import Run, load
@@ -41,16 +41,28 @@ def init(
     run_id: str | None,
 ) -> None:
     """Make a new run and freeze its plan."""
+    if target is not None and not 0 < len(target.strip()) <= 2_000:
+        raise InvalidInput("--target has 1 to 2000 characters.")
+    made = _make(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
+    print_json(_made(made))
+
+
+def _make(
+    obj: Invocation,
+    work_id: str | None,
+    target: str | None,
+    workflow: str | None,
+    autonomy: Autonomy | None,
+    run_id: str | None,
+) -> Run:
     from faber.store.config import load_config
     from faber.store.create import create_run
     from faber.store.definitions import load_plan
 
-    if target is not None and not 0 < len(target.strip()) <= 2_000:
-        raise InvalidInput("--target has 1 to 2000 characters.")
     config = load_config(obj.layout)
     made = create_run(
         obj.layout,
-        run_id=check_run_id(run_id) if run_id is not None else _new_id(obj),
+        run_id=run_id if run_id is not None else _new_id(obj),
         plan=load_plan(obj.layout, workflow or config.at("workflow")),
         work_id=check_work_id(work_id) if work_id is not None else None,
         target=target,
@@ -58,9 +70,45 @@ def init(
         created_by=obj.actor,
     )
     _bind_here(obj, made.run_id)
-    print_json(
-        {**standing(made.state, made.plan), "directory": made.directory, "workflow_id": made.plan["workflow_id"]}
-    )
+    return made
+
+
+def _made(made: Run) -> dict[str, Any]:
+    return {
+        **standing(made.state, made.plan),
+        "directory": made.directory,
+        "workflow_id": made.plan["workflow_id"],
+    }
+
+
+@run.command("begin")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--workflow", metavar="NAME|FILE", help="Of a new run. Default: from config.yaml.")
+@autonomy_option
+@click.pass_obj
+def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonomy: Autonomy | None) -> None:
+    """Continue the open run for a work item (158, #158, PROJ-7) or a target in words, or make one."""
+    text = " ".join(words).strip()
+    if not 0 < len(text) <= 2_000:
+        raise InvalidInput("A work item or target has 1 to 2000 characters.")
+    work_id = check_work_id(text) if looks_like_work_id(text) else None
+    same = [
+        made
+        for made in all_runs(obj)[0]
+        if made.state["status"] not in CLOSED
+        and (made.state["work_id"] == work_id if work_id else made.state["target"] == text)
+    ]
+    if len(same) > 1:
+        names = [made.run_id for made in same]
+        raise AmbiguousRun(
+            f"{len(same)} runs are open for {text[:100]!a}: {', '.join(names)}.",
+            candidates=names,
+            recovery="Ask the person which one to continue.",
+        )
+    made = same[0] if same else _make(obj, work_id, None if work_id else text, workflow, autonomy, None)
+    if same:
+        _bind_here(obj, made.run_id)
+    print_json({**_made(made), "continued": bool(same)})
 
 
 def _new_id(obj: Invocation) -> str:

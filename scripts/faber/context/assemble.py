@@ -168,7 +168,6 @@ def _sessions(run: Run, notices: list[Notice]) -> dict[str, Any]:
         )
         return {"latest": None, "history": None, "summary": None}
     latest = found.summaries[-1]
-    summary = latest["summary"]
     return {
         "latest": latest,
         "history": {
@@ -185,12 +184,18 @@ def _sessions(run: Run, notices: list[Notice]) -> dict[str, Any]:
                 for entry in found.summaries
             ],
         },
-        "summary": {
-            "phase_completed": latest.get("phase_completed"),
-            **{name: summary[name] for name in LISTS},
-            "decisions": summary["decisions"][-KEPT_DECISIONS:],
-            "context_notes": summary["context_notes"],
-        },
+        "summary": session_summary(latest),
+    }
+
+
+def session_summary(latest: dict[str, Any]) -> dict[str, Any]:
+    """What the last session left, as the protocol hands it to a build step."""
+    summary = latest["summary"]
+    return {
+        "phase_completed": latest.get("phase_completed"),
+        **{name: summary[name] for name in LISTS},
+        "decisions": summary["decisions"][-KEPT_DECISIONS:],
+        "context_notes": summary["context_notes"],
     }
 
 

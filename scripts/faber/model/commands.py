@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import (
     AwaitingFeedback,
+    GateClosed,
     HasOwnCommand,
     IllegalTransition,
     InvalidInput,
@@ -19,6 +20,8 @@ from faber.errors import (
 )
 from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
 from faber.model.eventtypes import check_required, event_type
+from faber.model.gates import closed_gate
+from faber.model.next import may_retry
 from faber.model.progress import next_place, phase_ids, phase_state, step_state, unfinished
 
 MAX_MESSAGE = 2_000
@@ -27,6 +30,8 @@ MAX_DECISION = 500
 MAX_ARTIFACTS = 200
 MAX_ARTIFACT = 2_000  # characters of its JSON
 SUMMARY_FILE = re.compile(r"session-[0-9A-Z]+-[0-9]{4,}\.json", re.ASCII)
+# A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
+BLOCKED_ASKS = 3
 
 
 class Repeated(NamedTuple):
@@ -38,7 +43,8 @@ class Repeated(NamedTuple):
 Decision = list[Draft] | Repeated
 
 
-def _open(state: State) -> None:
+def check_open(state: State) -> None:
+    """Raise `IllegalTransition` on a run that can only be read."""
     if state["status"] in CLOSED:
         raise IllegalTransition(
             f"The run is {state['status']}; it can only be read.",
@@ -48,7 +54,7 @@ def _open(state: State) -> None:
 
 
 def _going(state: State) -> None:
-    _open(state)
+    check_open(state)
     # A run that failed while a person was asked is still theirs to answer: failing opens no gate.
     if state["status"] == "awaiting_feedback" or state["feedback_queue"]:
         request = state["feedback_request"]
@@ -73,7 +79,7 @@ def _transition(state: State, what: str, to: str) -> IllegalTransition:
 
 def resume_run(state: State, plan: Plan) -> Decision:
     """`run resume`: a pending run starts, a failed one is retried, one in progress notes the new hand."""
-    _open(state)
+    check_open(state)
     if state["status"] != "failed":  # resumed with a request still open, it waits again
         _going(state)
     return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
@@ -95,13 +101,14 @@ def complete_run(state: State, plan: Plan) -> Decision:
         )
     if state["status"] != "in_progress":
         raise _transition(state, "it failed and was not resumed", "completed")
+    _way_is_open(state, plan)
     # First what a writer that was killed in between may have left open.
     return [*consequences(state, plan), {"type": "workflow_complete"}]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
     """`run fail`: the run stops until it is resumed."""
-    _open(state)
+    check_open(state)
     if state["status"] == "failed" and state["ended_event"]:
         return Repeated(state["ended_event"])
     return [{"type": "workflow_error", "error": {"message": _bounded(error, "error", MAX_MESSAGE)}}]
@@ -111,7 +118,7 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     """`run cancel`: the run ends for good."""
     if state["status"] == "cancelled" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    _open(state)
+    check_open(state)
     return [{"type": "workflow_cancelled", "message": _bounded(reason, "reason", MAX_MESSAGE)}]
 
 
@@ -125,6 +132,7 @@ def start_phase(state: State, plan: Plan, phase: str, message: str | None = None
     if known["status"] == "in_progress" and known["started_event"]:
         return Repeated(known["started_event"])
     _next_is(state, plan, phase, None)
+    _way_is_open(state, plan)
     return [*_begin(state), _with_message({"type": "phase_start", "phase": phase}, message)]
 
 
@@ -168,8 +176,13 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
 # --- steps -----------------------------------------------------------------------------------------
 
 
-def start_step(state: State, plan: Plan, phase: str, step: str, message: str | None = None) -> Decision:
-    """`step start`: the next unfinished step and no other; again after a failure or a retry loop."""
+def start_step(
+    state: State, plan: Plan, phase: str, step: str, message: str | None = None, base_commit: str | None = None
+) -> Decision:
+    """`step start`: the step that `faber next` hands out and no other.
+
+    `base_commit` is where the run's branch stands now: evidence of a commit counts from the first start.
+    """
     known = step_state(state, phase, step)
     _going(state)
     if known["status"] == "in_progress" and known["started_event"]:
@@ -181,28 +194,91 @@ def start_step(state: State, plan: Plan, phase: str, step: str, message: str | N
             **_next_fields(state, plan),
         )
     _next_is(state, plan, phase, step)
+    _way_is_open(state, plan)
     drafts = _begin(state)
     if state["phases"][phase]["status"] == "pending":
         drafts.append({"type": "phase_start", "phase": phase})
     again = known["attempts"] > 0
     draft: Draft = {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}
+    if base_commit is not None and known["first_event"] is None:
+        draft["metadata"] = {"base_commit": base_commit}
     return [*drafts, _with_message(draft, message)]
 
 
-def complete_step(
-    state: State, plan: Plan, phase: str, step: str, message: str | None, artifacts: list[dict[str, Any]]
-) -> Decision:
-    """`step complete`: a step in progress is done, with what it made."""
+def completes(state: State, phase: str, step: str) -> Repeated | None:
+    """Raise unless the step can be completed now, evidence apart; `Repeated` if it was."""
     known = step_state(state, phase, step)
     if known["status"] == "completed" and known["ended_event"]:
         return Repeated(known["ended_event"])
     _going(state)
     _in_progress(state, phase, step, known["status"])
+    return None
+
+
+def complete_step(
+    state: State,
+    plan: Plan,
+    phase: str,
+    step: str,
+    message: str | None,
+    artifacts: list[dict[str, Any]],
+    *,
+    warning: bool = False,
+    evidence: list[dict[str, Any]] | None = None,
+    attempt: int | None = None,
+) -> Decision:
+    """`step complete`: a step in progress is done, with what it made and the evidence that was found.
+
+    `attempt` is the one that the evidence was examined for: a step that was begun anew since is not
+    completed by it.
+    """
+    repeated = completes(state, phase, step)
+    if repeated:
+        return repeated
+    if attempt is not None and attempt != step_state(state, phase, step)["attempts"]:
+        raise IllegalTransition(
+            f"{phase}:{step} was begun again while its evidence was examined.",
+            recovery=f"Run `faber next {state['run_id']}`.",
+        )
     draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
+    draft["status"] = "warning" if warning else "success"
+    if evidence:
+        draft["metadata"] = {"evidence": evidence}
     if artifacts:
         draft["artifacts"] = artifacts
         check_artifacts(state, artifacts)
     return [draft]
+
+
+def block_step(
+    state: State, plan: Plan, phase: str, step: str, missing: list[dict[str, Any]], request_id: str
+) -> Decision:
+    """A step whose evidence is missing is not completed; the third time a person is asked to waive it."""
+    repeated = completes(state, phase, step)
+    if repeated:
+        return repeated
+    drafts: list[Draft] = [{"type": "step_blocked", "phase": phase, "step": step, "metadata": {"missing": missing}}]
+    if step_state(state, phase, step)["blocked"] + 1 >= BLOCKED_ASKS:
+        said = " ".join(str(piece["detail"]) for piece in missing)
+        prompt = f"{phase}:{step} cannot be completed: {said}"[: MAX_PROMPT - 40] + " Waive this evidence?"
+        drafts.append(
+            {
+                "type": "feedback_request",
+                "phase": phase,
+                "step": step,
+                "message": prompt,
+                "metadata": {
+                    "request_id": request_id,
+                    "type": "error_resolution",
+                    "prompt": prompt,
+                    "options": ["waive", "retry", "abort"],
+                    "context": {"waive": f"{phase}:{step}"},
+                    "resume_point": {"phase": phase, "step": step},
+                    "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
+                },
+            }
+        )
+    return drafts
 
 
 def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> Decision:
@@ -238,6 +314,19 @@ def _in_progress(state: State, phase: str, step: str, status: str) -> None:
         )
 
 
+def _way_is_open(state: State, plan: Plan) -> None:
+    """Raise where a gate is closed or nothing but a plan is wanted. A failure is no gate: to start the step
+    that failed is to retry it."""
+    gate = closed_gate(state, plan)
+    if gate is not None:
+        command = f"faber feedback request {state['run_id']} --gate {gate.id}"
+        raise GateClosed(f"A person has to approve: {gate.prompt}", gate=command, recovery=f"Run `{command}`.")
+    if state["autonomy"] == "dry-run":
+        raise IllegalTransition(
+            "A dry run only plans; nothing is started.", recovery="Make a run of another autonomy: `faber run rerun`."
+        )
+
+
 def _begin(state: State) -> list[Draft]:
     return [{"type": "workflow_start"}] if state["status"] == "pending" else []
 
@@ -269,8 +358,15 @@ def emit(state: State, plan: Plan, draft: Draft) -> Decision:
             type=kind.name,
             recovery=f"Run `{kind.command}`.",
         )
+    return accept(state, plan, draft)
+
+
+def accept(state: State, plan: Plan, draft: Draft) -> Decision:
+    """A draft that is whole, about places of the plan, and within the log's limits; `emit` without asking
+    whose command it is."""
+    kind = event_type(draft["type"])
     check_required(kind.name, dict(draft))
-    _open(state)
+    check_open(state)
     if "phase" in draft:
         phase_state(state, draft["phase"])
         if "step" in draft:
@@ -390,19 +486,51 @@ def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
 
 
 def consequences(state: State, plan: Plan) -> list[Draft]:
-    """What follows from the state without anybody asking: a phase whose steps are all complete ends.
+    """What follows from the state without anybody asking: a phase whose steps are all complete ends, a
+    failed phase goes back where its plan says, a loop whose phase is complete is over.
 
     Appended after every command, so that a writer killed between a step's event and its phase's is
     made good by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
     """
-    if state["status"] != "in_progress" or plan.get("partial"):
+    if plan.get("partial"):
         return []
-    return [
+    if state["status"] == "failed":
+        return _loop(state, plan)
+    if state["status"] != "in_progress":
+        return []
+    ended: list[Draft] = [
         {"type": "phase_complete", "phase": phase["id"]}
         for phase in plan["phases"]
         if state["phases"][phase["id"]]["status"] not in SETTLED
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
+    ]
+    left: list[Draft] = [
+        {"type": "retry_loop_exit", "phase": loop["phase"], "metadata": {"return_to": loop["return_to"]}}
+        for loop in state["retry_loops"][-1:]
+        if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
+    ]
+    return ended or left
+
+
+def _loop(state: State, plan: Plan) -> list[Draft]:
+    """The failed phase goes back where its plan says, as often as it says."""
+    place = next_place(state, plan)
+    if place is None or state["error"] is not None or may_retry(state, plan):
+        return []
+    phase = next(known for known in plan["phases"] if known["id"] == place[0])
+    policy = phase.get("on_failure")
+    used = state["loops_used"].get(phase["id"], 0)
+    if policy is None or state["phases"][phase["id"]]["status"] != "failed" or used >= policy["max_retries"]:
+        return []
+    last = state["errors"][-1]["message"] if state["errors"] else ""
+    return [
+        {
+            "type": "retry_loop_enter",
+            "phase": phase["id"],
+            "message": f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE],
+            "metadata": {"return_to": policy["return_to"]},
+        }
     ]
 
 

@@ -13,6 +13,8 @@ RunStatus = Literal["pending", "in_progress", "awaiting_feedback", "completed", 
 PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 Autonomy = Literal["dry-run", "assist", "guarded", "autonomous"]
 ResumeMode = Literal["start", "continue", "retry", "after_feedback"]
+EvidenceKind = Literal["commit", "file", "command", "artifact", "events"]
+Reaction = Literal["continue", "prompt"]
 
 RUN_STATUSES: tuple[RunStatus, ...] = (
     "pending",
@@ -27,13 +29,45 @@ SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
 CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
 
+class Evidence(TypedDict):
+    """What must be found before a step counts as done.
+
+    `value` is a path inside the project for `file`, a shell command for `command`, an artifact's
+    name, an event type for `events`, and null for `commit`. `timeout` is there for commands alone,
+    in seconds.
+    """
+
+    kind: EvidenceKind
+    value: str | None
+    timeout: NotRequired[int]
+
+
 class StepPlan(TypedDict):
-    """A step as the plan froze it."""
+    """A step as the plan froze it. A field that is not there has its default."""
 
     id: str
     name: str
     instruction: NotRequired[str]
     skill: NotRequired[str]
+    evidence: NotRequired[list[Evidence]]  # none
+    on_success: NotRequired[Reaction]  # continue
+    on_warning: NotRequired[Reaction]  # continue
+    retries: NotRequired[int]  # 0
+    destructive: NotRequired[bool]  # False
+
+
+class Gate(TypedDict):
+    """A question that a person answers before a phase begins or after its last step."""
+
+    when: Literal["before", "after"]
+    prompt: str
+
+
+class OnFailure(TypedDict):
+    """Where a failed phase goes back to, itself or an earlier phase, and how often at most."""
+
+    return_to: str
+    max_retries: int
 
 
 class PhasePlan(TypedDict):
@@ -42,6 +76,9 @@ class PhasePlan(TypedDict):
     id: str
     name: str
     steps: list[StepPlan]
+    description: NotRequired[str]
+    gates: NotRequired[list[Gate]]
+    on_failure: NotRequired[OnFailure]
 
 
 class Plan(TypedDict):
@@ -53,6 +90,8 @@ class Plan(TypedDict):
     description: NotRequired[str]
     # True where the plan is only what another tool's state mentions: there may be more steps.
     partial: NotRequired[bool]
+    # The definition and those it extends, nearest first: paths in the project, or `built-in:NAME`.
+    sources: NotRequired[list[str]]
 
 
 class Metadata(TypedDict):
@@ -116,6 +155,15 @@ class StepState(TypedDict):
     ended_event: int | None
     message: str | None
     error: dict[str, Any] | None
+    # The first start in the current retry loop: evidence counts from there.
+    first_event: int | None
+    base_commit: str | None
+    # How often it failed in the current retry loop.
+    failures: int
+    # How often completing was refused for lack of evidence; the person's request id that waived it.
+    blocked: int
+    waived_by: str | None
+    warning: bool
 
 
 class PhaseState(TypedDict):
@@ -190,6 +238,8 @@ class State(TypedDict):
     settled_questions: dict[str, dict[str, Any]]
     errors: list[dict[str, Any]]
     retry_loops: list[dict[str, Any]]
+    loops_used: dict[str, int]
+    gates: dict[str, dict[str, Any]]
     relationships: dict[str, Any]
     context_sessions: list[str]
     session_summaries: SavedSessions

@@ -73,6 +73,20 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def looks_like_work_id(text: str) -> bool:
+    """True for `158`, `#158` and `PROJ-7`: a number, with a project before it or not; false for words."""
+    return re.fullmatch(r"#?[0-9]{1,18}|#?[A-Z][A-Z0-9_]{0,31}-[0-9]{1,18}", text, re.ASCII) is not None
+
+
+def check_relative(path: str) -> str:
+    """A path that stays inside the directory it is relative to, as far as its spelling can tell."""
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise InvalidInput(f"{path[:80]!a} is not inside the project: a path is relative and has no '..'.")
+    if not path.strip("./ ") or any(ord(character) < 32 or ord(character) == 127 for character in path):
+        raise InvalidInput(f"{path[:80]!a} is not the path of a file.")
+    return path
+
+
 def check_work_id(work_id: str) -> str:
     """A work item's id, `158`, `#158` or `PROJ-7`; a leading `#` is dropped."""
     if not _WORK_ID.fullmatch(work_id):

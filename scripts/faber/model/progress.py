@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from faber.errors import UnknownPlace
-from faber.model.documents import SETTLED, PhasePlan, PhaseState, Plan, State, StepState
+from faber.model.documents import SETTLED, PhasePlan, PhaseState, Plan, State, StepPlan, StepState
 
 
 def new_step() -> StepState:
@@ -17,6 +17,12 @@ def new_step() -> StepState:
         "ended_event": None,
         "message": None,
         "error": None,
+        "first_event": None,
+        "base_commit": None,
+        "failures": 0,
+        "blocked": 0,
+        "waived_by": None,
+        "warning": False,
     }
 
 
@@ -69,6 +75,16 @@ def step_state(state: State, phase: str, step: str) -> StepState:
             step=ascii(f"{phase}:{step}"),
             known=known,
         ) from None
+
+
+def step_plan(plan: Plan, phase: str, step: str) -> StepPlan:
+    """The step as planned; one that the plan does not have (an adopted run's) has no conditions."""
+    for known in plan["phases"]:
+        if known["id"] == phase:
+            for candidate in known["steps"]:
+                if candidate["id"] == step:
+                    return candidate
+    return {"id": step, "name": step}
 
 
 def is_settled(state: State, phase: str, step: str) -> bool:

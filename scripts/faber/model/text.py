@@ -53,8 +53,9 @@ def inert(text: str) -> str:
     What it returns can be printed on a terminal without moving its cursor or its clipboard.
     """
     text = text.replace("\r\n", "\n")
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # what is printable is visible; without this most commands would compile the pattern
+    # What is printable is visible, but for the last planes; without this most commands would compile the pattern.
+    if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or max(text) < "\U000e0000"):
+        return text
     return _pattern("invisible").sub("", text)
 
 

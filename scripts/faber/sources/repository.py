@@ -46,6 +46,28 @@ def find(start: StrPath) -> Repository | None:
         directory = parent
 
 
+def checked_out(repository: Repository, ref: str) -> str | None:
+    """The worktree of the repository that has the full ref `ref` checked out; None if none has.
+
+    A worktree that was removed without telling git does not count.
+    """
+    common = repository.common_directory
+    if _line(os.path.join(common, "HEAD"), "ref:") == ref and os.path.basename(os.path.normpath(common)) == ".git":
+        return os.path.realpath(os.path.dirname(os.path.normpath(common)))
+    try:
+        linked = sorted(os.listdir(os.path.join(common, "worktrees")))
+    except OSError:
+        return None
+    for name in linked:
+        private = os.path.join(common, "worktrees", name)
+        dot_git = _line(os.path.join(private, "gitdir"))
+        if dot_git and _line(os.path.join(private, "HEAD"), "ref:") == ref:
+            top = os.path.dirname(os.path.join(private, dot_git))
+            if os.path.isdir(top):
+                return os.path.realpath(top)
+    return None
+
+
 def _repository(top: str | None, git_directory: str) -> Repository:
     common = _line(os.path.join(git_directory, "commondir"))
     head = _line(os.path.join(git_directory, "HEAD"), "ref:")

@@ -43,11 +43,12 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
 
 
 def _make_durable(layout: Layout, directory: str) -> None:
-    """Force to the disk the copy's name, and that of an event that a killed adoption left."""
+    """Force to the disk the names that a killed adoption may have left: the copy, its event, what it parked."""
     try:
         sync_way(layout.root, directory)
-        if os.path.isdir(os.path.join(directory, EVENTS)):
-            sync_directory(os.path.join(directory, EVENTS))
+        for name in (EVENTS, PARKED):
+            if os.path.isdir(os.path.join(directory, name)):
+                sync_directory(os.path.join(directory, name))
     except OSError as error:
         raise unwritable(error, directory) from error
 

@@ -15,6 +15,7 @@ DEFAULTS: dict[str, Any] = {
     "workflow": "default",
     "autonomy": "guarded",
     "work_items": {"provider": "file"},
+    "branches": {"protected": ["main", "master", "production", "staging"]},
     "context": {"max_chars": 24_000, "default_branch": None},
 }
 

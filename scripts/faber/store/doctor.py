@@ -30,6 +30,7 @@ from faber.store.lock import holder
 from faber.store.reducer import REDUCER_VERSION
 from faber.store.runs import load, read_frame, refold
 from faber.store.schema import problems
+from faber.store.sessionrecord import RECORDS
 
 REPAIR = "Run `faber repair {}`."
 
@@ -233,7 +234,7 @@ def leftovers(directory: str) -> list[str]:
 
 def store_leftovers(layout: Layout) -> list[str]:
     """The same among what the runs share."""
-    return _temporary((layout.store, os.path.join(layout.index, PARSED)))
+    return _temporary((layout.store, os.path.join(layout.index, PARSED), os.path.join(layout.index, RECORDS)))
 
 
 def _temporary(directories: Iterable[str]) -> list[str]:

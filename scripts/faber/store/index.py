@@ -68,6 +68,11 @@ def active(layout: Layout) -> list[Binding] | None:
     return _read(directory) if os.path.isdir(directory) else None
 
 
+def is_active(layout: Layout, run_id: str) -> bool:
+    """True if the index counts `run_id` among the active runs."""
+    return os.path.lexists(os.path.join(layout.index, ACTIVE, _quote(run_id)))
+
+
 def forget(layout: Layout, run_id: str) -> None:
     """A run is over: it is no longer active. Its sessions and branches stay, as history."""
     try:

@@ -120,16 +120,19 @@ def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
             _collect(entry.path, run_id + "/", depth - 1, found)
 
 
-def find_root(explicit: str | None, environ: Mapping[str, str]) -> str:
+def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None = None) -> str:
     """The project's root: `--root`, `$FABER_ROOT`, the repository's main worktree, the nearest
-    parent with a store, or the current directory; so that every worktree shares one store."""
+    parent with a store, or the current directory; so that every worktree shares one store.
+
+    `here` is where to look from instead of the current directory.
+    """
     for given in (explicit, environ.get("FABER_ROOT")):
         if given:
             if not os.path.isdir(given):
                 raise FaberError(f"The root is not a directory: {given!a}.", recovery="Pass an existing directory.")
             return os.path.realpath(given)
     try:
-        here = os.getcwd()
+        here = here or os.getcwd()
     except FileNotFoundError as error:
         raise FaberError(
             "The current directory was deleted.", recovery="Change to an existing directory, or pass --root."

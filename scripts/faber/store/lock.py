@@ -97,7 +97,8 @@ def _sign(handle: int) -> None:
 
 def _read(handle: int) -> dict[str, Any]:
     try:
-        found = strictjson.loads(os.pread(handle, 2000, 0))
+        # A longer signature may have been there before: the first line is the holder's.
+        found = strictjson.loads(os.pread(handle, 2000, 0).partition(b"\n")[0])
     except (OSError, strictjson.InvalidJSON):
         return {}
     return found if isinstance(found, dict) else {}

@@ -19,11 +19,12 @@ from faber.model.documents import (
     State,
     StepState,
 )
+from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
 from faber.model.text import shorten
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
-REDUCER_VERSION = 1
+REDUCER_VERSION = 2
 
 RECENT_EVENTS = 20
 KEPT_DECISIONS = 10
@@ -69,6 +70,8 @@ def initial_state(metadata: Metadata, plan: Plan) -> State:
         "settled_questions": {},
         "errors": [],
         "retry_loops": [],
+        "loops_used": {},
+        "gates": {},
         "relationships": dict(metadata["relationships"]),
         "context_sessions": [],
         "session_summaries": {"count": 0, "latest_file": None, "latest_event": None},
@@ -259,6 +262,10 @@ def _start_step(state: State, event: Event) -> None:
     step["started_at"] = event["timestamp"]
     step["started_event"] = event["event_id"]
     step["completed_at"] = step["ended_event"] = step["error"] = None
+    step["warning"] = False
+    if step["first_event"] is None:
+        step["first_event"] = event["event_id"]
+        step["base_commit"] = event.get("metadata", {}).get("base_commit")
     phase["status"] = "in_progress"
     phase["failed_step"] = phase["error"] = None
     phase["started_at"] = phase["started_at"] or event["timestamp"]
@@ -270,6 +277,12 @@ def _start_step(state: State, event: Event) -> None:
 @reduces("step_complete")
 def _complete_step(state: State, event: Event) -> None:
     _end_step(state, event, "completed")
+    _step(state, event)["warning"] = event.get("status") == "warning"
+
+
+@reduces("step_blocked")
+def _block_step(state: State, event: Event) -> None:
+    _step(state, event)["blocked"] += 1
 
 
 @reduces("step_skip")
@@ -311,6 +324,7 @@ def _fail_step(state: State, event: Event) -> None:
 
 
 def _mark_failed(step: StepState, event: Event) -> None:
+    step["failures"] += 1
     step["status"] = "failed"
     step["ended_event"] = event["event_id"]
     step["error"] = event.get("error")
@@ -320,8 +334,11 @@ def _mark_failed(step: StepState, event: Event) -> None:
 def _enter_loop(state: State, event: Event) -> None:
     """Everything from `return_to` up to the phase that failed is to be done again; skips stay."""
     covered = False
+    phases = []
     for name, phase in state["phases"].items():
         covered = covered or name == event["metadata"]["return_to"]
+        if covered:
+            phases.append(name)
         if covered and phase["status"] != "skipped":
             for step in phase["steps"].values():
                 if step["status"] != "skipped":
@@ -330,6 +347,9 @@ def _enter_loop(state: State, event: Event) -> None:
             phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
         if name == event["phase"]:
             break
+    # What was approved was approved of work that is now done again.
+    state["gates"] = {key: gate for key, gate in state["gates"].items() if not covers(key, phases)}
+    state["loops_used"][event["phase"]] = state["loops_used"].get(event["phase"], 0) + 1
     loop = {
         "event_id": event["event_id"],
         "phase": event["phase"],
@@ -341,6 +361,13 @@ def _enter_loop(state: State, event: Event) -> None:
     state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
     if state["status"] == "failed":
         _go_ahead(state)
+
+
+@reduces("retry_loop_exit")
+def _exit_loop(state: State, event: Event) -> None:
+    for loop in state["retry_loops"]:
+        if loop["phase"] == event["phase"]:
+            loop["exited"] = event["event_id"]
 
 
 # --- people ----------------------------------------------------------------------------------------
@@ -365,6 +392,9 @@ def _ask(state: State, event: Event) -> None:
         "event_id": event["event_id"],
     }
     state["feedback_queue"] = [*state["feedback_queue"], request]
+    gate = request["context"].get("gate")
+    if isinstance(gate, str):
+        state["gates"][gate] = {"request_id": request["request_id"], "answer": None, "event_id": event["event_id"]}
     _wait(state)
 
 
@@ -388,6 +418,30 @@ def _hear(state: State, event: Event) -> None:
         state["feedback_request"] = _oldest(state)
     else:
         _wait(state)
+    _act_on(state, event, request)
+
+
+def _act_on(state: State, event: Event, request: FeedbackRequest) -> None:
+    """What an answer opens or ends: a gate, a step's evidence, the run. One event, so never half of it."""
+    response, context = event["metadata"]["response"], request["context"]
+    gate, waived = context.get("gate"), context.get("waive")
+    if isinstance(gate, str) and gate in state["gates"]:
+        state["gates"][gate]["answer"] = response
+        if response == "reject":
+            said = event["metadata"].get("comment") or "no reason was given"
+            place = {key: request["resume_point"][key] for key in ("phase", "step")}
+            error = {"message": f"A person rejected: {request['prompt']} ({said})"}
+            _stop(state, {**event, **place, "error": error})  # type: ignore[typeddict-item]
+            state["error"] = error
+    if isinstance(waived, str):
+        phase, _, name = waived.partition(":")
+        step = state["phases"].get(phase, new_phase({"id": phase, "name": phase, "steps": []}))["steps"].get(name)
+        if step is not None:
+            step["blocked"] = 0
+            if response == "waive":
+                step["waived_by"] = request["request_id"]
+    if response == "abort":
+        _close(state, event, "cancelled")
 
 
 def _wait(state: State) -> None:

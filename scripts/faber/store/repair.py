@@ -131,12 +131,18 @@ def _linked(path: str, target: str) -> bool:
 
 def _summaries(directory: str) -> list[str]:
     actions = []
+    summaries = os.path.join(directory, SUMMARIES)
     for entry in eventlog.listing(directory):
         if entry.type != "session_end":
             continue
         event = eventlog.read_event(directory, entry.file)
         name = event.get("metadata", {}).get("summary_file")
-        if isinstance(name, str) and not os.path.lexists(os.path.join(directory, SUMMARIES, name)):
+        if isinstance(name, str) and not os.path.lexists(os.path.join(summaries, name)):
             write_summary(directory, event)
             actions.append(f"Wrote {name} again from event {entry.event_id}.")
+    if os.path.isdir(summaries):  # a repair that was killed may have written some
+        try:
+            sync_directory(summaries)
+        except OSError as error:
+            raise unwritable(error, summaries) from error
     return actions

@@ -27,7 +27,7 @@ from faber.model.text import redact_json
 from faber.store import eventlog, index, strictjson
 from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
-from faber.store.lock import locked
+from faber.store.lock import DEADLINE, locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
 from faber.store.shape import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 
@@ -187,6 +187,7 @@ def commit(
     session_id: str | None = None,
     actor: str | None = None,
     expected: int | None = None,
+    deadline: float = DEADLINE,
     project: Callable[[str, State, Event], None] | None = None,
 ) -> Committed:
     """Decide under the run's lock what to append, append it, and fold it.
@@ -194,7 +195,8 @@ def commit(
     Safe to repeat after any failure: with `key`, the event recorded under it is answered instead of
     a second one; without, the decision itself sees what is already there; either way the repetition
     finishes what the first attempt left (consequences, projection, state). `expected` is the
-    `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `project` writes
+    `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `deadline` is how
+    many seconds the lock is waited for. `project` writes
     what else follows from an event (a session summary's file) before the command is acknowledged.
     The last draft is the command's own; key and session belong to it.
     """
@@ -208,7 +210,7 @@ def commit(
     lock = os.path.join(directory, LOCK)
     if not os.path.lexists(lock) and load(layout, run_id).foreign:
         raise _foreign(run_id)  # before a lock is made: nothing of another tool's run is written to
-    with locked(lock):
+    with locked(lock, deadline=deadline):
         run = load(layout, run_id)
         if run.foreign:
             raise _foreign(run_id)
@@ -235,7 +237,9 @@ def commit(
             if not repeated or run.folded or consequences(state, plan):
                 if project and events:
                     project(directory, state, events[-1])
-                state = _append(run, state, consequences(state, plan), events, clock, None, session_id, actor)
+                # One follows from another: a completed phase from its last step, the end of a loop from that.
+                while following := consequences(state, plan):
+                    state = _append(run, state, following, events, clock, None, session_id, actor)
                 write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
         except StoreUnwritable as error:
             error.fields["recorded"] = [event["event_id"] for event in events]

@@ -2,10 +2,13 @@
 
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from faber.errors import FaberError, InvalidInput
 from faber.model.eventtypes import event_type, known_types
+from faber.model.ids import check_relative
 
 _HERE = os.path.join(os.path.dirname(__file__), "schemas")
 NAMES = ("workflow", "config", "session-summary", "state", "event", "metadata", "plan", "stored-summary")
@@ -28,22 +31,57 @@ def schema(name: str) -> dict[str, Any]:
     return loaded
 
 
+class Violation(NamedTuple):
+    """One violation by its keys, `("phases", 0, "steps", 1, "id")`; an unknown key is its last."""
+
+    at: tuple[str | int, ...]
+    message: str
+
+
 def problems(name: str, value: Any) -> list[Problem]:
-    """Every violation of the schema `name` by `value`, in document order; empty if it conforms."""
+    """Every violation of the schema `name` by `value`, in the order of their paths; empty if it conforms."""
+    return [Problem(".".join(str(key)[:60] for key in at), message) for at, message in violations(name, value)]
+
+
+def violations(name: str, value: Any) -> list[Violation]:
+    """As `problems`, with the keys apart."""
     from jsonschema import Draft202012Validator
 
-    found = Draft202012Validator(schema(name)).iter_errors(value)
+    found = Draft202012Validator(schema(name), format_checker=_formats()).iter_errors(value)
     return [
-        Problem(".".join(str(part) for part in error.absolute_path), _message(error))
+        violation
         for error in sorted(found, key=lambda e: [str(part) for part in e.absolute_path])
+        for violation in _violations(error)
     ]
 
 
-def _message(error: Any) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to a message about an unknown name: the one that was meant, or all there are."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    near = get_close_matches(name, names, 1, 0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(names) or 'none'}"
+
+
+def _violations(error: Any) -> Iterator[Violation]:
+    at = tuple(error.absolute_path)
     if error.validator == "additionalProperties" and isinstance(error.instance, dict):
         known = sorted(error.schema.get("properties", {}))
-        unknown = [key for key in error.instance if key not in known]
-        return "; ".join(_unknown_key(key, known) for key in unknown)
+        for key in error.instance:
+            if key not in known:
+                yield Violation((*at, key), f"unknown key {key[:60]!a}{nearest(key, known)}")
+    else:
+        yield Violation(at, _message(error))
+
+
+def _message(error: Any) -> str:
+    if error.validator == "format" and error.cause is not None:
+        return str(error.cause)
+    if error.validator in ("const", "oneOf", "dependentRequired") and "description" in error.schema:
+        return str(error.schema["description"])
+    if error.validator == "pattern" and "description" in error.schema:
+        return f"{error.instance[:60]!a} is not {error.schema['description']}"
     if error.validator == "oneOf" and error.context:
         # Say what is wrong inside the alternative that was meant, not that neither fits.
         deepest = max(error.context, key=lambda e: len(e.absolute_path))
@@ -51,11 +89,28 @@ def _message(error: Any) -> str:
     return str(error.message)[:300]
 
 
-def _unknown_key(key: str, known: list[str]) -> str:
-    from difflib import get_close_matches
+@cache
+def _formats() -> Any:
+    """The formats that a schema may name: what one cannot say itself, or not so that a person understands."""
+    from jsonschema import FormatChecker
 
-    near = get_close_matches(key, known, 1, 0.5)
-    return f"unknown key {key[:60]!a}" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}")
+    def no_nul(text: str) -> None:
+        if "\0" in text:
+            raise InvalidInput("a command holds no NUL character")
+
+    checker = FormatChecker(formats=())
+    for name, check in (("event-type", event_type), ("relative-path", check_relative), ("command", no_nul)):
+        checker.checks(name, raises=FaberError)(_accepts(check))
+    return checker
+
+
+def _accepts(check: Callable[[str], Any]) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
+        if isinstance(value, str):  # another type is for `type` to refuse
+            check(value)
+        return True
+
+    return accepts
 
 
 def _event_rule(name: str) -> dict[str, Any]:

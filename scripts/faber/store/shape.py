@@ -34,6 +34,8 @@ _STATE: dict[str, tuple[type, ...]] = {
     "settled_questions": (dict,),
     "errors": (list,),
     "retry_loops": (list,),
+    "loops_used": (dict,),
+    "gates": (dict,),
     "relationships": (dict,),
     "context_sessions": (list,),
     "session_summaries": (dict,),
@@ -65,6 +67,12 @@ _STEP: dict[str, tuple[type, ...]] = {
     "ended_event": _MAYBE_NUMBER,
     "message": _MAYBE_TEXT,
     "error": _MAYBE_OBJECT,
+    "first_event": _MAYBE_NUMBER,
+    "base_commit": _MAYBE_TEXT,
+    "failures": (int,),
+    "blocked": (int,),
+    "waived_by": _MAYBE_TEXT,
+    "warning": (bool,),
 }
 _REQUEST: dict[str, tuple[type, ...]] = {
     "request_id": _TEXT,
@@ -93,6 +101,15 @@ _METADATA: dict[str, tuple[type, ...]] = {
     "created_by": _TEXT,
     "relationships": (dict,),
 }
+# What a plan may leave out: those of an earlier faber know none of these.
+_PHASE_PLAN: dict[str, tuple[type, ...]] = {"gates": (list,), "on_failure": (dict,)}
+_STEP_PLAN: dict[str, tuple[type, ...]] = {
+    "evidence": (list,),
+    "on_success": _TEXT,
+    "on_warning": _TEXT,
+    "retries": (int,),
+    "destructive": (bool,),
+}
 _PLACE_STATUSES = ("pending", "in_progress", "completed", "skipped", "failed")
 
 
@@ -108,6 +125,10 @@ def _object(value: Any, fields: dict[str, tuple[type, ...]], where: str) -> None
             raise _Wrong(f"{where} lacks {name}")
         if not isinstance(value[name], kinds) or (isinstance(value[name], bool) and bool not in kinds):
             raise _Wrong(f"{where}.{name} has the wrong type")
+
+
+def _optional(value: dict[str, Any], fields: dict[str, tuple[type, ...]], where: str) -> None:
+    _object(value, {name: kinds for name, kinds in fields.items() if name in value}, where)
 
 
 def check_status(raw: Any, run_id: str) -> None:
@@ -142,6 +163,11 @@ def check_state(raw: Any, run_id: str) -> State:
         for key in ("decisions", "errors", "retry_loops"):
             for entry in raw[key]:
                 _object(entry, {}, key)
+        for name, gate in raw["gates"].items():
+            _object(gate, {"request_id": _TEXT, "answer": _MAYBE_TEXT, "event_id": (int,)}, f"gates.{name}")
+        for name, used in raw["loops_used"].items():
+            if not isinstance(used, int):
+                raise _Wrong(f"loops_used.{name} has the wrong type")
         for key in raw["settled_questions"]:
             _object(raw["settled_questions"][key], {"option": _TEXT}, f"settled_questions.{key}")
         _object(raw["session_summaries"], _SUMMARIES, "session_summaries")
@@ -202,8 +228,17 @@ def check_plan(raw: Any, run_id: str) -> Plan:
         _object(raw, {"schema_version": (int,), "workflow_id": _TEXT, "phases": (list,)}, "plan")
         for phase in raw["phases"]:
             _object(phase, {"id": _TEXT, "name": _TEXT, "steps": (list,)}, "plan.phases")
+            where = f"plan.phases.{phase['id']}"
+            _optional(phase, _PHASE_PLAN, where)
+            for gate in phase.get("gates", []):
+                _object(gate, {"when": _TEXT, "prompt": _TEXT}, f"{where}.gates")
+            if "on_failure" in phase:
+                _object(phase["on_failure"], {"return_to": _TEXT, "max_retries": (int,)}, f"{where}.on_failure")
             for step in phase["steps"]:
-                _object(step, {"id": _TEXT, "name": _TEXT}, f"plan.phases.{phase['id']}.steps")
+                _object(step, {"id": _TEXT, "name": _TEXT}, f"{where}.steps")
+                _optional(step, _STEP_PLAN, f"{where}.steps.{step['id']}")
+                for evidence in step.get("evidence", []):
+                    _object(evidence, {"kind": _TEXT, "value": _MAYBE_TEXT}, f"{where}.steps.{step['id']}.evidence")
     except _Wrong as problem:
         raise MetadataUnreadable(f"plan.json of run {run_id} is damaged: {problem}.", run_id=run_id) from None
     return raw  # type: ignore[no-any-return]

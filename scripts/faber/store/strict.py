@@ -5,6 +5,7 @@ no YAML alias or tag, so that a small file can neither name an object nor grow i
 Dates and times become ISO 8601 strings, keys become strings.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable
@@ -20,11 +21,12 @@ _NUMBER_BITS = 1024
 class Malformed(ValueError):
     """Text that is not what it claims to be; `reason` says where and why, in one line.
 
-    `line` counts from 1; None where it cannot be told.
+    `line` counts from 1; None where it cannot be told. `problem` is the reason without the line.
     """
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(f"{reason} (line {line})" if line else reason)
+        self.problem = reason
         self.line = line
 
     @property
@@ -74,6 +76,9 @@ def json_value(text: str, limit: int) -> Any:
     try:
         return jsonable(strictjson.loads(text))
     except strictjson.InvalidJSON as error:
+        syntax = error.__context__
+        if isinstance(syntax, json.JSONDecodeError):
+            raise Malformed(syntax.msg, syntax.lineno) from None
         raise Malformed(_first_line(error)) from None
 
 
@@ -157,6 +162,37 @@ def _check_events(events: Iterable[Any]) -> None:
 
 def _line(event: Any) -> int | None:
     return event.start_mark.line + 1 if event.start_mark else None
+
+
+def yaml_lines(text: str) -> dict[tuple[str | int, ...], int]:
+    """The line, from 1, of every key and list entry of a document that `yaml_value` or `json_value` accepted.
+
+    Keys are paths, `("phases", 2, "id")`; the empty one is the document. Empty where the text is JSON
+    that YAML does not read.
+    """
+    import yaml
+
+    found: dict[tuple[str | int, ...], int] = {}
+
+    def walk(node: Any, path: tuple[str | int, ...]) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    found[*path, key.value] = key.start_mark.line + 1
+                    walk(value, (*path, key.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                found[*path, index] = item.start_mark.line + 1
+                walk(item, (*path, index))
+
+    try:
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    if root is not None:
+        found[()] = root.start_mark.line + 1
+        walk(root, ())
+    return found
 
 
 # --- TOML ---------------------------------------------------------------------------------

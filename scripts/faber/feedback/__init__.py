@@ -1,0 +1,1 @@
+"""Asking people and hearing their answers: pure decisions over a state."""

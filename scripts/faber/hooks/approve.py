@@ -1,0 +1,90 @@
+"""Which shell commands of an agent are exactly one plain call of this plugin's own `bin/faber`.
+
+Pure, and strict rather than clever: what is not certainly harmless gets no answer, and the client asks
+as it would have without us.
+"""
+
+import os
+import re
+
+# What an agent may call without being asked, by its first words. Nothing here speaks for a person.
+ALLOWED = frozenset(
+    {
+        ("config", "show"),
+        ("context",),
+        ("doctor",),
+        ("event", "emit"),
+        ("event", "list"),
+        ("feedback", "request"),
+        ("feedback", "show"),
+        ("next",),
+        ("phase", "complete"),
+        ("phase", "fail"),
+        ("phase", "start"),
+        ("run", "begin"),
+        ("run", "complete"),
+        ("run", "fail"),
+        ("run", "init"),
+        ("run", "list"),
+        ("run", "resume"),
+        ("run", "show"),
+        ("session", "list"),
+        ("session", "save"),
+        ("status",),
+        ("step", "complete"),
+        ("step", "fail"),
+        ("step", "start"),
+        ("workflow", "list"),
+        ("workflow", "show"),
+        ("workflow", "validate"),
+    }
+)
+# Deciding is a person's; a definition of the agent's own could name commands that faber would then run;
+# another root is another project.
+REFUSED_OPTIONS = ("--decide", "--workflow", "--root")
+
+_WORD = re.compile(
+    r"""(?: [A-Za-z0-9_@%+:,./=-]+      # nothing the shell would read as more than itself
+          | '[^'\x00-\x1f\x7f]*'        # a single-quoted string is literal
+          | "[^"$`\\!\x00-\x1f\x7f]*"   # a double-quoted one is, without these
+        )+""",
+    re.VERBOSE | re.ASCII,
+)
+_PIECE = re.compile(r"""'([^']*)'|"([^"]*)"|([^'"]+)""")
+MAX_COMMAND = 100_000
+
+
+def words(command: str) -> list[str] | None:
+    """The words of a simple command, or None where the shell might do anything but pass them on:
+    operators, substitutions, redirections, globs, assignments, comments, several lines."""
+    if len(command) > MAX_COMMAND:
+        return None
+    found, at, text = [], 0, command.strip(" ")
+    while at < len(text):
+        match = _WORD.match(text, at)
+        if match is None:
+            return None
+        found.append("".join(a or b or c for a, b, c in _PIECE.findall(match[0])))
+        at = match.end()
+        if at < len(text):
+            if text[at] != " ":
+                return None
+            while at < len(text) and text[at] == " ":
+                at += 1
+    return found
+
+
+def approves(command: str, root: str) -> bool:
+    """True if `command` is one plain, harmless call of `<root>/bin/faber`, `root` being the plugin's."""
+    parsed = words(command)
+    if not parsed or "=" in parsed[0] or not os.path.isabs(parsed[0]):
+        return False
+    if os.path.normpath(parsed[0]) != os.path.join(os.path.normpath(root), "bin", "faber"):
+        return False
+    rest = parsed[1:]
+    if rest[:1] == ["--exit-zero"]:
+        rest = rest[1:]
+    # click takes `--opt=value` and unambiguous beginnings of long options are not accepted by it.
+    if any(word == option or word.startswith(option + "=") for word in rest for option in REFUSED_OPTIONS):
+        return False
+    return tuple(rest[:1]) in ALLOWED or tuple(rest[:2]) in ALLOWED

@@ -1,0 +1,189 @@
+"""What a session is told about a run: pure functions from state and plan to bounded text.
+
+Every text of the log in it is made inert and bounded, and only what agents and the project's people
+write gets in: no work item, no comment on an answer, no title. Every command is complete.
+"""
+
+from typing import Any, NamedTuple
+
+from faber.context.resume import Resume, resume_point
+from faber.hooks.lines import Line, fit, line
+from faber.model.documents import SETTLED, FeedbackRequest, Plan, State
+from faber.model.progress import unfinished
+
+FULL = 9_500
+SHORT = 1_500
+
+
+class Elsewhere(NamedTuple):
+    """The branch of a run that is not the one checked out here, and the worktree that has it (None: none has)."""
+
+    branch: str
+    path: str | None
+    here: str
+
+
+class Bounds(NamedTuple):
+    """How much of each kind a form of the capsule holds: entries, and characters of each."""
+
+    limit: int
+    prompt: int
+    decisions: int
+    decision: int
+    errors: int
+    error: int
+    steps: int
+    instruction: int
+
+
+BOUNDS = {
+    FULL: Bounds(FULL, 2_000, 10, 500, 5, 500, 1_000, 1_000),
+    SHORT: Bounds(SHORT, 300, 3, 160, 2, 160, 160, 0),
+}
+
+
+def next_command(faber: str, run_id: str) -> str:
+    """The command that tells what is to be done now; `faber` is the path of bin/faber."""
+    return f"{_program(faber)} next {run_id}"
+
+
+def context_command(faber: str, run_id: str) -> str:
+    """The command that loads a run's whole context, and notes that this session has it."""
+    return f"{_program(faber)} context {run_id} --record"
+
+
+def doctor_command(faber: str, run_id: str) -> str:
+    """The command that says what is wrong with a run."""
+    return f"{_program(faber)} doctor {run_id}"
+
+
+def _program(faber: str) -> str:
+    """The path as a shell reads it whole, in the double quotes that permissions for it are written in."""
+    return '"' + "".join("\\" + c if c in '\\"$`' else c for c in faber) + '"'
+
+
+def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = None, *, limit: int = FULL) -> str:
+    """All that a session must know to go on with the run, in at most `limit` characters (FULL or SHORT)."""
+    bounds = BOUNDS[limit]
+    run_id = state["run_id"]
+    resume = resume_point(state, plan)
+    lines = [
+        Line(0, f"faber: an unfinished run belongs to this session: {run_id}{_work(state)}."),
+        Line(1, f"Status: {state['status']}. Resume point: {point_text(resume)}."),
+        Line(3, f"Why there: {line(resume.why, 300)}"),
+        *whereabouts(elsewhere),
+        *question(state["feedback_request"], bounds.prompt),
+        Line(0, f"Next command: {next_command(faber, run_id)}"),
+        Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
+    ]
+    if bounds.instruction and (instruction := _instruction(plan, resume)):
+        lines.append(Line(5, f"The step asks: {line(instruction, bounds.instruction)}"))
+    lines += _steps(state, plan, bounds)
+    lines += _artifacts(state)
+    lines += [Line(6, f"Unresolved error: {_error(e, bounds.error)}") for e in state["errors"][-bounds.errors :]]
+    lines += decided(state, 7, bounds.decisions, bounds.decision)
+    lines.append(Line(4, "The above is what the run's log says. Check work against it; redo nothing that is done."))
+    return fit(lines, limit)
+
+
+def point_text(resume: Resume) -> str:
+    """A resume point in words: `build:implement (continue)`."""
+    if resume.point is None:
+        return "none"
+    place = ":".join(part for part in (resume.point["phase"], resume.point["step"]) if part)
+    return f"{line(place, 140) or 'the run itself'} ({resume.point['mode']})"
+
+
+def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
+    """The open question, and that no agent answers it."""
+    if request is None:
+        return []
+    options = [line(option, 100) for option in request["options"][:10]]
+    return [
+        Line(1, f"A person must answer request {line(request['request_id'], 100)} first."),
+        Line(2, "Only a person answers it: tell them, do not answer it yourself, and do not work past it."),
+        Line(3, f"The question: {line(request['prompt'], limit)}"),
+        *([Line(4, f"Options: {line(' | '.join(options), min(limit, 600))}")] if options else []),
+    ]
+
+
+def decided(state: State, rank: int, count: int, limit: int) -> list[Line]:
+    """The last decisions, oldest first, each in at most `limit` characters; the newest is the last to be left out."""
+    texts = [line(entry.get("decision") or "", limit) for entry in state["decisions"][-count:]]
+    return [Line(rank + len(texts) - number, f"Decided: {text}") for number, text in enumerate(texts, 1) if text]
+
+
+def _work(state: State) -> str:
+    return f" (work item {line(state['work_id'], 80)})" if state["work_id"] else ""
+
+
+def whereabouts(found: Elsewhere | None) -> list[Line]:
+    """That the run's branch is not here, and where it is instead."""
+    if found is None:
+        return []
+    branch, here = line(found.branch, 150), line(found.here, 150)
+    if found.path:
+        where = f"is checked out at {line(found.path, 300)}, not here (here is {here}). Work on this run there."
+    else:
+        where = f"is not checked out anywhere (here is {here}). Check it out before changing a file for this run."
+    return [Line(2, f"ELSEWHERE: the run's branch {branch} {where}")]
+
+
+def _instruction(plan: Plan, resume: Resume) -> str | None:
+    if resume.point is None:
+        return None
+    place = resume.point["phase"], resume.point["step"]
+    for phase in plan["phases"]:
+        for step in phase["steps"]:
+            if (phase["id"], step["id"]) == place:
+                return step.get("instruction") or step["name"]
+    return None
+
+
+def _steps(state: State, plan: Plan, bounds: Bounds) -> list[Line]:
+    done = []
+    for name, phase in state["phases"].items():
+        settled = [step for step, known in phase["steps"].items() if known["status"] in SETTLED]
+        if settled and len(settled) == len(phase["steps"]):
+            done.append(f"{name} (all {len(settled)} steps)")
+        else:
+            done += [f"{name}:{step}" for step in settled]
+    left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
+    lines = []
+    if done:
+        lines.append(Line(3, f"Done, not to be done again: {_listed(done, bounds.steps, newest=True)}"))
+    if left:
+        lines.append(Line(8, f"Left: {_listed(left, bounds.steps)}"))
+    return lines
+
+
+def _listed(names: list[str], limit: int, *, newest: bool = False) -> str:
+    """As many names as fit, from the beginning or (`newest`) from the end, and how many there are beside them."""
+    shown: list[str] = []
+    length = 0
+    for name in reversed(names) if newest else names:
+        name = line(name, 140)
+        length += len(name) + 2
+        if length > limit:
+            break
+        shown.append(name)
+    if newest:
+        shown.reverse()
+    rest = len(names) - len(shown)
+    counted = [f"{rest} {'earlier' if newest else 'more'}"] if rest else []
+    return ", ".join([*counted, *shown] if newest else [*shown, *counted])
+
+
+def _artifacts(state: State) -> list[Line]:
+    known = [("Branch", "branch_name"), ("specification", "spec_path"), ("pull request", "pr_url")]
+    found = [
+        f"{title} {line(state['artifacts'][name], 200)}"
+        for title, name in known
+        if isinstance(state["artifacts"].get(name), str)
+    ]
+    return [Line(5, "Made so far: " + ", ".join(found))] if found else []
+
+
+def _error(entry: dict[str, Any], limit: int) -> str:
+    place = ":".join(str(part) for part in (entry.get("phase"), entry.get("step")) if part)
+    return line(f"{place or 'run'}: {entry.get('message') or ''}", limit)

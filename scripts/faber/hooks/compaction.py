@@ -1,0 +1,46 @@
+"""PreCompact and PostCompact: what must survive a compaction, and whether it did."""
+
+from faber.context.resume import resume_point
+from faber.hooks.calls import Call, say
+from faber.hooks.candidates import candidates, place_of
+from faber.hooks.notes import keep
+from faber.hooks.recording import record
+from faber.store import sessionrecord
+from faber.store.runs import Run
+from faber.store.sessionrecord import SessionRecord
+
+
+def pre_compact(call: Call) -> None:
+    """Tell the summariser what to keep, and put a checkpoint into the log of the run that the session works on."""
+    found = candidates(call, place_of(call))
+    run = found.one
+    if run is None:
+        return
+    say(keep(run.state, run.plan, call.faber) + "\n")
+    if found.bound:
+        trigger = call.text("trigger") or "unknown"
+        record(
+            call,
+            run,
+            "precompact",
+            {"type": "checkpoint", "message": f"Before a compaction ({trigger})", "metadata": {"trigger": trigger}},
+        )
+
+
+def post_compact(call: Call) -> None:
+    """Note what the summary lost, so that the session's next start says more."""
+    summary = call.given.get("compact_summary")
+    if not isinstance(summary, str) or not call.session:
+        return
+    run = candidates(call, place_of(call)).one
+    if run and (lost := missing(summary, run)):
+        known = sessionrecord.read(call.layout, call.session)
+        told = known.event_id if known and known.run_id == run.run_id else 0
+        sessionrecord.write(call.layout, call.session, SessionRecord(run.run_id, told, lost))
+
+
+def missing(summary: str, run: Run) -> tuple[str, ...]:
+    """Which of `run_id` and `step` a summary does not mention."""
+    point = resume_point(run.state, run.plan).point
+    step = ":".join(part for part in (point["phase"], point["step"]) if part) if point else ""
+    return tuple(name for name, text in (("run_id", run.run_id), ("step", step)) if text not in summary)

@@ -1,0 +1,39 @@
+"""Text of bounded size: one line of anything, and as many lines as fit."""
+
+from typing import Any, NamedTuple
+
+from faber.model.text import inert, shorten
+
+CUT = "({} more lines did not fit.)"
+
+
+class Line(NamedTuple):
+    """One line of an answer; of those that do not all fit, the ones of lower `rank` stay."""
+
+    rank: int
+    text: str
+
+
+def line(value: Any, limit: int) -> str:
+    """`value` as one line of inert text of at most `limit` characters."""
+    return shorten(" ".join(inert(str(value)).split()), limit)
+
+
+def size(text: str) -> int:
+    """The length of `text` as the client counts it: characters beyond the first plane are two."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def fit(lines: list[Line], limit: int) -> str:
+    """The lines in their order, as many whole ones as `limit` allows, those of the lowest rank first."""
+    left = limit - len(CUT) - 8
+    kept = set()
+    for number in sorted(range(len(lines)), key=lambda n: lines[n].rank):
+        needed = size(lines[number].text) + 1
+        if needed <= left:
+            kept.add(number)
+            left -= needed
+    shown = [entry.text for number, entry in enumerate(lines) if number in kept]
+    if len(shown) < len(lines):
+        shown.append(CUT.format(len(lines) - len(shown)))
+    return "\n".join(shown)

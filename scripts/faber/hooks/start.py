@@ -1,0 +1,68 @@
+"""SessionStart: a session learns which run it continues, and how."""
+
+import json
+
+from faber.errors import FaberError
+from faber.hooks.calls import Call, say
+from faber.hooks.candidates import Candidates, Place, candidates, elsewhere, place_of
+from faber.hooks.capsule import FULL, SHORT, capsule
+from faber.hooks.notes import QUIET, damaged, news, several
+from faber.model.documents import Event
+from faber.store import eventlog, sessionrecord
+from faber.store.runs import Run
+from faber.store.sessionrecord import SessionRecord
+
+
+def session_start(call: Call) -> None:
+    """Print what this session has to know; keep, as the only thing written, what it was told."""
+    place = place_of(call)
+    found = candidates(call, place)
+    run = found.one
+    text = _about(call, run, place) if run else _beside(call, found)
+    if not text:
+        return
+    output = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    say(json.dumps(output) + "\n")
+    if run and call.session:
+        told = SessionRecord(run.run_id, run.state["last_event_id"])
+        if sessionrecord.read(call.layout, call.session) != told:
+            sessionrecord.write(call.layout, call.session, told)
+
+
+def _beside(call: Call, found: Candidates) -> str:
+    """What is said where there is no one run: nothing, or what a person has to know or decide."""
+    if not found.runs and len(found.unreadable) == 1 and not found.more:
+        return damaged(*found.unreadable[0], call.faber)
+    if not found.runs and not found.unreadable:
+        return ""
+    return several([(run.state, run.plan) for run in found.runs], found.unreadable, found.more, call.faber)
+
+
+def _about(call: Call, run: Run, place: Place) -> str:
+    """In full at a start; on a resume, where the earlier capsule is still to be read, what is new; shortly after a
+    compaction. A compaction whose summary lost the thread is made good by the full form."""
+    source = call.text("source")
+    record = sessionrecord.read(call.layout, call.session) if call.session else None
+    known = record if record and record.run_id == run.run_id else None
+    intact = known is None or not known.lost
+    away = elsewhere(run, place)
+    if source == "resume" and known and intact:
+        unseen = _unseen(run, known.event_id, call.session)
+        return news(run.state, run.plan, call.faber, unseen, known.event_id, away)
+    limit = SHORT if source == "compact" and intact else FULL
+    return capsule(run.state, run.plan, call.faber, away, limit=limit)
+
+
+def _unseen(run: Run, since: int, session: str | None) -> list[Event]:
+    """The newest events after `since` that others recorded, the bookkeeping of sessions left out."""
+    found = []
+    for recent in run.state["recent_events"]:
+        if recent["event_id"] <= since:
+            continue
+        try:
+            event = eventlog.read_event(run.directory, recent["file"])
+        except FaberError:
+            continue
+        if event.get("type") and event["type"] not in QUIET and event.get("session_id") != session:
+            found.append(event)
+    return found

@@ -1,0 +1,87 @@
+"""Where a run may not go on without a person's yes: pure functions of plan, autonomy and state."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from faber.model.documents import PhasePlan, Plan, State
+from faber.model.progress import next_place, places, step_plan
+
+# Under `guarded` this phase is gated whatever its plan says.
+RELEASE = "release"
+
+
+class Gate(NamedTuple):
+    """A question between two places. `id` is the same for the same gate of the same plan; `phase` and
+    `step` are where it is asked: the step that the answer lets begin, or that has just ended."""
+
+    id: str
+    phase: str
+    step: str
+    prompt: str
+
+
+def closed_gate(state: State, plan: Plan) -> Gate | None:
+    """The first gate that the run has come to and nobody has approved; None where the way is open."""
+    following = next_place(state, plan)
+    for place in places(plan):
+        gates = _before(state, plan, *place) if place == following else _after(state, plan, *place)
+        for gate in gates:
+            if not is_open(state, gate.id):
+                return gate
+        if place == following:
+            return None
+    return None
+
+
+def is_open(state: State, gate_id: str) -> bool:
+    """True if a person approved this gate and no retry loop has closed it since."""
+    return state["gates"].get(gate_id, {}).get("answer") == "approve"
+
+
+def gate_by_id(state: State, plan: Plan, gate_id: str) -> Gate | None:
+    """The gate of that id in this plan under this run's autonomy."""
+    for place in places(plan):
+        for gate in (*_before(state, plan, *place), *_after(state, plan, *place, whatever=True)):
+            if gate.id == gate_id:
+                return gate
+    return None
+
+
+def covered(gate_id: str, phases: list[str]) -> bool:
+    """True if the gate belongs to one of these phases."""
+    return gate_id.split(":")[1] in phases
+
+
+def _before(state: State, plan: Plan, phase: str, step: str) -> Iterator[Gate]:
+    known = _phase(plan, phase)
+    autonomy = state["autonomy"]
+    if known["steps"][0]["id"] == step:
+        if autonomy == "assist" or (autonomy == "guarded" and phase == RELEASE):
+            yield Gate(f"phase:{phase}", phase, step, f"Begin phase {phase} ({known['name']})?")
+        for number, gate in enumerate(known.get("gates", [])):
+            if gate["when"] == "before":
+                yield Gate(f"before:{phase}:{number}", phase, step, gate["prompt"])
+    planned = step_plan(plan, phase, step)
+    if planned.get("destructive"):
+        yield Gate(f"step:{phase}:{step}", phase, step, f"{planned['name']} ({phase}:{step}) cannot be undone. Do it?")
+
+
+def _after(state: State, plan: Plan, phase: str, step: str, *, whatever: bool = False) -> Iterator[Gate]:
+    """The gates behind a completed step; `whatever` its result. A skipped step was a person's decision already."""
+    known, done = _phase(plan, phase), state["phases"][phase]["steps"][step]
+    if done["status"] == "completed" or whatever:
+        planned = step_plan(plan, phase, step)
+        warned = done["warning"]
+        handling = planned.get("on_warning" if warned else "on_success", "continue")
+        if handling == "prompt" or (whatever and "prompt" in (planned.get("on_warning"), planned.get("on_success"))):
+            said = f": {done['message']}" if done["message"] else "."
+            what = "ended with a warning" if warned else "is complete"
+            yield Gate(f"result:{phase}:{step}", phase, step, f"{phase}:{step} {what}{said[:1_000]} Go on?")
+    if known["steps"][-1]["id"] == step and (state["phases"][phase]["status"] != "skipped" or whatever):
+        for number, gate in enumerate(known.get("gates", [])):
+            if gate["when"] == "after":
+                yield Gate(f"after:{phase}:{number}", phase, step, gate["prompt"])
+
+
+def _phase(plan: Plan, phase: str) -> PhasePlan:
+    return next(known for known in plan["phases"] if known["id"] == phase)

@@ -1,0 +1,153 @@
+"""What an agent does next: a pure function of plan and state, and the only authority on it.
+
+`step start` accepts the step that this hands out and no other, so an agent that forgot, skipped or
+invented something is put right by the next command it runs.
+"""
+
+from typing import Literal, TypedDict
+
+from faber.model.documents import Evidence, Plan, State
+from faber.model.gates import Gate, closed_gate
+from faber.model.progress import next_place, step_plan
+
+
+class Action(TypedDict):
+    """What `faber next` answers. `complete_with` is the exact command that ends the action,
+    `start_with` the one that begins a step which has not begun; both null where there is none."""
+
+    action: Literal["step", "gate", "wait", "done", "failed"]
+    phase: str | None
+    step: str | None
+    mode: Literal["start", "continue", "retry"] | None
+    attempt: int | None
+    instruction: str | None
+    skill: str | None
+    evidence: list[Evidence]
+    start_with: str | None
+    complete_with: str | None
+    why: str
+
+
+def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
+    """The one thing to do now. `loaded` is false in a session that has not loaded the run's context:
+    that comes first. Repeating the question changes nothing."""
+    run_id, status = state["run_id"], state["status"]
+    if status == "completed":
+        return _end("done", "The run is completed.")
+    if status == "cancelled":
+        return _end("done", "The run was cancelled; nothing is to be done.")
+    if status == "awaiting_feedback":
+        return _wait(state)
+    if state["autonomy"] == "dry-run":
+        return _end("done", "A dry run only plans; `faber run show` has the plan. Nothing is to be done.")
+    if not loaded:
+        return {
+            **_end("step", "This session has not loaded the run's context."),
+            "mode": "start",
+            "instruction": "Load the run's context and read it whole before anything else.",
+            "complete_with": f"faber context {run_id} --record",
+        }
+    gate = closed_gate(state, plan)
+    place = next_place(state, plan)
+    if status == "failed" and not may_retry(state, plan):
+        return _failed(state)
+    if gate is not None:
+        return _gate(state, gate)
+    if place is None:
+        return {
+            **_end("done", "Every step of the plan is complete; the run itself is to be completed."),
+            "complete_with": f"faber run complete {run_id}",
+        }
+    return _step(state, plan, *place)
+
+
+def may_retry(state: State, plan: Plan) -> bool:
+    """True if the failed run's next step failed and has tries left without a person."""
+    place = next_place(state, plan)
+    if place is None:
+        return False
+    known = state["phases"][place[0]]["steps"].get(place[1])
+    return (
+        known is not None
+        and known["status"] == "failed"
+        and state["error"] is None
+        and known["failures"] <= step_plan(plan, *place).get("retries", 0)
+    )
+
+
+def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
+    run_id, known, planned = state["run_id"], state["phases"][phase]["steps"][step], step_plan(plan, phase, step)
+    begun = known["status"] == "in_progress" and state["status"] == "in_progress"
+    again = not begun and known["attempts"] > 0
+    why = f"{phase}:{step} is the first step that is not complete."
+    if begun:
+        why = f"{phase}:{step} was begun and not completed."
+    elif known["status"] == "failed" and known["error"]:
+        why = f"{phase}:{step} failed: {str(known['error'].get('message', ''))[:500]}"
+    elif again:
+        why = f"{phase}:{step} is to be done again: a later phase failed."
+    return {
+        "action": "step",
+        "phase": phase,
+        "step": step,
+        "mode": "continue" if begun else ("retry" if again else "start"),
+        "attempt": known["attempts"] + (0 if begun else 1),
+        "instruction": planned.get("instruction") or planned["name"],
+        "skill": planned.get("skill"),
+        "evidence": [] if known["waived_by"] else planned.get("evidence", []),
+        "start_with": None if begun else f"faber step start {run_id} {phase}:{step}",
+        "complete_with": f"faber step complete {run_id} {phase}:{step}",
+        "why": why,
+    }
+
+
+def _gate(state: State, gate: Gate) -> Action:
+    asked = state["gates"].get(gate.id)
+    refused = asked is not None and asked.get("answer") == "reject"
+    return {
+        **_end("gate", f"A person has to approve: {gate.prompt}" + (" (It was rejected before.)" if refused else "")),
+        "phase": gate.phase,
+        "step": gate.step,
+        "instruction": "Open the request, say what it asks and the run id, and stop. Only a person can answer.",
+        "complete_with": f"faber feedback request {state['run_id']} --type approval"
+        f" --at {gate.phase}:{gate.step} --gate {gate.id}",
+    }
+
+
+def _wait(state: State) -> Action:
+    request = state["feedback_request"]
+    asked = f"{request['request_id']}: {request['prompt']}" if request else "an open question"
+    return {
+        **_end("wait", f"A person's answer is awaited to {asked}"),
+        "phase": request["resume_point"]["phase"] if request else None,
+        "step": request["resume_point"]["step"] if request else None,
+        "instruction": "Stop here. Say what is asked and the run id; a person answers outside this session.",
+    }
+
+
+def _failed(state: State) -> Action:
+    last = state["errors"][-1] if state["errors"] else {}
+    place = [part for part in (last.get("phase"), last.get("step")) if part]
+    where = f" at {':'.join(place)}" if place else ""
+    return {
+        **_end("failed", f"The run failed{where}: {last.get('message') or 'no reason was recorded'}"),
+        "phase": last.get("phase"),
+        "step": last.get("step"),
+        "instruction": "Stop here and say what failed. A person decides whether the run is resumed or cancelled.",
+    }
+
+
+def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) -> Action:
+    return {
+        "action": action,
+        "phase": None,
+        "step": None,
+        "mode": None,
+        "attempt": None,
+        "instruction": None,
+        "skill": None,
+        "evidence": [],
+        "start_with": None,
+        "complete_with": None,
+        "why": why,
+    }

@@ -1,0 +1,72 @@
+"""Git repositories for scenarios: projects to work in, and marketplaces that offer a plugin."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def git(directory: Path, *arguments: str) -> str:
+    """What git prints, as someone without a configuration."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    isolated = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(
+        ["git", *arguments], cwd=directory, env=bare | isolated, check=True, capture_output=True, text=True
+    )
+    return done.stdout.rstrip("\n")
+
+
+def make_repository(directory: Path) -> Path:
+    """An empty git repository on `main` that knows who commits."""
+    directory.mkdir(parents=True, exist_ok=True)
+    git(directory, "init", "-q", "-b", "main")
+    for name, value in {"user.name": "test", "user.email": "test@example.invalid", "commit.gpgSign": "false"}.items():
+        git(directory, "config", name, value)
+    return directory
+
+
+def make_project(directory: Path) -> Path:
+    """A git repository with one commit."""
+    make_repository(directory)
+    (directory / "README.md").write_text("# sample\n")
+    git(directory, "add", "--all")
+    git(directory, "commit", "-q", "-m", "Begin")
+    return directory
+
+
+def publish(plugin: Path, market: Path) -> Path:
+    """Make `market` a marketplace of the one plugin, kept as a git repository in it; again, for what changed since."""
+    source = market / "repository"
+    if not source.exists():
+        make_repository(source)
+    for each in source.iterdir():
+        if each.name == ".git":
+            continue
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+    if (plugin / ".git").exists():
+        listed = git(plugin, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+        for name in filter(None, listed):
+            if os.path.lexists(plugin / name):
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(plugin / name, source / name, follow_symlinks=False)
+    else:
+        shutil.copytree(plugin, source, symlinks=True, dirs_exist_ok=True)
+    git(source, "add", "--all", "--force")
+    git(source, "commit", "-q", "--allow-empty", "-m", "Publish")
+    listing = {
+        "name": market.name,
+        "owner": {"name": "test"},
+        "plugins": [{"name": plugin_name(plugin), "source": {"source": "url", "url": source.as_uri()}}],
+    }
+    (market / ".claude-plugin").mkdir(exist_ok=True)
+    (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps(listing))
+    return market
+
+
+def plugin_name(plugin: Path) -> str:
+    """What the plugin's manifest calls it."""
+    return str(json.loads((plugin / ".claude-plugin" / "plugin.json").read_text())["name"])
