@@ -60,23 +60,25 @@ def candidates(call: Call, place: Place) -> Candidates:
     in this worktree that have no branch yet; else those begun here whose branch is elsewhere."""
     if call.session and (bound := of_session(call.layout, call.session)):
         return bound
-    seen: list[Binding] = []
+    mine: list[Run] = []
+    unreadable: list[tuple[str, str]] = []
+    more = 0
     if place.branch:
-        seen = _active(call.layout, index.BRANCHES, place.branch, [])
-    on_branch, unreadable = _load(call.layout, seen)
-    mine = [run for run in on_branch if _branch(run) == place.branch]
-    begun = _active(call.layout, index.WORKTREES, place.worktree, seen)
-    begun_here, damaged = _load(call.layout, begun)
+        seen, count = index.bound_active(call.layout, index.BRANCHES, place.branch, MOST)
+        on_branch, unreadable = _load(call.layout, seen)
+        mine, more = [run for run in on_branch if _branch(run) == place.branch], count - len(seen)
+    known = {run.run_id for run in mine}
+    begun, count = index.bound_active(call.layout, index.WORKTREES, place.worktree, MOST)
+    begun_here, damaged = _load(call.layout, [binding for binding in begun if binding.run_id not in known])
     fitting = [run for run in begun_here if place.repository is None or _branch(run) in (None, place.branch)]
-    more = max(0, len(seen) - MOST) + max(0, len(begun) - MOST)
-    if mine or fitting or unreadable:
+    if mine or unreadable:
         return Candidates([*mine, *fitting][:MOST], unreadable, more + max(0, len(mine) + len(fitting) - MOST))
-    return Candidates(begun_here, damaged, max(0, len(begun) - MOST))
+    return Candidates(fitting or begun_here, [] if fitting else damaged, count - len(begun))
 
 
 def of_session(layout: Layout, session_id: str) -> Candidates | None:
     """The run that the session worked on last and that is not over; None if it is bound to none."""
-    for binding in _active(layout, index.SESSIONS, session_id, []):
+    for binding in index.bound_active(layout, index.SESSIONS, session_id, MOST)[0]:
         runs, unreadable = _load(layout, [binding])
         if runs or unreadable:
             return Candidates(runs, unreadable, bound=True)
@@ -97,19 +99,10 @@ def _branch(run: Run) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _active(layout: Layout, kind: str, name: str, but: list[Binding]) -> list[Binding]:
-    known = {binding.run_id for binding in but}
-    return [
-        binding
-        for binding in index.bound(layout, kind, name)
-        if binding.run_id not in known and index.is_active(layout, binding.run_id)
-    ]
-
-
 def _load(layout: Layout, bindings: list[Binding]) -> tuple[list[Run], list[tuple[str, str]]]:
-    """The open runs of faber's own among the newest bindings, and those that cannot be read."""
+    """The open runs of faber's own among them, and those that cannot be read."""
     runs, unreadable = [], []
-    for binding in bindings[:MOST]:
+    for binding in bindings:
         try:
             run = load(layout, binding.run_id)
         except RunNotFound:
