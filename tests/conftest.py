@@ -4,6 +4,11 @@ import os
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("faber", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("faber")
 
 
 def _needed(found: str | None, what: str) -> str:

@@ -19,8 +19,10 @@ ATTACKS = [
 ]  # fmt: skip
 
 segments = st.text("abzAZ09._-", min_size=1, max_size=6)
+good_segments = st.from_regex(r"[ab0][ab0._-]{0,3}", fullmatch=True)
 near_ids = st.one_of(
     st.lists(segments, min_size=1, max_size=4).map("/".join),
+    st.lists(good_segments, min_size=1, max_size=3).map("/".join),
     st.text(st.sampled_from("ab/.-_@{}~^:?*[\\ \x00\x7flock"), max_size=12),
 )
 
