@@ -99,6 +99,10 @@ MUTANTS: dict[str, Callable[[], Any]] = {
 def main() -> int:
     """Break what FABER_TEST_MUTANT names, before any other module has imported it, and run the command line."""
     sys.path.insert(0, str(PACKAGES))
+    # The built-in steps without their conditions: what is killed here is the store's work, not an examination.
+    from faber.store import definitions
+
+    definitions.BUILT_IN = str(Path(__file__).resolve().parents[1] / "fixtures" / "workflows")
     if mutant := os.environ.get("FABER_TEST_MUTANT"):
         MUTANTS[mutant]()
     from faber.cli import main as command_line

@@ -840,6 +840,26 @@ def test_nothing_is_recorded_for_a_bystander(project: Project, event: str) -> No
     assert run
 
 
+@pytest.mark.parametrize(
+    ("command", "allowed"),
+    [
+        ("{faber} next r", True),
+        ("{faber} next r; id", False),
+        ("{faber} feedback respond r approve", False),
+        ("ls", False),
+    ],
+)
+def test_a_plain_call_of_faber_is_allowed(project: Project, command: str, allowed: bool) -> None:
+    """A Bash call that is one plain call of this plugin's program is allowed; of any other nothing is said."""
+    project.new(session="s")
+    line = command.format(faber=f'"{ROOT / "bin" / "faber"}"')
+    said = project.hook("pre-tool-use", {"tool_name": "Bash", "tool_input": {"command": line}})
+    if allowed:
+        assert json.loads(said.out)["hookSpecificOutput"]["permissionDecision"] == "allow"
+    else:
+        assert said == NOTHING
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_foreign_run_is_left_alone(project: Project, event: str) -> None:
     """Another tool's run is neither offered nor written to, even where the index leads to it."""
@@ -886,7 +906,7 @@ def test_the_client_is_told_of_each_hook() -> None:
     called = {}
     for event, (entry,) in hooks.items():
         (hook,) = entry["hooks"]
-        assert set(entry) == {"hooks"}
+        assert set(entry) == ({"hooks", "matcher"} if event == "PreToolUse" else {"hooks"})
         assert hook["type"] == "command"
         assert 1 <= hook["timeout"] <= 10
         called[event] = re.fullmatch(r'"\$\{CLAUDE_PLUGIN_ROOT\}/bin/faber" hook ([a-z-]+)', hook["command"])[1]  # type: ignore[index]

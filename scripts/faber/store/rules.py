@@ -1,0 +1,420 @@
+"""What each type of event changes in the state of a run: one rule a type.
+
+A rule changes the state it is given (the reducer hands it a copy) and asks nothing but the event. Later
+parts of faber register theirs with `reduces`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from faber.model.documents import SETTLED, Event, FeedbackRequest, PhaseState, State, StepState
+from faber.model.gates import covered as covers
+from faber.model.progress import new_phase, new_step
+from faber.model.text import shorten
+
+KEPT_DECISIONS = 10
+KEPT_ERRORS = 5
+ERROR_CHARS = 1_000
+KEPT_LOOPS = 10
+KEPT_SESSIONS = 20
+
+Rule = Callable[[State, Event], None]
+RULES: dict[str, Rule] = {}
+
+
+def reduces(*types: str) -> Callable[[Rule], Rule]:
+    """Register the rule of one or more event types; later parts of faber use it for theirs."""
+
+    def add(rule: Rule) -> Rule:
+        for name in types:
+            RULES[name] = rule
+        return rule
+
+    return add
+
+
+# --- the run ---------------------------------------------------------------------------------------
+
+
+@reduces("workflow_start", "workflow_resumed")
+def _go_on(state: State, event: Event) -> None:
+    _go_ahead(state)
+    state["started_at"] = state["started_at"] or event["timestamp"]
+
+
+def _go_ahead(state: State) -> None:
+    """What was pending or failed goes on; where a person is still being asked, the run waits for the answer."""
+    if state["status"] in ("pending", "failed"):
+        state["status"] = "in_progress"
+    state["error"] = state["ended_event"] = None
+    _wait(state)
+
+
+@reduces("workflow_complete")
+def _complete_run(state: State, event: Event) -> None:
+    state["errors"] = []
+    _close(state, event, "completed")
+
+
+@reduces("workflow_cancelled")
+def _cancel_run(state: State, event: Event) -> None:
+    _close(state, event, "cancelled")
+
+
+def _close(state: State, event: Event, status: Any) -> None:
+    state["status"] = status
+    state["completed_at"] = event["timestamp"]
+    state["ended_event"] = event["event_id"]
+    state["current_step"] = None
+    state["feedback_request"] = None
+    state["feedback_queue"] = []
+
+
+@reduces("workflow_error")
+def _fail_run(state: State, event: Event) -> None:
+    _stop(state, event)
+    state["error"] = event.get("error")
+
+
+@reduces("workflow_rerun")
+def _link_rerun(state: State, event: Event) -> None:
+    state["relationships"]["rerun_of"] = event["metadata"]["rerun_of"]
+
+
+def _stop(state: State, event: Event) -> None:
+    state["status"] = "failed"
+    state["ended_event"] = event["event_id"]
+    problem = event.get("error", {})
+    entry = {
+        "event_id": event["event_id"],
+        "type": event["type"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+        "at": event["timestamp"],
+        "message": shorten(str(problem.get("message", "")), ERROR_CHARS),
+    }
+    state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
+
+
+# --- phases and steps ------------------------------------------------------------------------------
+# Events of places that the plan does not have still fold (an adopted log may hold them): the place
+# is made on the way.
+
+
+def _phase(state: State, event: Event) -> PhaseState:
+    name = event["phase"]
+    return state["phases"].setdefault(name, new_phase({"id": name, "name": name, "steps": []}))
+
+
+def _step(state: State, event: Event) -> StepState:
+    return _phase(state, event)["steps"].setdefault(event["step"], new_step())
+
+
+@reduces("phase_start")
+def _start_phase(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "in_progress"
+    phase["started_at"] = phase["started_at"] or event["timestamp"]
+    phase["started_event"] = event["event_id"]
+    state["current_phase"] = event["phase"]
+    state["current_step"] = None
+
+
+@reduces("phase_complete")
+def _complete_phase(state: State, event: Event) -> None:
+    _end_phase(state, event, "completed")
+
+
+@reduces("phase_skip")
+def _skip_phase(state: State, event: Event) -> None:
+    for name, step in _phase(state, event)["steps"].items():
+        if step["status"] not in SETTLED:
+            _end_step(state, {**event, "step": name}, "skipped")
+    _end_phase(state, event, "skipped")
+
+
+def _end_phase(state: State, event: Event, status: Any) -> None:
+    phase = _phase(state, event)
+    phase["status"] = status
+    phase["completed_at"] = event["timestamp"]
+    phase["ended_event"] = event["event_id"]
+    phase["failed_step"] = None
+    phase["error"] = None
+    state["errors"] = [e for e in state["errors"] if e.get("phase") != event["phase"]]
+    if state["status"] == "failed" and status == "skipped" and state["current_phase"] == event["phase"]:
+        _go_ahead(state)
+    if state["current_phase"] == event["phase"]:
+        state["current_step"] = None
+
+
+@reduces("phase_error")
+def _fail_phase(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "failed"
+    phase["error"] = event.get("error")
+    phase["ended_event"] = event["event_id"]
+    state["current_phase"] = event["phase"]
+    running = next((name for name, step in phase["steps"].items() if step["status"] == "in_progress"), None)
+    if running:
+        phase["failed_step"] = running
+        _mark_failed(phase["steps"][running], event)
+    _stop(state, event)
+
+
+@reduces("step_start", "step_retry")
+def _start_step(state: State, event: Event) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    step["status"] = "in_progress"
+    step["attempts"] += 1
+    step["started_at"] = event["timestamp"]
+    step["started_event"] = event["event_id"]
+    step["completed_at"] = step["ended_event"] = step["error"] = None
+    step["warning"] = False
+    if step["first_event"] is None:
+        step["first_event"] = event["event_id"]
+        step["base_commit"] = event.get("metadata", {}).get("base_commit")
+    phase["status"] = "in_progress"
+    phase["failed_step"] = phase["error"] = None
+    phase["started_at"] = phase["started_at"] or event["timestamp"]
+    _go_ahead(state)
+    state["started_at"] = state["started_at"] or event["timestamp"]
+    state["current_phase"], state["current_step"] = event["phase"], event["step"]
+
+
+@reduces("step_complete")
+def _complete_step(state: State, event: Event) -> None:
+    _end_step(state, event, "completed")
+    _step(state, event)["warning"] = event.get("status") == "warning"
+
+
+@reduces("step_blocked")
+def _block_step(state: State, event: Event) -> None:
+    _step(state, event)["blocked"] += 1
+
+
+@reduces("step_skip")
+def _skip_step(state: State, event: Event) -> None:
+    _end_step(state, event, "skipped")
+
+
+def _end_step(state: State, event: Event, status: Any) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    step["status"] = status
+    step["completed_at"] = event["timestamp"]
+    step["ended_event"] = event["event_id"]
+    step["message"] = event.get("message")
+    step["error"] = None
+    if phase["failed_step"] == event["step"]:
+        phase["failed_step"] = phase["error"] = None
+        phase["status"] = "in_progress"
+        if state["status"] == "failed":
+            _go_ahead(state)
+    # What went wrong before the work went on is no longer open, except at other steps; while the run is
+    # still failed (a person skipped a step of it), the work does not go on.
+    ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
+    state["errors"] = [
+        e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
+    ]
+    if (state["current_phase"], state["current_step"]) == (event["phase"], event["step"]):
+        state["current_step"] = None
+
+
+@reduces("step_error")
+def _fail_step(state: State, event: Event) -> None:
+    phase, step = _phase(state, event), _step(state, event)
+    _mark_failed(step, event)
+    phase["status"] = "failed"
+    phase["failed_step"] = event["step"]
+    phase["error"] = event.get("error")
+    state["current_phase"], state["current_step"] = event["phase"], event["step"]
+    _stop(state, event)
+
+
+def _mark_failed(step: StepState, event: Event) -> None:
+    step["failures"] += 1
+    step["status"] = "failed"
+    step["ended_event"] = event["event_id"]
+    step["error"] = event.get("error")
+
+
+@reduces("retry_loop_enter")
+def _enter_loop(state: State, event: Event) -> None:
+    """Everything from `return_to` up to the phase that failed is to be done again; skips stay."""
+    covered = False
+    phases = []
+    for name, phase in state["phases"].items():
+        covered = covered or name == event["metadata"]["return_to"]
+        if covered:
+            phases.append(name)
+        if covered and phase["status"] != "skipped":
+            for step in phase["steps"].values():
+                if step["status"] != "skipped":
+                    step.update(new_step() | {"attempts": step["attempts"]})
+            phase["status"] = "pending"
+            phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
+        if name == event["phase"]:
+            break
+    # What was approved was approved of work that is now done again.
+    state["gates"] = {key: gate for key, gate in state["gates"].items() if not covers(key, phases)}
+    state["loops_used"][event["phase"]] = state["loops_used"].get(event["phase"], 0) + 1
+    loop = {
+        "event_id": event["event_id"],
+        "phase": event["phase"],
+        "return_to": event["metadata"]["return_to"],
+        "at": event["timestamp"],
+        "reason": event.get("message"),
+    }
+    state["retry_loops"] = [*state["retry_loops"], loop][-KEPT_LOOPS:]
+    state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
+    if state["status"] == "failed":
+        _go_ahead(state)
+
+
+@reduces("retry_loop_exit")
+def _exit_loop(state: State, event: Event) -> None:
+    for loop in state["retry_loops"]:
+        if loop["phase"] == event["phase"]:
+            loop["exited"] = event["event_id"]
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+@reduces("feedback_request")
+def _ask(state: State, event: Event) -> None:
+    given = event["metadata"]
+    place = given.get("resume_point") or {}
+    request: FeedbackRequest = {
+        "request_id": given["request_id"],
+        "type": given.get("type", "approval"),
+        "prompt": given["prompt"],
+        "options": list(given.get("options", [])),
+        "context": dict(given.get("context", {})),
+        "requested_at": event["timestamp"],
+        "resume_point": {
+            "phase": place.get("phase", event.get("phase", state["current_phase"])),
+            "step": place.get("step", event.get("step", state["current_step"])),
+        },
+        "notification_sent": dict(given.get("notification_sent", {})),
+        "event_id": event["event_id"],
+    }
+    state["feedback_queue"] = [*state["feedback_queue"], request]
+    gate = request["context"].get("gate")
+    if isinstance(gate, str):
+        state["gates"][gate] = {"request_id": request["request_id"], "answer": None, "event_id": event["event_id"]}
+    _wait(state)
+
+
+@reduces("feedback_received")
+def _hear(state: State, event: Event) -> None:
+    given = event["metadata"]
+    request = next((r for r in state["feedback_queue"] if r["request_id"] == given["request_id"]), None)
+    if request is None:
+        return
+    state["feedback_queue"] = [r for r in state["feedback_queue"] if r is not request]
+    state["last_answer"] = {
+        "request_id": request["request_id"],
+        "prompt": request["prompt"],
+        "response": given["response"],
+        "comment": given.get("comment"),
+        "resume_point": request["resume_point"],
+        "at": event["timestamp"],
+        "event_id": event["event_id"],
+    }
+    if state["status"] == "failed":  # and stays so until it is resumed
+        state["feedback_request"] = _oldest(state)
+    else:
+        _wait(state)
+    _act_on(state, event, request)
+
+
+def _act_on(state: State, event: Event, request: FeedbackRequest) -> None:
+    """What an answer opens or ends: a gate, a step's evidence, the run. One event, so never half of it."""
+    response, context = event["metadata"]["response"], request["context"]
+    gate, waived = context.get("gate"), context.get("waive")
+    if isinstance(gate, str) and gate in state["gates"]:
+        state["gates"][gate]["answer"] = response
+        if response == "reject":
+            said = event["metadata"].get("comment") or "no reason was given"
+            place = {key: request["resume_point"][key] for key in ("phase", "step")}
+            error = {"message": f"A person rejected: {request['prompt']} ({said})"}
+            _stop(state, {**event, **place, "error": error})  # type: ignore[typeddict-item]
+            state["error"] = error
+    if isinstance(waived, str):
+        phase, _, name = waived.partition(":")
+        step = state["phases"].get(phase, new_phase({"id": phase, "name": phase, "steps": []}))["steps"].get(name)
+        if step is not None:
+            step["blocked"] = 0
+            if response == "waive":
+                step["waived_by"] = request["request_id"]
+    if response == "abort":
+        _close(state, event, "cancelled")
+
+
+def _wait(state: State) -> None:
+    state["feedback_request"] = _oldest(state)
+    if state["feedback_request"]:
+        state["status"] = "awaiting_feedback"
+        state["error"] = state["ended_event"] = None
+    elif state["status"] == "awaiting_feedback":
+        state["status"] = "in_progress"
+
+
+def _oldest(state: State) -> FeedbackRequest | None:
+    return state["feedback_queue"][0] if state["feedback_queue"] else None
+
+
+@reduces("decision_point")
+def _decide(state: State, event: Event) -> None:
+    given = event.get("metadata", {})
+    entry = {
+        "event_id": event["event_id"],
+        "decision": event["message"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+        "at": event["timestamp"],
+    }
+    if "question" in given:
+        state["settled_questions"][given["question"]] = {
+            "option": given["option"],
+            "subject": given.get("subject"),
+            "event_id": event["event_id"],
+        }
+    state["decisions"] = [*state["decisions"], entry][-KEPT_DECISIONS:]
+
+
+@reduces("context_loaded")
+def _loaded(state: State, event: Event) -> None:
+    session = event.get("session_id")
+    if session and session not in state["context_sessions"]:
+        state["context_sessions"] = [*state["context_sessions"], session][-KEPT_SESSIONS:]
+
+
+@reduces("session_end")
+def _end_session(state: State, event: Event) -> None:
+    if "summary_file" in event.get("metadata", {}):
+        state["session_summaries"] = {
+            "count": state["session_summaries"]["count"] + 1,
+            "latest_file": event["metadata"]["summary_file"],
+            "latest_event": event["event_id"],
+        }
+
+
+# --- artifacts -------------------------------------------------------------------------------------
+
+_ARTIFACT_OF = {
+    "branch_create": ("branch", "branch_name"),
+    "spec_generate": ("path", "spec_path"),
+    "commit_create": ("sha", "last_commit"),
+    "pr_create": ("url", "pr_url"),
+}
+
+
+def take_artifacts(state: State, event: Event) -> None:
+    """Keep what an event says was made, under its name."""
+    if event["type"] in _ARTIFACT_OF:
+        given, name = _ARTIFACT_OF[event["type"]]
+        state["artifacts"][name] = event["metadata"][given]
+    for artifact in event.get("artifacts", ()):
+        rest = {key: value for key, value in artifact.items() if key != "name"}
+        state["artifacts"][artifact["name"]] = rest["value"] if set(rest) == {"value"} else rest
