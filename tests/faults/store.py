@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from faber.cli import main
+from faber.store import definitions
 from faber.store.layout import Layout
 
 DRIVER = Path(__file__).with_name("driver.py")
+# The built-in steps without their conditions, as in the driver.
+PLAIN = str(Path(__file__).resolve().parents[1] / "fixtures" / "workflows")
 RUN = "acme/shop/7c1d4a52"
 
 
@@ -53,6 +56,7 @@ def call(root: Path, *arguments: str, extra: Mapping[str, str] | None = None) ->
     out, words = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict(os.environ, environment(extra), clear=True),
+        mock.patch.object(definitions, "BUILT_IN", PLAIN),
         redirect_stdout(out),
         redirect_stderr(words),
     ):

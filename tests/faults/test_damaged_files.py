@@ -1,6 +1,5 @@
 """Files that are cut short, or in which a bit flipped."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     must(root, "step", "complete", RUN, "frame:fetch-work", "--artifact", "branch_name=feat/7", "--message", "Read")
     must(root, "event", "emit", RUN, "--type", "decision_point", "--message", "Keep the format", "--key", "format")
     must(root, "session", "save", RUN, "--notes", "Classify next")
-    asked = json.dumps({"request_id": "q1", "prompt": "May I?", "options": ["yes", "no"]})
-    must(root, "event", "emit", RUN, "--type", "feedback_request", "--metadata", asked)
+    must(root, "feedback", "request", RUN, "--prompt", "May I?", "--option", "yes", "--option", "no")
     seen = (run_directory(root) / "state.json").read_bytes()
     must(root, "event", "emit", RUN, "--type", "decision_point", "--message", "Unseen")
     (run_directory(root) / "state.json").write_bytes(seen)
