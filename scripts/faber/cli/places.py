@@ -8,7 +8,7 @@ from faber.cli.evidence import begin, verify
 from faber.cli.record import record
 from faber.model import commands
 from faber.model.ids import check_name
-from faber.model.progress import step_state
+from faber.model.progress import next_place, step_state
 from faber.store.find import resolve
 from faber.store.runs import load
 
@@ -89,7 +89,8 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     in_phase, name = place(where)
     obj.run = run
     made = load(obj.layout, resolve(obj.layout, run))
-    base = None if made.foreign else begin(obj, made, in_phase, name)
+    is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
+    base = begin(obj, made, in_phase, name) if is_next else None
     record(obj, made.run_id, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
 
 

@@ -1,0 +1,259 @@
+"""The plugin in the real client: a workflow is begun, killed, resumed, compacted, and cheated on."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from e2e.client import Client
+from e2e.messages_api import MessagesApi
+from e2e.replies import Reply, hang, summary, text, tool
+from e2e.repositories import git
+from faber.store.eventlog import listing, read_event
+from faber.store.find import latest
+from faber.store.layout import Layout
+from faber.store.runs import Run
+
+Say = Callable[..., Reply]
+
+
+@pytest.fixture
+def plugged(client: Client, plugin_root: Path) -> Client:
+    """The client with the plugin from its directory."""
+    client.plugin_dir = plugin_root
+    return client
+
+
+@pytest.fixture
+def say(plugin_root: Path) -> Say:
+    """`say("next latest")`: the model calls faber so."""
+    return lambda arguments: tool("Bash", command=f'"{plugin_root}/bin/faber" {arguments}')
+
+
+def run_of(project: Path) -> Run:
+    """The project's open run."""
+    return latest(Layout(str(project)))
+
+
+def types(run: Run) -> list[str]:
+    """The types of a run's events in order."""
+    return [entry.type for entry in listing(run.directory)]
+
+
+def answers(result: Any) -> list[Any]:
+    """What faber answered to each call of a session, as JSON."""
+    return [json.loads(answer.text[answer.text.index("{") :]) for answer in result.tool_results]
+
+
+def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
+    """A session in which a run for work item 158 is begun, its context loaded, and `more` done."""
+    api.script.reply(say("run begin '158'"), say("context latest --record"), *more)
+    return client.run("/faber:run 158", **how)
+
+
+def test_an_installed_plugin_begins_a_run(client: Client, api: MessagesApi, plugin_root: Path, project: Path) -> None:
+    """Installed from a marketplace into an empty home, `/faber:run 158` makes a run and does two steps, unasked."""
+    root = client.install(plugin_root)
+    listed = client.command("plugin", "list")
+    assert "faber" in listed
+
+    def faber(arguments: str) -> Reply:
+        return tool("Bash", command=f'"{root}/bin/faber" {arguments}')
+
+    api.script.reply(faber("run begin '158'"), faber("context latest --record"), faber("next latest"))
+    for step in ("frame:fetch-work", "frame:classify"):
+        api.script.reply(faber(f"step start latest {step}"))
+        api.script.reply(faber(f"step complete latest {step} --message 'seen to'"))
+    api.script.reply(faber("next latest"), text("Two steps are done."))
+    result = client.run("/faber:run 158")
+    assert (result.text, result.denials) == ("Two steps are done.", [])
+    said = answers(result)
+    assert (said[2]["phase"], said[2]["step"]) == ("frame", "fetch-work")
+    assert (said[-1]["phase"], said[-1]["step"]) == ("frame", "setup-branch")
+    run = run_of(project)
+    assert run.state["work_id"] == "158"
+    assert types(run).count("step_complete") == 2
+    assert "Work on this with faber: 158" in "".join(api.turns[0].texts)
+
+
+def test_the_skills_are_there(plugged: Client, api: MessagesApi) -> None:
+    """The six skills are commands of the client, and the manager is an agent."""
+    api.script.reply(text("ok"))
+    (start,) = plugged.run("hello").of("system", "init")
+    names = {f"faber:{name}" for name in ("run", "resume", "status", "next", "checkpoint", "doctor")}
+    assert names <= set(start["slash_commands"])
+    assert "faber:faber-manager" in start["agents"]
+
+
+def test_a_killed_session_is_continued_by_the_next(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+    """After SIGKILL in mid-step a new session is told run and step, and is handed that step again, no other."""
+    api.script.reply(
+        say("run begin '158'"),
+        say("context latest --record"),
+        say("step start latest frame:fetch-work"),
+        say("step complete latest frame:fetch-work --message 'read it'"),
+        say("step start latest frame:classify"),
+        hang(),
+    )
+    running = plugged.start("/faber:run 158")
+    api.wait_for(lambda request: any("step_start" in r.text and "classify" in r.text for r in request.results))
+    running.kill()
+    run = run_of(project)
+    assert run.state["current_step"] == "classify"
+
+    api.script.clear()
+    api.script.reply(say("next latest"), say("context latest --record"), say("next latest"), text("going on"))
+    result = plugged.run("go on", session_id=uuid4())
+    first = api.turns[-4]
+    assert first.has(run.run_id)
+    assert first.has("frame:classify")
+    assert first.has(f"next {run.run_id}")
+    said = answers(result)
+    assert said[0]["complete_with"] == f"faber context {run.run_id} --record"
+    assert (said[2]["phase"], said[2]["step"], said[2]["mode"]) == ("frame", "classify", "continue")
+    assert result.denials == []  # no skill was typed: the plugin's own hook allowed the calls
+
+
+def test_a_resumed_session_is_told_only_what_is_new(
+    plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
+) -> None:
+    """On `--resume` the model gets what others recorded since, not the whole capsule again."""
+    session = uuid4()
+    begin(plugged, api, say, say("step start latest frame:fetch-work"), text("paused"), session_id=session)
+    api.script.reply(text("seen"))
+    plugged.run("what is the state", resume=session)
+    full = next(t for t in api.turns[-1].texts if "frame:fetch-work" in t and "Next command" in t)
+    run = run_of(project)
+    from faber.model import commands
+    from faber.store.runs import commit
+
+    draft: Any = {"type": "decision_point", "message": "A person decided on CSV"}
+    commit(run.layout, run.run_id, lambda s, p: commands.emit(s, p, draft), actor="person")
+    api.script.reply(text("noted"))
+    before = len([t for t in api.turns[-1].texts if "Next command" in t])
+    plugged.run("and now", resume=session)
+    news = [t for t in api.turns[-1].texts if "A person decided on CSV" in t]
+    assert news
+    assert len(news[-1]) < len(full)
+    assert len([t for t in api.turns[-1].texts if "Next command" in t]) <= before + 1
+
+
+def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+    """The summariser is told run and step, and after the compaction the short capsule is there."""
+    session = uuid4()
+    begin(plugged, api, say, say("step start latest frame:fetch-work"), text("begun"), session_id=session)
+    run = run_of(project)
+    api.script.reply(text("still here"))
+    plugged.run("go on", resume=session)
+    api.script.compact(summary("We worked on something."))
+    plugged.run("/compact", resume=session)
+    (compaction,) = api.compactions
+    assert compaction.has(run.run_id)
+    assert compaction.has("frame:fetch-work")
+    api.script.reply(text("back"))
+    plugged.run("where were we", resume=session)
+    assert api.turns[-1].has(run.run_id)
+    assert api.turns[-1].has("frame:fetch-work")
+    assert types(run_of(project)).count("checkpoint") == 1
+
+
+def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+    """Two runs in two worktrees: a new session in each is told of its own and not of the other."""
+    linked = project.parent / "linked"
+    git(project, "checkout", "-q", "-b", "feat/one")
+    git(project, "worktree", "add", "-q", str(linked), "-b", "feat/two")
+    for place, work, branch in ((project, "1", "feat/one"), (linked, "2", "feat/two")):
+        record = f"""event emit latest --type branch_create --metadata '{{"branch": "{branch}"}}'"""
+        api.script.reply(say(f"run begin '{work}'"), say(record), text("begun"))
+        plugged.run(f"/faber:run {work}", cwd=place)
+    store = Layout(str(project))
+    ids = {load.state["work_id"]: load.run_id for load in map(_loader(store), store.run_ids())}
+    assert set(ids) == {"1", "2"}
+    for place, mine, other in ((project, "1", "2"), (linked, "2", "1")):
+        api.script.reply(text("ok"))
+        plugged.run("hello", cwd=place)
+        assert api.turns[-1].has(ids[mine])
+        assert not api.turns[-1].has(ids[other])
+
+
+def _loader(layout: Layout) -> Callable[[str], Run]:
+    from faber.store.runs import load
+
+    return lambda run_id: load(layout, run_id)
+
+
+def test_a_project_without_runs_is_left_alone(plugged: Client, api: MessagesApi, project: Path) -> None:
+    """Where there is no store nothing is injected and nothing is written."""
+    before = sorted(str(path) for path in project.rglob("*") if ".git" not in path.parts)
+    api.script.reply(text("ok"))
+    plugged.run("hello")
+    assert not api.turns[-1].has("bin/faber")
+    assert sorted(str(path) for path in project.rglob("*") if ".git" not in path.parts) == before
+
+
+def test_an_agent_that_cheats_is_refused_and_seen(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+    """Completing without evidence, starting another step, ending the run early and approving its own gate are refused,
+    and the log shows each attempt."""
+    result = begin(
+        plugged,
+        api,
+        say,
+        say("step start latest build:implement"),
+        say("step start latest frame:fetch-work"),
+        say("step complete latest frame:fetch-work"),
+        say("step start latest frame:classify"),
+        say("step complete latest frame:classify"),
+        say("step start latest frame:setup-branch"),
+        say("step complete latest frame:setup-branch"),
+        say("run complete latest"),
+        say("feedback request latest --prompt 'May I?' --at frame:setup-branch"),
+        say("feedback respond latest approve"),
+        text("I tried."),
+    )
+    said = [answer.get("error", {}).get("code") for answer in answers(result)]
+    assert said == [
+        None, None, "out_of_order", None, None, None, None, None, "evidence_missing", "steps_unfinished", None,
+        "person_required",
+    ]  # fmt: skip
+    run = run_of(project)
+    codes = [
+        read_event(run.directory, entry.file)["metadata"]["code"]
+        for entry in listing(run.directory)
+        if entry.type == "command_refused"
+    ]
+    assert codes == ["out_of_order", "steps_unfinished", "person_required"]
+    assert types(run).count("step_blocked") == 1
+    assert run.state["status"] == "awaiting_feedback"
+
+
+def test_what_is_not_a_plain_call_still_needs_a_grant(
+    plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
+) -> None:
+    """Without a skill the hook allows one plain call, and neither what hangs on it nor an answer for a person."""
+    begin(plugged, api, say, text("begun"))
+    command = f'"{plugin_root}/bin/faber" status'
+    api.script.reply(
+        tool("Bash", command=command),
+        tool("Bash", command=f"{command} && touch pwned"),
+        say("feedback respond latest approve"),
+        text("done"),
+    )
+    result = plugged.run("hello")
+    assert len(result.denials) == 2
+    assert not (project / "pwned").exists()
+
+
+def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
+    """What the plugin adds to every session is at most 300 tokens, as the client projects it."""
+    import re
+
+    client.install(plugin_root)
+    said = client.command("plugin", "details", "faber")
+    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", said)
+    assert found, said
+    assert int(found[1].replace(",", "")) <= 300, said
+    shutil.rmtree(client.home / ".claude" / "plugins", ignore_errors=True)
