@@ -257,3 +257,10 @@ def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
     assert found, said
     assert int(found[1].replace(",", "")) <= 300, said
     shutil.rmtree(client.home / ".claude" / "plugins", ignore_errors=True)
+
+
+def test_the_transcript_is_current(claude_binary: str) -> None:
+    """docs/transcript.md is what the real client does today."""
+    from e2e.transcript import TARGET, transcript
+
+    assert transcript(claude_binary) == TARGET.read_text()

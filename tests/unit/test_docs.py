@@ -13,7 +13,14 @@ from faber.context.questions import QUESTIONS
 from faber.model.eventtypes import known_types
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# What an agent reads: protocols, skills, agents. They must not name what is not there.
+PROTOCOLS = [path for folder in ("workflows", "skills", "agents") for path in sorted((ROOT / folder).rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *PROTOCOLS,
+]
 
 
 def test_the_cli_reference_is_current() -> None:
@@ -33,16 +40,45 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_named_exist(document: Path) -> None:
-    """Every `faber …` command that a document names is one."""
-    text = document.read_text()
-    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    inline = re.findall(r"`(faber [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
-    lines = [line.strip().removeprefix("bin/") for block in fenced for line in block.splitlines()] + inline
-    for first, second in re.findall(r"^faber ([a-z]+)(?: ([a-z]+))?", "\n".join(lines), re.MULTILINE):
-        assert first in COMMANDS, f"faber {first}"
-        command = faber.get_command(click.Context(faber), first)
-        if isinstance(command, click.Group) and second:
-            assert second in command.commands, f"faber {first} {second}"
+    """Every `faber …` command that a document names is one, and has every option that is named with it."""
+    text = document.read_text().replace('"${CLAUDE_PLUGIN_ROOT}/bin/faber"', "faber").replace("bin/faber ", "faber ")
+    fenced = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    inline = re.findall(r"`!?(faber [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    indented = re.findall(r"^    (faber .+)$", text, re.MULTILINE)
+    lines = [line.strip().lstrip("!`") for block in fenced for line in block.splitlines()] + inline + indented
+    for line in lines:
+        words = line.split("#")[0].replace("--exit-zero ", "").split()
+        if words[:1] != ["faber"] or len(words) < 2 or not re.fullmatch("[a-z]+", words[1]):
+            continue
+        assert words[1] in [*COMMANDS, "hook"], line
+        if words[1] == "hook":
+            continue
+        command = faber.get_command(click.Context(faber), words[1])
+        if isinstance(command, click.Group) and len(words) > 2 and re.fullmatch("[a-z]+", words[2]):
+            assert words[2] in command.commands, line
+            command = command.commands[words[2]]
+        assert command is not None
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        if not isinstance(command, click.Group):
+            assert {word.split("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)} <= known, line
+
+
+def test_an_unknown_option_would_be_found(tmp_path: Path) -> None:
+    """The check above fails over a command, a subcommand and an option that do not exist."""
+    for wrong in ("faber nxt RUN", "faber run beginn 158", "faber next RUN --fast"):
+        page = tmp_path / "page.md"
+        page.write_text(f"Run `{wrong}`.\n")
+        with pytest.raises(AssertionError):
+            test_commands_named_exist(page)
+
+
+@pytest.mark.parametrize("document", PROTOCOLS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_keys_named_exist(document: Path) -> None:
+    """Every key of an answer that a protocol names is one that faber answers."""
+    source = "".join(path.read_text() for path in (ROOT / "scripts/faber").rglob("*.py"))
+    schemas = "".join(path.read_text() for path in (ROOT / "scripts/faber").rglob("*.json"))
+    for key in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", document.read_text()):
+        assert f'"{key}"' in source + schemas, key
 
 
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md"])
