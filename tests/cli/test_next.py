@@ -431,6 +431,9 @@ def test_build_refuses_a_protected_branch(
         (project / ".fractary/faber").mkdir(parents=True)
         (project / ".fractary/faber/config.yaml").write_text("branches: {protected: [trunk]}\n")
         git("checkout", "-q", "-b", "trunk")
+    else:
+        (project / ".fractary/faber").mkdir(parents=True)
+        (project / ".fractary/faber/config.yaml").write_text("branches: {protected: [other]}\n")
     make([{"id": "build", "steps": [{"id": "code"}]}])
     answer = faber("step", "start", "r", "build:code")
     assert (answer.status, answer.code) == (4, "protected_branch")

@@ -11,7 +11,7 @@ from faber.model.commands import BLOCKED_ASKS, block_step, completes
 from faber.model.documents import Evidence
 from faber.model.progress import step_plan, step_state
 from faber.store import eventlog
-from faber.store.config import load_config
+from faber.store.config import ALWAYS_PROTECTED, load_config
 from faber.store.layout import main_worktree
 from faber.store.runs import Run, commit
 
@@ -39,7 +39,7 @@ def begin(obj: Invocation, run: Run, phase: str, step: str) -> str | None:
 
     recorded = run.state["artifacts"].get("branch_name")
     recorded = recorded if isinstance(recorded, str) else None
-    protected = load_config(obj.layout).at("branches.protected")
+    protected = {*ALWAYS_PROTECTED, *load_config(obj.layout).at("branches.protected")}
     for branch in (current_branch(worktree(obj)), recorded):
         if branch in protected:
             raise ProtectedBranch(f"{phase}:{step} would work on the protected branch {branch}.", branch=branch)

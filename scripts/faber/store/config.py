@@ -10,12 +10,15 @@ from faber.store.layout import Layout
 
 MAX_CONFIG = 256 * 1024
 
+# Branches that build steps never begin on, whatever the project adds.
+ALWAYS_PROTECTED = ("main", "master", "production", "staging")
+
 DEFAULTS: dict[str, Any] = {
     "schema_version": 1,
     "workflow": "default",
     "autonomy": "guarded",
     "work_items": {"provider": "file"},
-    "branches": {"protected": ["main", "master", "production", "staging"]},
+    "branches": {"protected": []},  # beside ALWAYS_PROTECTED
     "context": {"max_chars": 24_000, "default_branch": None},
 }
 
