@@ -15,7 +15,7 @@ import measure
 
 # isort: split  (measure makes the following importable)
 from faber.cli.demo import BRANCH, ISSUE, RUN_ID
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
 from faber.store import strictjson
 from faber.store.create import create_run
@@ -69,7 +69,7 @@ def long_run(layout: Layout, events: int) -> Run:
     _emit(layout, run_id, {"type": "spec_generate", "metadata": {"path": SPECIFICATION}})
     run = load(layout, run_id)
     for draft in _DAY:
-        commands.emit(run.state, run.plan, draft)  # raises where it would not be accepted
+        acceptance.emit(run.state, run.plan, draft)  # raises where it would not be accepted
     state = fold(run.state, _bulk(run, events - 1))
     with open(os.path.join(run.directory, STATE), "wb") as file:
         file.write(strictjson.dumps(state))
@@ -94,7 +94,7 @@ def long_run(layout: Layout, events: int) -> Run:
 
 
 def _emit(layout: Layout, run_id: str, draft: Draft) -> None:
-    commit(layout, run_id, lambda state, plan: commands.emit(state, plan, draft))
+    commit(layout, run_id, lambda state, plan: acceptance.emit(state, plan, draft))
 
 
 def _bulk(run: Run, last: int) -> Iterator[Event]:

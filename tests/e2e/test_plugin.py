@@ -128,11 +128,11 @@ def test_a_resumed_session_is_told_only_what_is_new(
     plugged.run("what is the state", resume=session)
     full = next(t for t in api.turns[-1].texts if "frame:fetch-work" in t and "Next command" in t)
     run = run_of(project)
-    from faber.model import commands
+    from faber.model import acceptance
     from faber.store.runs import commit
 
     draft: Any = {"type": "decision_point", "message": "A person decided on CSV"}
-    commit(run.layout, run.run_id, lambda s, p: commands.emit(s, p, draft), actor="person")
+    commit(run.layout, run.run_id, lambda s, p: acceptance.emit(s, p, draft), actor="person")
     api.script.reply(text("noted"))
     before = len([t for t in api.turns[-1].texts if "Next command" in t])
     plugged.run("and now", resume=session)

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from faber.model import commands
+from faber.model import acceptance
 from faber.store.layout import Layout
 from faber.store.runs import commit, load
 from faber.store.sessions import check_summary, history, save_summary
@@ -24,7 +24,7 @@ def test_the_order_is_that_of_the_ids(tmp_path: Path) -> None:
         commit(
             Layout(str(tmp_path)),
             RUN,
-            lambda state, plan, n=number: commands.emit(state, plan, {"type": "decision_point", "message": f"{n}"}),  # type: ignore[misc]
+            lambda state, plan, n=number: acceptance.emit(state, plan, {"type": "decision_point", "message": f"{n}"}),  # type: ignore[misc]
             clock=lambda n=number: times(n),  # type: ignore[misc]
         )
     listed = must(tmp_path, "event", "list", RUN)["events"]

@@ -18,14 +18,14 @@ from faults.store import DRIVER, RUN, environment, logged, must, run_directory, 
 HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.store.layout import Layout
 from faber.store.runs import commit
 
 def decide(state, plan):
     print("inside", flush=True)
     sys.stdin.readline()
-    return commands.emit(state, plan, {"type": "decision_point", "message": "After a pause"})
+    return acceptance.emit(state, plan, {"type": "decision_point", "message": "After a pause"})
 
 commit(Layout(sys.argv[2]), sys.argv[3], decide)
 print("done", flush=True)

@@ -17,14 +17,15 @@ from faults.store import DRIVER, RUN, environment, logged, must, run_directory
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.store.layout import Layout
 from faber.store.runs import commit
 layout, number = Layout(sys.argv[2]), 0
 while True:
     number += 1
     draft = {"type": "decision_point", "message": f"{sys.argv[4]}: number {number}"}
-    done = commit(layout, sys.argv[3], lambda state, plan: commands.emit(state, plan, draft), key=str(draft["message"]))
+    decide = lambda state, plan: acceptance.emit(state, plan, draft)
+    done = commit(layout, sys.argv[3], decide, key=str(draft["message"]))
     print(done.events[-1]["event_id"], flush=True)
 """
 

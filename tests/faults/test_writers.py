@@ -16,14 +16,14 @@ sys.path.insert(0, sys.argv[1])
 mutant = os.environ.get("FABER_TEST_MUTANT")
 if mutant:
     runpy.run_path(sys.argv[2])["MUTANTS"][mutant]()
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.store.layout import Layout
 from faber.store.runs import commit
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[6])):
     draft = {"type": "decision_point", "message": f"{sys.argv[5]}-{number}"}
-    done = commit(Layout(sys.argv[3]), sys.argv[4], lambda state, plan: commands.emit(state, plan, draft))
+    done = commit(Layout(sys.argv[3]), sys.argv[4], lambda state, plan: acceptance.emit(state, plan, draft))
     print(done.events[-1]["event_id"], flush=True)
 """
 

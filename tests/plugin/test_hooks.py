@@ -17,7 +17,7 @@ import pytest
 from faber.hooks import candidates as candidates_module
 from faber.hooks.calls import HANDLERS, Call
 from faber.hooks.capsule import SHORT
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.model.documents import Draft
 from faber.store import index, sessionrecord
 from faber.store.create import create_run
@@ -90,7 +90,7 @@ class Project:
         commit(self.layout, run_id, lambda s, p: commands.start_step(s, p, "frame", "fetch-work"), session_id=session)
 
     def emit(self, run_id: str, draft: Draft, session: str | None = None) -> None:
-        commit(self.layout, run_id, lambda s, p: commands.accept(s, p, draft), session_id=session)
+        commit(self.layout, run_id, lambda s, p: acceptance.accept(s, p, draft), session_id=session)
 
     def cancel(self, run_id: str) -> None:
         commit(self.layout, run_id, lambda s, p: commands.cancel_run(s, p, "not needed"))

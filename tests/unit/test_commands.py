@@ -16,6 +16,7 @@ from faber.errors import (
     UnknownEventType,
     UnknownPlace,
 )
+from faber.model import acceptance
 from faber.model import commands as c
 from faber.model.documents import Metadata, Plan, State
 from faber.store.reducer import fold, initial_state
@@ -70,18 +71,22 @@ class Bench:
     def do(self, decide: Callable[..., Any], *arguments: Any, killed: bool = False) -> Any:
         """The types that were appended, or the id of the event that this repeats; `killed` ends before consequences."""
         decided = decide(self.state, self.plan, *arguments)
-        if isinstance(decided, c.Repeated):
+        if isinstance(decided, acceptance.Repeated):
             return decided.event_id
         made = self.append(*decided)
         return made if killed else made + self.append(*c.consequences(self.state, self.plan))
 
     def ask(self, name: str = "q") -> Any:
         """Open a request."""
-        return self.do(c.accept, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}})
+        return self.do(
+            acceptance.accept, {"type": "feedback_request", "metadata": {"request_id": name, "prompt": "Good?"}}
+        )
 
     def answer(self, name: str = "q") -> Any:
         """Answer a request."""
-        return self.do(c.accept, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}})
+        return self.do(
+            acceptance.accept, {"type": "feedback_received", "metadata": {"request_id": name, "response": "yes"}}
+        )
 
     def step(self, phase: str, step: str) -> None:
         """Start and complete a step."""
@@ -90,7 +95,9 @@ class Bench:
 
     def loop(self, phase: str, return_to: str) -> Any:
         """Enter a retry loop."""
-        return self.do(c.emit, {"type": "retry_loop_enter", "phase": phase, "metadata": {"return_to": return_to}})
+        return self.do(
+            acceptance.emit, {"type": "retry_loop_enter", "phase": phase, "metadata": {"return_to": return_to}}
+        )
 
     @property
     def statuses(self) -> dict[str, str]:
@@ -301,7 +308,7 @@ ALL: list[list[Any]] = [
     [c.complete_step, "a", "s1", None, []],
     [c.fail_step, "a", "s1", "x"],
     [c.skip_step, "a", "s1", None],
-    [c.emit, {"type": "checkpoint"}],
+    [acceptance.emit, {"type": "checkpoint"}],
 ]
 
 
@@ -316,7 +323,7 @@ def test_a_cancelled_run_is_only_read(bench: Bench, command: list[Any]) -> None:
 
 # --- people ----------------------------------------------------------------------------------------
 
-WORK = [command for command in ALL if command[0] is not c.emit]
+WORK = [command for command in ALL if command[0] is not acceptance.emit]
 
 
 @pytest.mark.parametrize("command", [*WORK, [c.complete_run]], ids=lambda command: command[0].__name__)
@@ -450,14 +457,14 @@ def test_consequences_do_not_guess_about_a_partial_plan() -> None:
 def test_a_type_with_a_command_of_its_own_is_not_emitted(bench: Bench, kind: str) -> None:
     """`emit` refuses such a type and names its command."""
     with pytest.raises(HasOwnCommand) as caught:
-        bench.do(c.emit, {"type": kind})
+        bench.do(acceptance.emit, {"type": kind})
     assert "faber " in caught.value.recovery
 
 
 def test_an_unknown_type_is_refused_with_the_nearest(bench: Bench) -> None:
     """A mistyped event type is answered with the one that was meant."""
     with pytest.raises(UnknownEventType) as caught:
-        bench.do(c.emit, {"type": "decision_pont", "message": "x"})
+        bench.do(acceptance.emit, {"type": "decision_pont", "message": "x"})
     assert caught.value.fields["nearest"][0] == "decision_point"
 
 
@@ -473,7 +480,7 @@ def test_an_unknown_type_is_refused_with_the_nearest(bench: Bench) -> None:
 def test_what_a_type_requires_is_named(bench: Bench, draft: dict[str, Any], missing: list[str]) -> None:
     """An event that lacks something is refused with exactly what it lacks."""
     with pytest.raises(InvalidInput) as caught:
-        bench.do(c.accept, draft)
+        bench.do(acceptance.accept, draft)
     assert caught.value.fields["missing"] == missing
 
 
@@ -500,14 +507,14 @@ def test_texts_are_bounded_when_they_are_written(bench: Bench, command: list[Any
 def test_emitted_messages_are_bounded(bench: Bench, name: str, limit: int) -> None:
     """A decision has at most 500 characters, any other message 2,000."""
     with pytest.raises(InvalidInput):
-        bench.do(c.emit, {"type": name, "message": "x" * (limit + 1)})
-    assert bench.do(c.emit, {"type": name, "message": "x" * limit}) == [name]
+        bench.do(acceptance.emit, {"type": name, "message": "x" * (limit + 1)})
+    assert bench.do(acceptance.emit, {"type": name, "message": "x" * limit}) == [name]
 
 
 def test_a_run_keeps_200_artifacts(bench: Bench) -> None:
     """The 201st artifact by name is refused, a new value of an old one is not."""
     artifacts = [{"name": f"n{number}", "value": "x"} for number in range(200)]
-    bench.do(c.emit, {"type": "artifact_create", "artifacts": artifacts})
-    bench.do(c.emit, {"type": "artifact_modify", "artifacts": [{"name": "n7", "value": "y"}]})
+    bench.do(acceptance.emit, {"type": "artifact_create", "artifacts": artifacts})
+    bench.do(acceptance.emit, {"type": "artifact_modify", "artifacts": [{"name": "n7", "value": "y"}]})
     with pytest.raises(InvalidInput):
-        bench.do(c.emit, {"type": "artifact_create", "artifacts": [{"name": "one more", "value": "x"}]})
+        bench.do(acceptance.emit, {"type": "artifact_create", "artifacts": [{"name": "one more", "value": "x"}]})

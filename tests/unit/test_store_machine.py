@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Stale
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.store import files
 from faber.store.create import create_run
 from faber.store.layout import Layout
@@ -274,7 +274,7 @@ class StoreMachine(RuleBasedStateMachine):
         return act
 
     def emitted(self, draft: dict[str, Any]) -> Callable[..., Any]:
-        return self.decided(commands.emit, draft)
+        return self.decided(acceptance.emit, draft)
 
     def recorded(self, key: str | None) -> int | None:
         """The event that carries `key`, looked for in all of the log."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from faber.errors import FaberError, InvalidInput, NewerSchema, RunNotFound, Stale, StateCorrupt
-from faber.model import commands
+from faber.model import acceptance, commands
 from faber.store import files, strictjson
 from faber.store.create import create_run
 from faber.store.layout import Layout
@@ -37,7 +37,7 @@ def do(layout: Layout, decide: Any, *arguments: Any, **options: Any) -> Any:
 
 def emit(layout: Layout, draft: dict[str, Any], **options: Any) -> Any:
     """Commit an event."""
-    return do(layout, commands.emit, draft, **options)
+    return do(layout, acceptance.emit, draft, **options)
 
 
 def on_disk(layout: Layout) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from faber.context.assemble import Request, reconstitute
 from faber.context.budget import SMALLEST_MAX_CHARS, fit
 from faber.context.questions import ABORT, QUESTIONS, check_answers
 from faber.errors import Exit, FaberError, Notice, Severity
-from faber.model import commands
+from faber.model import acceptance
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.text import redact_json
 from faber.store.config import load_config
@@ -137,8 +137,8 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
         "metadata": {"question": code, "option": option, "subject": subject},
     }
 
-    def decide(state: State, plan: Plan) -> commands.Decision:
-        drafts = commands.emit(state, plan, draft)
+    def decide(state: State, plan: Plan) -> acceptance.Decision:
+        drafts = acceptance.emit(state, plan, draft)
         if option == ABORT and isinstance(drafts, list):
             drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
         return drafts
@@ -156,7 +156,7 @@ def _record(obj: Invocation, run: Run, document: dict[str, object]) -> list[Noti
     assert isinstance(warnings, list)
     codes = [{"code": w["code"], "severity": w["severity"]} for w in warnings if w["severity"] != "INFO"]
 
-    def decide(state: State, plan: Plan) -> commands.Decision:
+    def decide(state: State, plan: Plan) -> acceptance.Decision:
         if session and session in state["context_sessions"]:
             return []
         return [{"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]

@@ -10,7 +10,7 @@ from faber.cli.arguments import json_object, key_option, require_person, run_arg
 from faber.cli.output import print_json
 from faber.cli.record import record
 from faber.errors import FaberError
-from faber.model import commands
+from faber.model import acceptance
 from faber.model.documents import Draft
 from faber.model.eventtypes import check_required, event_type
 from faber.model.ids import check_name
@@ -72,7 +72,7 @@ def emit(
 
 
 def _record(obj: Invocation, run: str, draft: Draft, key: str | None) -> None:
-    record(obj, run, lambda state, plan: commands.emit(state, plan, draft), key=key)
+    record(obj, run, lambda state, plan: acceptance.emit(state, plan, draft), key=key)
 
 
 @event.command("list")

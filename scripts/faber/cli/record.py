@@ -6,7 +6,7 @@ from typing import Any
 from faber.cli.app import Invocation
 from faber.cli.arguments import standing
 from faber.cli.output import print_json
-from faber.model.commands import Decision
+from faber.model.acceptance import Decision
 from faber.model.documents import Plan, State
 from faber.store.find import resolve
 from faber.store.runs import Committed, commit

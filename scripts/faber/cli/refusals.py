@@ -1,7 +1,7 @@
 """What an agent tried and was refused: kept in the log, so that a person sees it."""
 
 from faber.errors import Exit, FaberError
-from faber.model.commands import check_open
+from faber.model.acceptance import check_open
 from faber.model.documents import Draft, Plan, State
 from faber.store import eventlog
 from faber.store.find import resolve

@@ -3,7 +3,7 @@
 from typing import Any
 
 from faber.errors import IllegalTransition, InvalidInput
-from faber.model.commands import Decision, Repeated, accept, check_open
+from faber.model.acceptance import Decision, Repeated, accept, check_open
 from faber.model.documents import Draft, FeedbackRequest, Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.progress import step_state

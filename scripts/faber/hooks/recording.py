@@ -3,7 +3,7 @@
 from faber.errors import FaberError
 from faber.hooks.calls import Call
 from faber.hooks.candidates import of_session
-from faber.model import commands
+from faber.model import acceptance
 from faber.model.documents import Draft
 from faber.store.index import file_name
 from faber.store.runs import Run, commit
@@ -31,7 +31,7 @@ def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
         commit(
             call.layout,
             run.run_id,
-            lambda state, plan: commands.emit(state, plan, draft),
+            lambda state, plan: acceptance.emit(state, plan, draft),
             key=f"{own}{run.state['last_event_id']}",
             session_id=call.session,
             actor="hook",

@@ -4,53 +4,25 @@ Every function answers with the drafts to append, or with `Repeated` where the f
 recorded (repeating a command is harmless), or raises a refusal that names the way out.
 """
 
-import json
-import re
-from typing import Any, NamedTuple
+from typing import Any
 
-from faber.errors import (
-    AwaitingFeedback,
-    GateClosed,
-    HasOwnCommand,
-    IllegalTransition,
-    InvalidInput,
-    OutOfOrder,
-    StepsUnfinished,
-    UnknownPlace,
+from faber.errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
+from faber.model.acceptance import (
+    MAX_MESSAGE,
+    MAX_PROMPT,
+    Decision,
+    Repeated,
+    bounded,
+    check_artifacts,
+    check_open,
 )
-from faber.model.documents import CLOSED, SETTLED, Draft, Plan, State
-from faber.model.eventtypes import check_required, event_type
+from faber.model.documents import SETTLED, Draft, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.next import may_retry
-from faber.model.progress import next_place, phase_ids, phase_state, step_state, unfinished
+from faber.model.progress import next_place, phase_state, step_state, unfinished
 
-MAX_MESSAGE = 2_000
-MAX_PROMPT = 2_000
-MAX_DECISION = 500
-MAX_ARTIFACTS = 200
-MAX_ARTIFACT = 2_000  # characters of its JSON
-SUMMARY_FILE = re.compile(r"session-[0-9A-Z]+-[0-9]{4,}\.json", re.ASCII)
 # A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
 BLOCKED_ASKS = 3
-
-
-class Repeated(NamedTuple):
-    """The fact is already in the log, as this event."""
-
-    event_id: int
-
-
-Decision = list[Draft] | Repeated
-
-
-def check_open(state: State) -> None:
-    """Raise `IllegalTransition` on a run that can only be read."""
-    if state["status"] in CLOSED:
-        raise IllegalTransition(
-            f"The run is {state['status']}; it can only be read.",
-            status=state["status"],
-            recovery=f"Run `faber run rerun {state['run_id']}` for a new run linked to it.",
-        )
 
 
 def _going(state: State) -> None:
@@ -111,7 +83,7 @@ def fail_run(state: State, plan: Plan, error: str) -> Decision:
     check_open(state)
     if state["status"] == "failed" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    return [{"type": "workflow_error", "error": {"message": _bounded(error, "error", MAX_MESSAGE)}}]
+    return [{"type": "workflow_error", "error": {"message": bounded(error, "error", MAX_MESSAGE)}}]
 
 
 def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
@@ -119,7 +91,7 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     if state["status"] == "cancelled" and state["ended_event"]:
         return Repeated(state["ended_event"])
     check_open(state)
-    return [{"type": "workflow_cancelled", "message": _bounded(reason, "reason", MAX_MESSAGE)}]
+    return [{"type": "workflow_cancelled", "message": bounded(reason, "reason", MAX_MESSAGE)}]
 
 
 # --- phases ----------------------------------------------------------------------------------------
@@ -158,7 +130,7 @@ def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
     _going(state)
     if known["status"] in SETTLED:
         raise IllegalTransition(f"Phase {phase} is {known['status']}.", phase=phase, status=known["status"])
-    message = _bounded(error, "error", MAX_MESSAGE)
+    message = bounded(error, "error", MAX_MESSAGE)
     return [*_begin(state), {"type": "phase_error", "phase": phase, "error": {"message": message}}]
 
 
@@ -288,7 +260,7 @@ def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> De
         return Repeated(known["ended_event"])
     _going(state)
     _in_progress(state, phase, step, known["status"])
-    message = _bounded(error, "error", MAX_MESSAGE)
+    message = bounded(error, "error", MAX_MESSAGE)
     return [{"type": "step_error", "phase": phase, "step": step, "error": {"message": message}}]
 
 
@@ -346,145 +318,6 @@ def _next_fields(state: State, plan: Plan) -> dict[str, Any]:
     return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}
 
 
-# --- events ----------------------------------------------------------------------------------------
-
-
-def emit(state: State, plan: Plan, draft: Draft) -> Decision:
-    """`event emit`: any registered type that has no command of its own."""
-    kind = event_type(draft["type"])
-    if kind.command:
-        raise HasOwnCommand(
-            f"Events of type {kind.name} are recorded by `{kind.command}` alone.",
-            type=kind.name,
-            recovery=f"Run `{kind.command}`.",
-        )
-    return accept(state, plan, draft)
-
-
-def accept(state: State, plan: Plan, draft: Draft) -> Decision:
-    """A draft that is whole, about places of the plan, and within the log's limits; `emit` without asking
-    whose command it is."""
-    kind = event_type(draft["type"])
-    check_required(kind.name, dict(draft))
-    check_open(state)
-    if "phase" in draft:
-        phase_state(state, draft["phase"])
-        if "step" in draft:
-            step_state(state, draft["phase"], draft["step"])
-    if "message" in draft:
-        _bounded(draft["message"], "message", MAX_DECISION if kind.name == "decision_point" else MAX_MESSAGE)
-    check_artifacts(state, draft.get("artifacts", []))
-    _CHECKS.get(kind.name, _no_check)(state, plan, draft)
-    return [draft]
-
-
-def _no_check(state: State, plan: Plan, draft: Draft) -> None:
-    return None
-
-
-def _check_request(state: State, plan: Plan, draft: Draft) -> None:
-    given = draft["metadata"]
-    _bounded(given["prompt"], "metadata.prompt", MAX_PROMPT)
-    _bounded(given["request_id"], "metadata.request_id", 100)
-    _bounded(given.get("type", "approval"), "metadata.type", 100)
-    options = given.get("options", [])
-    if (
-        not isinstance(options, list)
-        or len(options) > 20
-        or not all(isinstance(o, str) and len(o) <= 200 for o in options)
-    ):
-        raise InvalidInput("metadata.options is a list of at most 20 texts of at most 200 characters.")
-    for name in ("context", "notification_sent", "resume_point"):
-        if not isinstance(given.get(name, {}), dict) or len(str(given.get(name))) > MAX_PROMPT:
-            raise InvalidInput(f"metadata.{name} is an object of at most {MAX_PROMPT} characters.")
-    _check_place(state, given.get("resume_point", {}))
-    if any(request["request_id"] == given["request_id"] for request in state["feedback_queue"]):
-        raise IllegalTransition(
-            "A request of this id is already open.", request_id=given["request_id"], recovery="Use a new request_id."
-        )
-
-
-def _check_place(state: State, place: dict[str, Any]) -> None:
-    phase, step = place.get("phase"), place.get("step")
-    if not all(name is None or isinstance(name, str) for name in (phase, step)):
-        raise InvalidInput("metadata.resume_point names a phase and a step, each as text or null.")
-    if phase is not None:
-        phase_state(state, phase)
-        if step is not None:
-            step_state(state, phase, step)
-
-
-def _check_decision(state: State, plan: Plan, draft: Draft) -> None:
-    given = draft.get("metadata", {})
-    if "question" in given:
-        for name in ("question", "option"):
-            _bounded(given.get(name), f"metadata.{name}", 100)
-
-
-def _check_session(state: State, plan: Plan, draft: Draft) -> None:
-    given = draft.get("metadata", {})
-    if "summary_file" in given and not (
-        isinstance(given["summary_file"], str)
-        and SUMMARY_FILE.fullmatch(given["summary_file"])
-        and isinstance(given.get("summary"), dict)
-    ):
-        raise InvalidInput("A session's summary is saved by `faber session save`.", recovery="Run that.")
-
-
-def _check_artifact_event(state: State, plan: Plan, draft: Draft) -> None:
-    for path in event_type(draft["type"]).required:
-        name = path.removeprefix("metadata.")
-        _bounded(draft["metadata"][name], path, MAX_ARTIFACT)
-
-
-def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
-    open_ids = [request["request_id"] for request in state["feedback_queue"]]
-    if draft["metadata"]["request_id"] not in open_ids:
-        raise IllegalTransition(
-            "No request of this id is open.",
-            request_id=draft["metadata"]["request_id"],
-            open_requests=open_ids,
-            recovery="Answer one of the open requests." if open_ids else "Nothing is being asked.",
-        )
-
-
-def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
-    phases = phase_ids(plan)
-    target, failing = draft["metadata"]["return_to"], draft["phase"]
-    _bounded(target, "metadata.return_to", MAX_MESSAGE)
-    for name in (target, failing):
-        if name not in phases:
-            raise UnknownPlace(f"The plan has no phase {name[:60]!a}.", phase=ascii(name), known=phases)
-    if phases.index(target) > phases.index(failing):
-        raise InvalidInput(f"A retry loop goes back: {target} comes after {failing}.", return_to=target, phase=failing)
-
-
-_CHECKS = {
-    "feedback_request": _check_request,
-    "feedback_received": _check_answer,
-    "retry_loop_enter": _check_loop,
-    "decision_point": _check_decision,
-    "session_end": _check_session,
-    **dict.fromkeys(("branch_create", "spec_generate", "commit_create", "pr_create"), _check_artifact_event),
-}
-
-
-def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
-    """Raise `InvalidInput` if the run would hold more artifacts than a context can name."""
-    for artifact in artifacts:
-        if not isinstance(artifact, dict) or not isinstance(artifact.get("name"), str) or len(artifact) < 2:
-            raise InvalidInput('An artifact is an object with "name" and "value" (or other fields).')
-        if len(json.dumps(artifact, ensure_ascii=False)) > MAX_ARTIFACT + len(artifact["name"]) + 30:
-            raise InvalidInput(
-                f"The artifact {artifact['name'][:60]!a} has more than {MAX_ARTIFACT} characters.",
-                limit=MAX_ARTIFACT,
-                recovery="Put it into a file and record the file's path.",
-            )
-    names = {artifact["name"] for artifact in artifacts} | set(state["artifacts"])
-    if len(names) > MAX_ARTIFACTS:
-        raise InvalidInput(f"A run keeps at most {MAX_ARTIFACTS} artifacts by name.", limit=MAX_ARTIFACTS)
-
-
 def consequences(state: State, plan: Plan) -> list[Draft]:
     """What follows from the state without anybody asking: a phase whose steps are all complete ends, a
     failed phase goes back where its plan says, a loop whose phase is complete is over.
@@ -536,20 +369,5 @@ def _loop(state: State, plan: Plan) -> list[Draft]:
 
 def _with_message(draft: Draft, message: str | None) -> Draft:
     if message is not None:
-        draft["message"] = _bounded(message, "message", MAX_MESSAGE)
+        draft["message"] = bounded(message, "message", MAX_MESSAGE)
     return draft
-
-
-def _bounded(text: Any, what: str, limit: int) -> str:
-    if not isinstance(text, str):
-        raise InvalidInput(f"{what} is not text.")
-    if len(text) > limit:
-        raise InvalidInput(
-            f"{what} has {len(text)} characters; at most {limit} are kept in the log.",
-            limit=limit,
-            length=len(text),
-            recovery="Shorten it, or put the long text into a file and name the file.",
-        )
-    if not text.strip():
-        raise InvalidInput(f"{what} is empty.")
-    return text

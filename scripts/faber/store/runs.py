@@ -19,7 +19,8 @@ from faber.errors import (
     StateMissing,
     StoreUnwritable,
 )
-from faber.model.commands import Decision, Repeated, consequences
+from faber.model.acceptance import Decision, Repeated
+from faber.model.commands import consequences
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
 from faber.model.eventtypes import check_required
 from faber.model.progress import places

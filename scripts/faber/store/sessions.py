@@ -59,7 +59,7 @@ def save_summary(
     """Record a checked summary: the event `session_end` carries it, the file is its projection."""
 
     def decide(state: State, plan: Plan) -> list[Draft]:
-        from faber.model.commands import emit
+        from faber.model.acceptance import emit
 
         timestamp = clock()
         sequence = state["session_summaries"]["count"] + 1
