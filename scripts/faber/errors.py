@@ -319,6 +319,13 @@ class Locked(Refused):
     recovery = "Wait for the holder named, or end it; faber never breaks a lock."
 
 
+class KeyReused(Refused):
+    """An idempotency key that was given to something else."""
+
+    code = "key_reused"
+    recovery = "Use another --key; nothing was recorded."
+
+
 class Stale(Refused):
     """The run moved on since it was read."""
 

@@ -45,7 +45,7 @@ Faber = Callable[..., Answer]
 @pytest.fixture(autouse=True)
 def _person(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run as a person in a plain terminal, whoever started them."""
-    for name in ("CLAUDE_CODE_SESSION_ID", "FABER_CHILD", "FABER_ROOT", "FABER_DEBUG"):
+    for name in ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT", "FABER_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     for name in [key for key in os.environ if key.startswith("GIT_")]:
         monkeypatch.delenv(name)

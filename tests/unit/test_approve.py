@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.hooks.approve import approves, words
+from faber.hooks.approve import approved_call, words
 
 ROOT = "/opt/a plugin"
+
+
+def approves(command: str, root: str) -> bool:
+    """True if the call of the plugin at `root` is approved."""
+    return approved_call(command, {f"{root}/bin/faber"}) is not None
+
+
 FABER = "'/opt/a plugin/bin/faber'"
 
 
@@ -52,6 +59,8 @@ def test_what_the_shell_would_read_is_not_approved(rest: str) -> None:
         f"X=1 {FABER} next r", f"env {FABER} next r", f"sudo {FABER} next r", "faber next r", "bin/faber next r",
         "/opt/other/bin/faber next r", "'/opt/a plugin/bin/faber2' next r",
         "'/opt/a plugin/bin/../../evil/bin/faber' next r",
+        "'/opt/a plugin/./bin/faber' next r", "'/opt/a plugin//bin/faber' next r",
+        "'/link/../opt/a plugin/bin/faber' next r",
         f"python3 -c {FABER}", f"{FABER}", "", "   ",
     ],
 )  # fmt: skip
@@ -65,8 +74,8 @@ def test_another_program_is_not_approved(command: str) -> None:
     [
         "feedback respond r approve", "step skip r a:b", "phase skip r a", "context r --decide spec_unreadable=skip",
         "context r --decide=spec_unreadable=skip", "run adopt r", "run cancel r --reason x", "run rerun r", "repair r",
-        "--root /etc status", "status --root=/etc", "run init --workflow evil.yaml", "run begin 7 --workflow=evil.yaml",
-        "demo", "hook session-start", "step", "--help",
+        "--root /etc status", "status --root=/etc", "run init --workflow evil.yaml",
+        "run begin 7 --autonomy autonomous", "run begin 7 --workflow=evil.yaml", "demo", "hook session-start", "step", "--help",
     ],
 )  # fmt: skip
 def test_what_a_person_has_to_say_is_not_approved(rest: str) -> None:

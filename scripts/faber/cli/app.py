@@ -57,7 +57,8 @@ class Invocation:
     @property
     def is_agent(self) -> bool:
         """True where an agent runs this command, not a person."""
-        return bool(self.session_id or os.environ.get("FABER_CHILD"))
+        named = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD")  # set, if only to nothing
+        return any(name in os.environ for name in named)
 
     @property
     def actor(self) -> str:
@@ -132,7 +133,8 @@ def _run(arguments: list[str]) -> int:
     invocation = Invocation()
     try:
         result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False, obj=invocation)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except FaberError as error:
         if invocation.is_agent and invocation.run is not None:
             from faber.cli.refusals import keep
@@ -148,8 +150,7 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader went away: say nothing more, and keep the interpreter from trying at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()  # the reader went away
         return Exit.FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -159,11 +160,20 @@ def _run(arguments: list[str]) -> int:
                 recovery="Fix what it says and run the command again; repeating is harmless.",
             )
         )
+        _silence()
         return Exit.FAILED
     except Exception as error:  # noqa: BLE001 - a bug of ours still answers in JSON
         print_error(_internal(error))
         return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK
+
+
+def _silence() -> None:
+    """Say nothing more on stdout, and keep the interpreter from trying at its exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        pass
 
 
 def _internal(error: Exception) -> FaberError:

@@ -243,7 +243,7 @@ def _git(project: str, *arguments: str) -> None:
 
 
 def _environment(project: str) -> dict[str, str]:
-    dropped = ("CLAUDE_CODE_SESSION_ID", "FABER_CHILD", "FABER_ROOT")
+    dropped = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT")
     return {k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project}
 
 

@@ -10,7 +10,7 @@ from faber.model.text import inert, redact_json, visible
 
 def print_json(value: Any) -> None:
     """One JSON object on stdout: one line for a program, indented for a person's terminal."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         text = visible(json.dumps(value, ensure_ascii=False, indent=2))
     else:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -19,6 +19,8 @@ def print_json(value: Any) -> None:
 
 def write(text: str) -> None:
     """`text` to stdout, whatever the encoding of the locale can hold."""
+    if sys.stdout is None:  # closed by whoever started us: the answer has nowhere to go
+        return
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
@@ -39,6 +41,9 @@ def say(text: str) -> None:
 def print_error(error: FaberError) -> None:
     """`{"error": …}` on stdout and one line for a person on stderr, both without credentials."""
     shown = redact_json(error.as_dict())
-    print_json({"error": shown})
+    try:
+        print_json({"error": shown})
+    except OSError:
+        pass  # stdout is what failed; the words below still go out
     recovery = f" {shown['recovery']}" if shown["recovery"] else ""
     say(f"faber: {shown['message']}{recovery}")

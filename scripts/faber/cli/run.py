@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from faber.cli.app import Invocation
-from faber.cli.arguments import run_argument, standing
+from faber.cli.arguments import require_person, run_argument, standing
 from faber.cli.output import print_json
 from faber.cli.record import record
 from faber.errors import AmbiguousRun, FaberError, InvalidInput, RunExists
@@ -14,7 +14,9 @@ from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
+from faber.store.files import make_directories
 from faber.store.find import resolve
+from faber.store.lock import locked
 from faber.store.runs import Run, load
 
 autonomy_option = click.option("--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="Default: from config.yaml.")
@@ -60,6 +62,7 @@ def _make(
     from faber.store.definitions import load_plan
 
     config = load_config(obj.layout)
+    _not_freer(obj, autonomy, config.at("autonomy"), run_id or "")
     made = create_run(
         obj.layout,
         run_id=run_id if run_id is not None else _new_id(obj),
@@ -71,6 +74,12 @@ def _make(
     )
     _bind_here(obj, made.run_id)
     return made
+
+
+def _not_freer(obj: Invocation, wanted: Autonomy | None, given: Autonomy, run: str) -> None:
+    """An agent does not give itself more freedom than the project, or the earlier run, gives it."""
+    if wanted is not None and AUTONOMY_LEVELS.index(wanted) > AUTONOMY_LEVELS.index(given):
+        require_person(obj, f"--autonomy {wanted}", run)
 
 
 def _made(made: Run) -> dict[str, Any]:
@@ -92,22 +101,25 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
     if not 0 < len(text) <= 2_000:
         raise InvalidInput("A work item or target has 1 to 2000 characters.")
     work_id = check_work_id(text) if looks_like_work_id(text) else None
-    same = [
-        made
-        for made in all_runs(obj)[0]
-        if made.state["status"] not in CLOSED
-        and (made.state["work_id"] == work_id if work_id else made.state["target"] == text)
-    ]
-    if len(same) > 1:
-        names = [made.run_id for made in same]
-        raise AmbiguousRun(
-            f"{len(same)} runs are open for {text[:100]!a}: {', '.join(names)}.",
-            candidates=names,
-            recovery="Ask the person which one to continue.",
-        )
-    made = same[0] if same else _make(obj, work_id, None if work_id else text, workflow, autonomy, None)
-    if same:
-        _bind_here(obj, made.run_id)
+    # Two of these at once for one work item make one run.
+    make_directories(obj.layout.index)
+    with locked(obj.layout.beginning):
+        same = [
+            made
+            for made in all_runs(obj)[0]
+            if made.state["status"] not in CLOSED
+            and (made.state["work_id"] == work_id if work_id else made.state["target"] == text)
+        ]
+        if len(same) > 1:
+            names = [made.run_id for made in same]
+            raise AmbiguousRun(
+                f"{len(same)} runs are open for {text[:100]!a}: {', '.join(names)}.",
+                candidates=names,
+                recovery="Ask the person which one to continue.",
+            )
+        made = same[0] if same else _make(obj, work_id, None if work_id else text, workflow, autonomy, None)
+        if same:
+            _bind_here(obj, made.run_id)
     print_json({**_made(made), "continued": bool(same)})
 
 
@@ -219,7 +231,9 @@ def fail(obj: Invocation, run: str, error: str) -> None:
 @click.option("--reason", metavar="TEXT", required=True, help="Why (2,000 characters).")
 @click.pass_obj
 def cancel(obj: Invocation, run: str, reason: str) -> None:
-    """End a run for good."""
+    """End a run for good. While a person is being asked, only people do."""
+    if obj.is_agent and load(obj.layout, resolve(obj.layout, run)).state["feedback_queue"]:
+        require_person(obj, "faber run cancel, while a person is being asked,", run)
     record(obj, run, lambda state, plan: commands.cancel_run(state, plan, reason))
 
 
@@ -240,6 +254,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             status=earlier.state["status"],
             recovery=f"Go on with it (`faber context {earlier.run_id}`), or cancel it first.",
         )
+    _not_freer(obj, autonomy, earlier.state["autonomy"], earlier.run_id)
     prefix, _, last = earlier.run_id.rpartition("/")
     base = f"{prefix}/" if prefix else f"{last[:80].rstrip('.-_')}-"
     made = create_run(
@@ -262,6 +277,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
 @click.pass_obj
 def adopt(obj: Invocation, run: str) -> None:
     """Take over a run that another tool made; its files are kept."""
+    require_person(obj, "faber run adopt", run)
     from faber.store.adopt import adopt as take_over
 
     made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)

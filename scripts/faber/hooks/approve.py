@@ -4,8 +4,8 @@ Pure, and strict rather than clever: what is not certainly harmless gets no answ
 as it would have without us.
 """
 
-import os
 import re
+from collections.abc import Collection
 
 # What an agent may call without being asked, by its first words. Nothing here speaks for a person.
 ALLOWED = frozenset(
@@ -39,9 +39,9 @@ ALLOWED = frozenset(
         ("workflow", "validate"),
     }
 )
-# Deciding is a person's; a definition of the agent's own could name commands that faber would then run;
-# another root is another project.
-REFUSED_OPTIONS = ("--decide", "--workflow", "--root")
+# Deciding, and giving itself more freedom, is a person's; a definition of the agent's own could name commands
+# that faber would then run; another root is another project.
+REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy")
 
 _WORD = re.compile(
     r"""(?: [A-Za-z0-9_@%+:,./=-]+      # nothing the shell would read as more than itself
@@ -74,17 +74,19 @@ def words(command: str) -> list[str] | None:
     return found
 
 
-def approves(command: str, root: str) -> bool:
-    """True if `command` is one plain, harmless call of `<root>/bin/faber`, `root` being the plugin's."""
+def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
+    """The arguments of `command` if it is one plain, harmless call of one of `programs`, else None.
+
+    A program counts under the very path it is known by: any other spelling of it (`..`, a link) could be
+    another file by the time the shell looks.
+    """
     parsed = words(command)
-    if not parsed or "=" in parsed[0] or not os.path.isabs(parsed[0]):
-        return False
-    if os.path.normpath(parsed[0]) != os.path.join(os.path.normpath(root), "bin", "faber"):
-        return False
+    if not parsed or parsed[0] not in programs:
+        return None
     rest = parsed[1:]
     if rest[:1] == ["--exit-zero"]:
         rest = rest[1:]
-    # click takes `--opt=value` and unambiguous beginnings of long options are not accepted by it.
+    # click takes `--opt=value`; unambiguous beginnings of long options are not accepted by it.
     if any(word == option or word.startswith(option + "=") for word in rest for option in REFUSED_OPTIONS):
-        return False
-    return tuple(rest[:1]) in ALLOWED or tuple(rest[:2]) in ALLOWED
+        return None
+    return rest if tuple(rest[:1]) in ALLOWED or tuple(rest[:2]) in ALLOWED else None

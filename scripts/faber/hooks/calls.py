@@ -17,7 +17,7 @@ HANDLERS = {
     "stop-failure": "faber.hooks.ending:stop_failure",
 }
 MAX_INPUT = 4 * 1024 * 1024
-SILENCE = 0.2  # seconds without a byte, after which nothing more is expected
+SILENCE = 0.2  # seconds without a further byte, after which nothing more is expected
 PATIENCE = 1.0  # seconds for all of it
 MAX_SESSION_ID = 200
 
@@ -102,7 +102,9 @@ def _read(handle: int) -> bytes:
     try:
         if os.isatty(handle):
             return b""
-        while (left := end - time.monotonic()) > 0 and select([handle], [], [], min(SILENCE, left))[0]:
+        while (left := end - time.monotonic()) > 0 and select([handle], [], [], min(SILENCE, left) if size else left)[
+            0
+        ]:
             chunk = os.read(handle, 1 << 20)
             if not chunk:
                 break

@@ -79,6 +79,8 @@ def _commit(piece: Evidence, facts: Facts) -> Verdict:
         return _verdict(piece, True, f"{where} is at {head[0][:12]}; it had no commit when the step began.")
     if head[0] == base[0]:
         return _verdict(piece, False, f"No commit was made on {where} since the step began (it is at {head[0][:12]}).")
+    if not ask([Question(facts.worktree, ["merge-base", "--is-ancestor", base[0], head[0]])])[0].ok:
+        return _verdict(piece, False, f"{where} does not go on from {base[0][:12]}, where it was when the step began.")
     if head[1] == base[1]:
         return _verdict(piece, False, f"The commits on {where} since {base[0][:12]} change nothing in the tree.")
     return _verdict(piece, True, f"{where} moved from {base[0][:12]} to {head[0][:12]}.")

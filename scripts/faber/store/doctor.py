@@ -37,12 +37,18 @@ REPAIR = "Run `faber repair {}`."
 
 def examine_run(layout: Layout, run_id: str) -> list[Notice]:
     """Every finding about one run, most severe kinds first within each check. Linear in its log."""
-    directory = layout.find_run_dir(run_id)
+    directory = None
     try:
+        directory = layout.find_run_dir(run_id)
         run = load(layout, run_id)
     except FaberError as error:
         findings = [Notice(error.code, Severity.CRITICAL, error.message, error.recovery, run_id)]
-        return findings + ([*_log(directory, run_id), *_leftovers(leftovers(directory), run_id)] if directory else [])
+        try:
+            return findings + (
+                [*_log(directory, run_id), *_leftovers(leftovers(directory), run_id)] if directory else []
+            )
+        except FaberError:
+            return findings  # the log's directory itself is what is wrong
     findings = list(run.notices)
     if run.foreign:
         findings.append(

@@ -32,6 +32,7 @@ class Layout:
         self.store = os.path.join(root, STORE)
         self.runs = os.path.join(self.store, "runs")
         self.index = os.path.join(self.store, "index")
+        self.beginning = os.path.join(self.index, "beginning.lock")
         self.config = os.path.join(self.store, "config.yaml")
         self.workflows = os.path.join(self.store, "workflows")
         self.work_items = os.path.join(self.store, "work")

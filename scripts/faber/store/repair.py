@@ -9,10 +9,11 @@ from faber.errors import DamageUnrepairable, FaberError, ForeignRun, MetadataUnr
 from faber.store import eventlog, index, strictjson
 from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
-from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.layout import DAMAGED, LOCK, METADATA, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.lock import locked
-from faber.store.runs import load, read_frame, refold
+from faber.store.runs import load, read_document, read_frame, refold
 from faber.store.sessions import write_summary
+from faber.store.shape import check_metadata
 
 # Damage to the log or to what never changes: no fold can be trusted over it.
 _FATAL = ("event_gap", "duplicate_event", "event_unreadable", "event_of_other_run")
@@ -84,16 +85,25 @@ def repair_store(layout: Layout) -> dict[str, Any]:
 
 
 def _is_foreign(layout: Layout, run_id: str, directory: str) -> bool:
-    """True only if the state is readable and another tool's: a damaged one may well be our own."""
+    """True only if the run is readable as another tool's and its metadata is none of ours: a damaged one
+    may well be our own."""
     try:
         if not load(layout, run_id).foreign:
             return False
-        read_frame(directory, run_id)
+        check_metadata(read_document(directory, METADATA, run_id), run_id)
     except MetadataUnreadable:
-        return True
+        return _loads(layout, run_id)
     except FaberError:
         return False
     return False
+
+
+def _loads(layout: Layout, run_id: str) -> bool:
+    try:
+        load(layout, run_id)
+    except FaberError:
+        return False
+    return True
 
 
 def _content(path: str) -> bytes | None:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from faber.errors import (
     EventUnreadable,
+    FaberError,
     ForeignRun,
     InvalidInput,
+    KeyReused,
     MetadataUnreadable,
     NewerSchema,
     Notice,
@@ -225,6 +227,8 @@ def commit(
                 expected=expected,
                 last_event_id=state["last_event_id"],
             )
+        if recorded is not None:
+            _same_command(directory, recorded, key, decide, state, plan)
         decision = Repeated(recorded) if recorded is not None else decide(state, plan)
         repeated = isinstance(decision, Repeated)
         events: list[Event] = []
@@ -277,6 +281,28 @@ def _make_durable(run: Run) -> None:
             sync_directory(os.path.join(run.directory, EVENTS))
     except OSError as error:
         raise unwritable(error, run.directory) from error
+
+
+def _same_command(
+    directory: str, event_id: int, key: str | None, decide: Callable[[State, Plan], Decision], state: State, plan: Plan
+) -> None:
+    """Raise `KeyReused` if the event recorded under `key` is certainly not what is asked for now."""
+    try:
+        wanted = decide(state, plan)
+    except FaberError:
+        return  # as a repetition often is: what was recorded has changed what can be decided
+    recorded = _recall(directory, event_id)
+    if isinstance(wanted, Repeated) or not wanted or not recorded:
+        return
+    for name in ("type", "phase", "step"):
+        if wanted[-1].get(name) != recorded[0].get(name) and not _retry(wanted[-1]["type"], recorded[0]["type"], name):
+            raise KeyReused(
+                f"The key {key!a} was given to event {event_id}, a {recorded[0]['type']}.", key=key, event_id=event_id
+            )
+
+
+def _retry(wanted: str, recorded: str, name: str) -> bool:
+    return name == "type" and {wanted, recorded} == {"step_start", "step_retry"}
 
 
 def _recall(directory: str, event_id: int) -> list[Event]:
