@@ -75,7 +75,8 @@ def test_another_program_is_not_approved(command: str) -> None:
         "feedback respond r approve", "step skip r a:b", "phase skip r a", "context r --decide spec_unreadable=skip",
         "context r --decide=spec_unreadable=skip", "run adopt r", "run cancel r --reason x", "run rerun r", "repair r",
         "--root /etc status", "status --root=/etc", "run init --workflow evil.yaml",
-        "run begin 7 --autonomy autonomous", "run begin 7 --workflow=evil.yaml", "demo", "hook session-start", "step", "--help",
+        "run begin 7 --autonomy autonomous", "run begin 7 --workflow=evil.yaml", "demo",
+        "hook session-start", "step", "--help",
     ],
 )  # fmt: skip
 def test_what_a_person_has_to_say_is_not_approved(rest: str) -> None:
