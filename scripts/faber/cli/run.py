@@ -66,7 +66,7 @@ def _make(
     made = create_run(
         obj.layout,
         run_id=run_id if run_id is not None else _new_id(obj),
-        plan=load_plan(obj.layout, workflow or config.at("workflow")),
+        plan=load_plan(obj.layout, config.at("workflow") if workflow is None else workflow),
         work_id=check_work_id(work_id) if work_id is not None else None,
         target=target,
         autonomy=autonomy or config.at("autonomy"),

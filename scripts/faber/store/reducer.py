@@ -10,7 +10,7 @@ from typing import Any
 
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.progress import new_phase
-from faber.store.rules import RULES, take_artifacts
+from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
 REDUCER_VERSION = 2
@@ -77,7 +77,7 @@ def _apply(state: State, event: Event) -> State:
         rule = RULES.get(event["type"])
         if rule:
             rule(state, event)
-        take_artifacts(state, event)
+        _take_artifacts(state, event)
     entry: Any = {"event_id": event["event_id"], "file": event_file(event["event_id"], event["type"])}
     if "key" in event:
         entry["key"] = event["key"]
@@ -85,6 +85,24 @@ def _apply(state: State, event: Event) -> State:
     state["last_event_id"] = event["event_id"]
     state["updated_at"] = event["timestamp"]
     return state
+
+
+_ARTIFACT_OF = {
+    "branch_create": ("branch", "branch_name"),
+    "spec_generate": ("path", "spec_path"),
+    "commit_create": ("sha", "last_commit"),
+    "pr_create": ("url", "pr_url"),
+}
+
+
+def _take_artifacts(state: State, event: Event) -> None:
+    """Keep what an event says was made, under its name."""
+    if event["type"] in _ARTIFACT_OF:
+        given, name = _ARTIFACT_OF[event["type"]]
+        state["artifacts"][name] = event["metadata"][given]
+    for artifact in event.get("artifacts", ()):
+        rest = {key: value for key, value in artifact.items() if key != "name"}
+        state["artifacts"][artifact["name"]] = rest["value"] if set(rest) == {"value"} else rest
 
 
 def copy_json(value: Any) -> Any:

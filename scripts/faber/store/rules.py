@@ -398,23 +398,3 @@ def _end_session(state: State, event: Event) -> None:
             "latest_file": event["metadata"]["summary_file"],
             "latest_event": event["event_id"],
         }
-
-
-# --- artifacts -------------------------------------------------------------------------------------
-
-_ARTIFACT_OF = {
-    "branch_create": ("branch", "branch_name"),
-    "spec_generate": ("path", "spec_path"),
-    "commit_create": ("sha", "last_commit"),
-    "pr_create": ("url", "pr_url"),
-}
-
-
-def take_artifacts(state: State, event: Event) -> None:
-    """Keep what an event says was made, under its name."""
-    if event["type"] in _ARTIFACT_OF:
-        given, name = _ARTIFACT_OF[event["type"]]
-        state["artifacts"][name] = event["metadata"][given]
-    for artifact in event.get("artifacts", ()):
-        rest = {key: value for key, value in artifact.items() if key != "name"}
-        state["artifacts"][artifact["name"]] = rest["value"] if set(rest) == {"value"} else rest
