@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,12 @@ def _needed(found: str | None, what: str) -> str:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} (never skipped where CI=true)")
     pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def needed() -> Callable[[str | None, str], str]:
+    """`needed(found, what)`: what was found, or the failure or skip that says what is lacking."""
+    return _needed
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -452,10 +452,11 @@ def test_a_python_without_installers_says_what_to_install(
     assert capsys.readouterr().out == ""
 
 
-def test_either_installer_will_do(bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_either_installer_will_do(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, needed: Callable[[str | None, str], str]
+) -> None:
     """A Python that has only ensurepip, and one that has only pip, can build the environment."""
-    if environment.find_spec("ensurepip") is None:
-        pytest.skip("this Python has no ensurepip")
+    needed("ensurepip" if environment.find_spec("ensurepip") else None, "this Python has no ensurepip")
     bundle.need_little()
     monkeypatch.setenv("PATH", "/nowhere")
     for present in ("ensurepip", "pip"):

@@ -410,14 +410,16 @@ def test_a_held_lock_is_not_waited_for(project: Project, held: str, event: str) 
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_a_repository_that_cannot_be_written(project: Project, event: str) -> None:
+def test_a_repository_that_cannot_be_written(
+    project: Project, event: str, needed: Callable[[str | None, str], str]
+) -> None:
     """In a repository that is read-only for whoever runs it a hook says what it has to say and leaves no trace."""
     run = project.new(session="s")
     wrap: tuple[str, ...] = ()
     changes: dict[str, str | None] = {}
     if os.geteuid() == 0:  # modes are nothing to root
-        if not os.access("/usr/bin/setpriv", os.X_OK) or not os.access("/usr/bin/python3", os.X_OK):
-            pytest.skip("needs setpriv, and a Python that nobody may use")
+        both = all(os.access(program, os.X_OK) for program in ("/usr/bin/setpriv", "/usr/bin/python3"))
+        needed("both" if both else None, "needs setpriv, and a Python that nobody may use")
         wrap = ("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         changes = {"FABER_VENV": None, "PATH": "/usr/bin", "XDG_DATA_HOME": "/nowhere"}
         for directory in (project.root, *project.root.parents):
