@@ -223,6 +223,46 @@ class NoRepository(FaberError):
     recovery = "Run it inside a git repository, or pass --root."
 
 
+class InvalidNebula(FaberError):
+    """A directory that cannot be worked through as a nebula; `problems` says all that is wrong."""
+
+    code = "invalid_nebula"
+    recovery = "Correct the files named; `faber nebula validate DIR` checks them."
+
+
+class UnknownPhase(FaberError):
+    """A phase that the nebula does not have."""
+
+    code = "unknown_phase"
+    recovery = "Use one of the nebula's phases; `faber nebula plan DIR` lists them."
+
+
+class NebulaStateUnreadable(FaberError):
+    """nebula.state.toml cannot be read; it is left as it is."""
+
+    code = "nebula_state_unreadable"
+    recovery = "Restore the file, or move it away: it is written again from the run's events."
+
+
+class InvalidCheckpoint(FaberError):
+    """A checkpoint that cannot be gone on from; it is parked, and the phase starts afresh."""
+
+    code = "invalid_checkpoint"
+    recovery = "Nothing needs doing: the phase starts afresh with what was done as partial work."
+
+
+class IncompatibleCheckpoint(InvalidCheckpoint):
+    """A checkpoint of another format."""
+
+    code = "checkpoint_version"
+
+
+class CheckpointMoved(InvalidCheckpoint):
+    """The phase's branch is not at the commit that the checkpoint belongs to."""
+
+    code = "checkpoint_sha_mismatch"
+
+
 # --- a person is needed: exit 3 --------------------------------------------------------------------
 
 

@@ -109,3 +109,12 @@ def shorten(text: str, limit: int) -> str:
     room = len(f" […{len(text)} more characters]")
     keep = max(0, limit - room)
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
+
+
+def encodable(text: str) -> str:
+    """`text` without lone surrogates, which no file can hold: pairs become the character they stand for, others �."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -10,6 +10,7 @@ from typing import Any
 
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.progress import new_phase
+from faber.store import nebularules  # noqa: F401 - registers the rules of a nebula's events
 from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.

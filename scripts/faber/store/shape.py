@@ -5,7 +5,7 @@ to load, so tests and the doctor use them."""
 from typing import Any
 
 from faber.errors import InvalidStatus, MetadataUnreadable, StateCorrupt
-from faber.model.documents import AUTONOMY_LEVELS, RUN_STATUSES, Metadata, Plan, State
+from faber.model.documents import AUTONOMY_LEVELS, NEBULA_STATUSES, RUN_STATUSES, Metadata, Plan, State
 
 # No other tool's state has these; several, so that damage to one does not make our state another tool's.
 OWN_KEYS = frozenset({"reducer_version", "recent_events", "settled_questions"})
@@ -110,6 +110,23 @@ _STEP_PLAN: dict[str, tuple[type, ...]] = {
     "retries": (int,),
     "destructive": (bool,),
 }
+_NEBULA: dict[str, tuple[type, ...]] = {
+    "name": _TEXT,
+    "directory": _MAYBE_TEXT,
+    "base_branch": _MAYBE_TEXT,
+    "base_commit": _MAYBE_TEXT,
+    "branch": _MAYBE_TEXT,
+    "landed": _MAYBE_TEXT,
+    "spent": (dict,),
+    "phases": (dict,),
+}
+_SPENT: dict[str, tuple[type, ...]] = {"cost": (int, float), "healing_cost": (int, float), "turns": (int,)}
+# Thousands of them are looked at on every read: each key that is there has its type, and no more is asked.
+_NEBULA_PHASE: dict[str, tuple[type, ...]] = {
+    "status": _TEXT,
+    **dict.fromkeys(("cycle", "cycles_done", "turns", "findings", "heal_attempts", "event"), (int,)),
+    "cost": (int, float),
+}
 _PLACE_STATUSES = ("pending", "in_progress", "completed", "skipped", "failed")
 
 
@@ -172,6 +189,8 @@ def check_state(raw: Any, run_id: str) -> State:
             _object(raw["settled_questions"][key], {"option": _TEXT}, f"settled_questions.{key}")
         _object(raw["session_summaries"], _SUMMARIES, "session_summaries")
         _recent(raw)
+        if "nebula" in raw:
+            _nebula(raw["nebula"])
     except _Wrong as problem:
         raise StateCorrupt(f"state.json of run {run_id} is damaged: {problem}.", run_id=run_id) from None
     return raw  # type: ignore[return-value]
@@ -196,6 +215,17 @@ def _request(value: Any, where: str) -> None:
 def _place_status(value: Any, where: str) -> None:
     if value["status"] not in _PLACE_STATUSES:
         raise _Wrong(f"{where}.status is {value['status'][:40]!a}")
+
+
+def _nebula(value: Any) -> None:
+    _object(value, _NEBULA, "nebula")
+    _object(value["spent"], _SPENT, "nebula.spent")
+    for name, phase in value["phases"].items():
+        if not isinstance(phase, dict) or phase.get("status") not in NEBULA_STATUSES:
+            raise _Wrong(f"nebula.phases.{name[:60]!a} has no status")
+        for key, item in phase.items():
+            if not isinstance(item, _NEBULA_PHASE.get(key, _TEXT)) or isinstance(item, bool):
+                raise _Wrong(f"nebula.phases.{name[:60]!a}.{key[:60]} has the wrong type")
 
 
 def _recent(raw: Any) -> None:
