@@ -263,6 +263,62 @@ class CheckpointMoved(InvalidCheckpoint):
     code = "checkpoint_sha_mismatch"
 
 
+class GitMissing(FaberError):
+    """There is no git program, or GitPython cannot be loaded."""
+
+    code = "git_missing"
+    recovery = "Install git, or put it on the PATH."
+
+
+class GitFailed(FaberError):
+    """A git program refused or failed; `error` is what it said."""
+
+    code = "git_failed"
+    recovery = "Run `git status` in the directory named; repeating the command is harmless."
+
+
+class GitTimeout(GitFailed):
+    """A git program did not end in time and was ended, with everything it had started."""
+
+    code = "git_timeout"
+    recovery = "Repeat the command when the disk is less busy."
+
+
+class TreeLost(FaberError):
+    """A phase's worktree is gone, or no longer one of this repository."""
+
+    code = "tree_lost"
+    recovery = "Resume the nebula: the worktree is made again from the phase's branch, which keeps what was committed."
+
+
+class EmbeddedRepository(FaberError):
+    """There is a git repository inside a phase's worktree; git would record that it is there, not what is in it."""
+
+    code = "embedded_repository"
+    recovery = "Delete the .git of the directories named (or the directories): their files are then committed."
+
+
+class GitUnfinished(FaberError):
+    """A merge with unresolved conflicts, or a rebase or the like, stands in the middle."""
+
+    code = "git_unfinished"
+    recovery = "Resolve the files named, or end the operation."
+
+
+class MergeConflict(FaberError):
+    """Two lines of work changed the same places; `files` names them. Nothing was changed."""
+
+    code = "merge_conflict"
+    recovery = "Merge the integration branch into the phase's branch and resolve the files named."
+
+
+class MergeContention(FaberError):
+    """The branch moved each time before the merge could be published."""
+
+    code = "merge_contention"
+    recovery = "Repeat: nothing was changed."
+
+
 # --- a person is needed: exit 3 --------------------------------------------------------------------
 
 
@@ -378,3 +434,29 @@ class NewerSchema(Refused):
 
     code = "newer_schema"
     recovery = "Update faber."
+
+
+class RepositoryUnusable(Refused):
+    """The repository is bare, has no commits, or stands in the middle of something; `reason` says which."""
+
+    code = "repository_unusable"
+
+
+class BranchInTheWay(Refused):
+    """A branch of the repository's own stands where faber's would be made, or one of faber's is checked out."""
+
+    code = "branch_in_the_way"
+
+
+class TreeDirty(Refused):
+    """A tree that has to be clean has uncommitted changes; `files` names the first of them."""
+
+    code = "tree_dirty"
+    recovery = "Commit, stash or remove the files named."
+
+
+class TreeInUse(Refused):
+    """A living process works in this tree."""
+
+    code = "tree_in_use"
+    recovery = "Wait for the process named, or end it."

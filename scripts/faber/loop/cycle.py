@@ -47,7 +47,9 @@ _HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
 class Record(Protocol):
     """Appends an event of this phase to the run's log."""
 
-    def __call__(self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
+    def __call__(
+        self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object
+    ) -> None:
         """`metadata` without what is None."""
 
 
@@ -303,9 +305,7 @@ class Loop:
         )
         turn = self._reviewer_turn(prompt)
         assert turn.answer is not None
-        review = self._last = take_review(
-            turn.answer, tree=tree, cycle=self.state.cycle, earlier=self.state.findings
-        )
+        review = self._last = take_review(turn.answer, tree=tree, cycle=self.state.cycle, earlier=self.state.findings)
         still = review.open_findings
         self._record(
             "review",

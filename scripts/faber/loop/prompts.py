@@ -84,7 +84,9 @@ def reviewer_prompt(
         listed += f"\n- and {total_files - len(files)} more files"
     parts.append(_section("What changed", f"Commits {base[:12]} to {head[:12]}:\n{listed}\n\n{fenced(diff, DIFF)}"))
     if outside_scope:
-        parts.append(_section("Outside the scope", "Changed though no glob of the scope matches:\n" + bullets(outside_scope)))
+        parts.append(
+            _section("Outside the scope", "Changed though no glob of the scope matches:\n" + bullets(outside_scope))
+        )
     if filters:
         parts.append(_section("Checks that passed", bullets(filters)))
     if coder_output:
