@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.outcome import Outcome, TurnResult
 from faber.agents.stream import Denial
 
@@ -83,6 +84,26 @@ class ClaudeAgents:
 
     def coder(self, prompt: str, budget: float) -> TurnResult:
         """One turn of a fresh conversation; every process of it is ended with it."""
-        return self._client(
-            "coder", CODER, CODER_MODE, budget, max_turns=CODER_TURNS, allowed_tools=tuple(self._setup.tools)
-        ).turn(prompt)
+        return self._client(CODER, budget, mode=CODER_MODE, max_turns=CODER_TURNS, grants=self._setup.tools).turn(
+            prompt
+        )
+
+    def _client(
+        self, agent: str, budget: float, *, mode: str, max_turns: int, grants: Sequence[str] = ()
+    ) -> ClaudeCodeClient:
+        setup, role = self._setup, agent.rpartition(":")[2]
+        options = AgentOptions(
+            cwd=self._directory,
+            command=setup.command,
+            agent=agent,
+            model=setup.model,
+            permission_mode=mode,
+            allowed_tools=tuple(grants),
+            plugin_dir=setup.plugin_dir,
+            max_turns=max_turns,
+            max_budget_usd=budget,
+            timeout=setup.turn_seconds,
+            inherited=setup.environment,
+            label=self._label,
+        )
+        return ClaudeCodeClient(options, cancel=self._cancel, on_event=lambda event: self._on_event(role, event))

@@ -7,33 +7,31 @@ that another process can go on with the stage after it. Nothing here knows of ne
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import EmbeddedRepository, FaberError, GitUnfinished, Notice, Severity, TreeLost
 from faber.loop import scope
 from faber.loop.agents import Agents, ReviewTurn
-from faber.loop.budget import LEAST, Grant, Ledger
+from faber.loop.budget import Ledger
 from faber.loop.checkpoint import Checkpoint
 from faber.loop.cyclestate import KEPT_OUTPUT, CycleState, Stage
 from faber.loop.filters import FilterResult, run_filter
 from faber.loop.outcomes import (
     AgentFailed,
     BudgetExceeded,
-    FilterFailed,
     LoopEnded,
-    MaxCyclesReached,
     MergeConflict,
     PhaseCancelled,
     TaskResult,
 )
+from faber.loop.progress import Progress, Record
 from faber.loop.prompts import DIFF, coder_prompt, conflict_prompt, reviewer_prompt
 from faber.loop.reviews import Review, fingerprint, take_review
 from faber.loop.task import PhaseTask
 from faber.loop.tree import PhaseTree
 from faber.model.text import inert, redact, shorten
 
-TURN_USD = 5.0  # what one turn may spend at most, in US dollars
 LISTED_FILES = 100
 AGENT_TRIES = 2
 COMMIT_CHECK = "commit"
@@ -42,15 +40,6 @@ COMMIT_CHECK = "commit"
 _STOPPED = frozenset({Outcome.CUT, Outcome.TURN_STOP, Outcome.BUDGET_STOP, Outcome.TIMED_OUT})
 # Trying again would end the same way.
 _HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
-
-
-class Record(Protocol):
-    """Appends an event of this phase to the run's log."""
-
-    def __call__(
-        self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object
-    ) -> None:
-        """`metadata` without what is None."""
 
 
 class Guard(Protocol):
@@ -62,7 +51,11 @@ class Guard(Protocol):
         """What the coder has to put right, None if nothing; `open_files` are those that open findings name."""
 
 
-class Loop:
+# Looks at what lies outside the tree; what it returns looks again and says what was written meanwhile, a line each.
+Watch = Callable[[], Callable[[], Sequence[str]]]
+
+
+class Loop(Progress):
     """The work on one phase in its tree. One `run_task` or `run_from_checkpoint`, then perhaps `resolve_conflict`.
 
     `base_commit` is where the phase's branch began. `checkpoint` is given the state and the head it belongs to; it
@@ -85,31 +78,26 @@ class Loop:
         healing: bool = False,
         guards: Sequence[Guard] = (),
         notice: Callable[[Notice], None] = lambda notice: None,
+        watch: Watch = lambda: list,
     ) -> None:
-        self.task = task
-        self.tree = tree
-        self.agents = agents
-        self.ledger = ledger
-        self.base_commit = base_commit
-        self.state = CycleState(
-            task.title, task.max_cycles, max_budget_usd=task.max_budget_usd or 0.0, base_commit_sha=base_commit
+        super().__init__(
+            task,
+            tree,
+            ledger=ledger,
+            record=record,
+            checkpoint=checkpoint,
+            cancel=cancel,
+            base_commit=base_commit,
+            healing=healing,
+            notice=notice,
         )
-        self.turns = 0
-        self._record = record
-        self._save = checkpoint
-        self._cancel = cancel
+        self.agents = agents
         self._label = label
-        self._healing = healing
         self._guards = guards
-        self._notice = notice
-        self._head = base_commit
+        self._watch = watch
         self._passed: list[str] = []
         self._review_base = base_commit
-        self._idle_cycles = 0
-        self._reviewed: set[tuple[str, frozenset[str]]] = set()
-        self._notes: list[str] = []
         self._conflict: list[str] = []
-        self._last: Review | None = None
 
     # --- entries -----------------------------------------------------------------------------------
 
@@ -216,8 +204,15 @@ class Loop:
 
     def _coder_turn(self, prompt: str) -> TurnResult:
         with self._grant() as grant:
+            written = self._watch()
             turn = self.agents.coder(prompt, grant.amount)
             self._count("coder", turn, grant)
+        outside = written()
+        if outside:
+            text = f"While the coder of {self.task.id} worked, this changed outside its worktree: {'; '.join(outside)}."
+            self._notice(
+                Notice("wrote_outside", Severity.WARNING, text, "Look at it; nothing was undone.", self.task.id)
+            )
         if turn.outcome is Outcome.CANCELLED or self._cancel.is_set():
             self._fail(PhaseCancelled, "It was stopped while the coder worked.")
         return turn
@@ -238,8 +233,7 @@ class Loop:
             self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, self._head))
             self._record("cycle_commit", cycle=cycle, commit=self._head)
         self._idle_cycles = 0 if moved or refused else self._idle_cycles + 1
-        failing = {"filter_check_name": COMMIT_CHECK, "filter_output": refused} if refused else {}
-        self.state = replace(self.state, **{"filter_check_name": "", "filter_output": "", **failing})
+        self.state = replace(self.state, filter_check_name=COMMIT_CHECK if refused else "", filter_output=refused or "")
         return moved or refused is not None
 
     def _filter(self) -> bool:
@@ -279,7 +273,7 @@ class Loop:
             status = "passed" if result.passed else "failed"
             self._record("filter_run", status=status, filter=check.name, cycle=self.state.cycle, detail=result.detail)
             if not result.passed:
-                return check.name, f"{result.output}\n({result.detail})".strip()
+                return check.name, f"{result.output.rstrip()}\n({result.detail})".strip()
             self._passed.append(check.name)
         if not self.task.filters:
             self._record("filter_run", status="passed", filter="none", cycle=self.state.cycle)
@@ -327,7 +321,9 @@ class Loop:
         return review
 
     def _reviewer_turn(self, prompt: str) -> ReviewTurn:
-        for _ in range(AGENT_TRIES):
+        tries = AGENT_TRIES
+        while True:
+            tries -= 1
             before = self.tree.tree_id()
             with self._grant() as grant:
                 turn = self.agents.reviewer(prompt, grant.amount)
@@ -339,9 +335,8 @@ class Loop:
                 return turn
             if turn.outcome is Outcome.BUDGET_STOP:
                 self._stop_if_broke()
-            if turn.outcome in _HOPELESS:
-                break
-        self._fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
+            if turn.outcome in _HOPELESS or not tries:
+                self._fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
 
     def _undo_reviewer(self, before: str) -> None:
         """A reviewer reads. What it changed all the same is parked, so that nobody approves its own work."""
@@ -355,116 +350,6 @@ class Loop:
             self._fail(AgentFailed, f"The worktree is gone after the review: {error.message}")
         for notice in notices:
             self._tell(notice)
-
-    # --- ends --------------------------------------------------------------------------------------
-
-    def _stop_if_out_of_cycles(self, cycle: int) -> None:
-        if self._cancel.is_set():
-            self._fail(PhaseCancelled, f"It was stopped before cycle {cycle}.")
-        if cycle <= self.task.max_cycles:
-            return
-        failed = self.state.filter_check_name
-        if failed:
-            self._fail(FilterFailed, f"The filter {failed} still fails after {self.task.max_cycles} cycles.")
-        self._fail(MaxCyclesReached, f"It was not approved in {self.task.max_cycles} cycles.{self._open_now()}")
-
-    def _stop_if_no_progress(self, review: Review) -> None:
-        seen = (self._tree_of(self._head), fingerprint(review.findings))
-        if seen in self._reviewed:
-            self._fail(MaxCyclesReached, f"The same findings were raised twice on the same tree.{self._open_now()}")
-        self._reviewed.add(seen)
-        self._stop_if_idle()
-
-    def _stop_if_idle(self) -> None:
-        if self._idle_cycles >= 2:
-            self._fail(MaxCyclesReached, f"The coder changed nothing in two cycles.{self._open_now()}")
-
-    def _open_now(self) -> str:
-        count = sum(finding.is_open for finding in self.state.findings)
-        return f" {count} findings are open." if count else ""
-
-    def _grant(self) -> Grant:
-        self._stop_if_broke()
-        left = self._left()
-        grant = self.ledger.grant_when_free(
-            min(TURN_USD, left) if left is not None else TURN_USD, self._cancel, healing=self._healing
-        )
-        if grant is None:
-            if self._cancel.is_set():
-                self._fail(PhaseCancelled, "It was stopped while it waited for its budget.")
-            spent, limit = self.ledger.spent, self.ledger.limit or 0.0
-            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; no turn can be paid."
-            self._fail_budget(said, spent, limit)
-        return grant
-
-    def _left(self) -> float | None:
-        limit = self.task.max_budget_usd
-        return None if limit is None else limit - self.state.total_cost_usd
-
-    def _stop_if_broke(self) -> None:
-        left, limit = self._left(), self.task.max_budget_usd
-        if left is not None and limit is not None and left < LEAST:
-            spent = self.state.total_cost_usd
-            self._fail_budget(f"It has spent {spent:.2f} of {limit:.2f} dollars.", spent, limit)
-
-    def _fail_budget(self, reason: str, spent: float, limit: float) -> NoReturn:
-        self._checkpoint_end()
-        raise BudgetExceeded(reason, self._result(), self.state, spent=spent, limit=limit)
-
-    def _fail(self, kind: type[LoopEnded], reason: str) -> NoReturn:
-        if kind is not PhaseCancelled:
-            self._checkpoint_end()
-        raise kind(shorten(reason, 1_000), self._result(), self.state)
-
-    # --- what is kept ------------------------------------------------------------------------------
-
-    def _count(self, role: str, turn: TurnResult | ReviewTurn, grant: Grant) -> None:
-        counted = grant.settle(turn.cost_usd)
-        self.turns += 1
-        self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
-        self._record(
-            "agent_turn",
-            role=role,
-            cycle=self.state.cycle,
-            cost_usd=round(counted, 6),
-            outcome=turn.outcome.value,
-            turns=turn.turns,
-            denials=len(turn.denials) or None,
-            agent_session=turn.session_id,
-            error=shorten(turn.error, 300) or None,
-        )
-
-    def _complete_cycle(self) -> None:
-        still = [finding for finding in self.state.findings if finding.is_open]
-        self._record("cycle_complete", cycle=self.state.cycle, findings=len(still))
-
-    def _checkpoint(self, stage: Stage, **changes: object) -> None:
-        self.state = replace(self.state, phase=stage, **changes)  # type: ignore[arg-type]
-        self._save(self.state, self._head)
-
-    def _checkpoint_end(self) -> None:
-        """At the end of a phase that failed: what it knew is kept, at the stage where it stopped."""
-        self._save(self.state, self._head)
-
-    def _result(self, *, approved: bool = False) -> TaskResult:
-        return TaskResult(
-            phase_id=self.task.id,
-            approved=approved,
-            cycles=self.state.cycle,
-            cost_usd=self.state.total_cost_usd,
-            base_commit=self.base_commit,
-            commit=self._head,
-            turns=self.turns,
-            report=self._last.summary if self._last else "",
-            findings=tuple(finding for finding in self.state.findings if finding.is_open),
-        )
-
-    def _tree_of(self, commit: str) -> str:
-        return self.tree.git.line("rev-parse", "--verify", f"{commit}^{{tree}}")
-
-    def _tell(self, notice: Notice) -> None:
-        self._notice(notice)
-        self._notes.append(notice.message)
 
 
 def _inside(top: str, directory: str) -> str:

@@ -107,8 +107,8 @@ _ANSWER = """Read the files you need in this directory. Then answer with one JSO
  "findings": [{{"severity": "critical" | "major" | "minor" | "info", "description": "…", "file": "path", "line": 1}}],
  "earlier": [{{"id": "f-…", "status": "fixed" | "still_present" | "regressed"}}]}}
 
-`findings` are new objections only; `earlier` has every finding of the list above. `tree` names what you reviewed: copy \
-it. Approve only if the task is done whole and nothing critical or major is left; if you are not sure, do not."""
+`findings` are new objections only; `earlier` has every finding of the list above. `tree` names what you reviewed: \
+copy it. Approve only if the task is done whole and nothing critical or major is left; if you are not sure, do not."""
 
 
 # --- parts -----------------------------------------------------------------------------------------
