@@ -64,6 +64,11 @@ def writes(files: Mapping[str, str], text: str = "Wrote it.") -> Coder:
     return coder
 
 
+def ends(result: TurnResult | None, text: str = "") -> Coder:
+    """A coder that changes nothing and ends so."""
+    return lambda path, prompt: result or text
+
+
 def objects(*descriptions: str, severity: str = "major", earlier: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A review that does not approve."""
     return {

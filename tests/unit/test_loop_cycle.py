@@ -10,6 +10,7 @@ import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Notice
+from faber.loop import conflicts
 from faber.loop.agents import ReviewTurn
 from faber.loop.budget import Ledger
 from faber.loop.checkpoint import Checkpoint
@@ -26,8 +27,7 @@ from faber.loop.outcomes import (
     PhaseCancelled,
 )
 from faber.loop.task import PhaseTask
-from faber.loop import conflicts
-from scripted import Scripted, approves, objects, tree_in, writes
+from scripted import Scripted, approves, ends, objects, tree_in, writes
 from trees import Bench, bench, commit, git, write
 
 
@@ -94,7 +94,7 @@ def one(tmp_path: Path) -> Bench:
 
 
 def test_a_phase_is_coded_committed_filtered_reviewed_and_approved(one: Bench) -> None:
-    """One cycle: the coder's files are committed under its first sentence, the filter runs on them, the review ends it."""
+    """One cycle: the coder's files are committed under its first sentence, filtered, reviewed, approved."""
     work = Work(
         one, [writes({"p.py": "x"}, "Add p.\nMore.")], [approves()], filters=[Check("there", "test -f p.py", 5)]
     )
@@ -178,13 +178,13 @@ def test_cycles_run_out(one: Bench) -> None:
     with pytest.raises(MaxCyclesReached, match="not approved in 3 cycles") as raised:
         work.loop().run_task()
     assert [finding.description for finding in raised.value.state.findings] == ["Fault a", "Fault b", "Fault c"]
-    assert len(raised.value.state.all_findings) == 3 + 2 + 1 - 0  # each again while it is still there
+    assert len(raised.value.state.all_findings) == 1 + 2 + 3  # each again while it is still there
     assert work.saved[-1].state == raised.value.state
 
 
 def test_a_coder_that_changes_nothing_twice_ends_it(one: Bench) -> None:
     """Two idle cycles, and the rest are not paid for."""
-    idle = lambda path, prompt: "I did nothing."
+    idle = ends(None, "I did nothing.")
     work = Work(one, [writes({"p": "1"}), idle, idle], [objects("A"), objects("B"), objects("C")], max_cycles=9)
     with pytest.raises(MaxCyclesReached, match="changed nothing in two cycles"):
         work.loop().run_task()
@@ -218,7 +218,7 @@ def test_the_runs_budget(one: Bench) -> None:
 
 def test_an_unknown_cost_counts_as_all_of_it(one: Bench) -> None:
     """A turn that does not say what it cost has spent its whole grant."""
-    killed = lambda path, prompt: TurnResult(Outcome.TIMED_OUT, error="too long")
+    killed = ends(TurnResult(Outcome.TIMED_OUT, error="too long"))
     work = Work(one, [killed, killed], [], ledger=Ledger(12.0))
     with pytest.raises(AgentFailed, match="without anything: too long"):
         work.loop().run_task()
@@ -243,8 +243,8 @@ def test_work_of_a_stopped_turn_is_kept_and_judged(one: Bench) -> None:
 
 def test_an_agent_that_gives_nothing_is_tried_twice(one: Bench) -> None:
     """Garbage, a crash: once more, then the phase fails with what was said; a missing client is not tried again."""
-    crash = lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="exit status 1", cost_usd=0.0)
-    gone = lambda path, prompt: TurnResult(Outcome.CLIENT_MISSING, error="no client", cost_usd=0.0)
+    crash = ends(TurnResult(Outcome.AGENT_ERROR, error="exit status 1", cost_usd=0.0))
+    gone = ends(TurnResult(Outcome.CLIENT_MISSING, error="no client", cost_usd=0.0))
     with pytest.raises(AgentFailed, match="exit status 1"):
         (work := Work(one, [crash, crash], [])).loop().run_task()
     assert work.agents.roles == ["coder"] * 2
@@ -311,7 +311,9 @@ def test_a_guard_sends_back_without_filters(one: Bench) -> None:
 
     class Once:
         name = "kept"
-        said = ["You took back a.txt."]
+
+        def __init__(self) -> None:
+            self.said = ["You took back a.txt."]
 
         def problem(self, tree: Any, head: str, open_files: frozenset[str]) -> str | None:
             return self.said.pop() if self.said else None
@@ -340,7 +342,7 @@ def test_cancelled_between_stages(one: Bench) -> None:
 
 @pytest.mark.parametrize("stop", range(1, 12))
 def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path, stop: int) -> None:
-    """Whatever checkpoint was written last, going on from it ends in the same tree, and asks only for what was missing."""
+    """From whatever checkpoint was written last it ends in the same tree, and asks only for what was missing."""
     fixed = approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})
     coders: list[Any] = [writes({"p": "bad"}), writes({"p": "good"}), writes({"p": "good", "q": "1"})]
     reviews: list[Any] = [objects("A"), fixed]
