@@ -30,7 +30,7 @@ from faber.nebula.tables import Source, Table, read_source
 MANIFEST = "nebula.toml"
 FENCE = "+++"
 MAX_FILE = 256_000
-MAX_PHASES = 10_000
+MAX_PHASES = 5_000  # what a run's state has room for
 MAX_BUDGET_USD = 1_000_000.0
 MAX_CYCLES = 100
 MAX_SECONDS = 86_400
