@@ -25,6 +25,7 @@ COMMANDS = {
     "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
+    "nebula": ("faber.cli.nebula:nebula", "Check, plan and follow directories of phases."),
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
     "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),

@@ -68,7 +68,7 @@ class CycleState:
         """The cycle and the stage to go on with after a stop here.
 
         What was complete is not done again: after a review the next cycle begins, after the coder's commit the
-        filters. A turn whose answer may be incomplete is taken again.
+        filters; an approved phase has only its merge left. A turn whose answer may be incomplete is taken again.
         """
         following = {
             Stage.IDLE: (max(self.cycle, 1), Stage.CODING),
@@ -80,7 +80,7 @@ class CycleState:
             Stage.REVIEWING: (self.cycle, Stage.REVIEWING),
             Stage.REVIEW_COMPLETE: (self.cycle + 1, Stage.CODING),
             Stage.RESOLVING_ISSUES: (self.cycle + 1, Stage.CODING),
-            Stage.APPROVED: (self.cycle + 1, Stage.CODING),
+            Stage.APPROVED: (self.cycle, Stage.APPROVED),
             Stage.ERROR: (self.cycle, Stage.CODING),
         }
         return following[self.phase]
@@ -117,7 +117,7 @@ def from_table(table: Mapping[str, Any]) -> CycleState:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
             raise ValueError(f"has a {name} of the wrong type")
-        given[name] = float(value) if kind is float else value
+        given[name] = float(str(value)) if kind is float else value
     if "task_title" not in given or "max_cycles" not in given:
         raise ValueError("has no task_title or no max_cycles")
     try:
@@ -156,10 +156,10 @@ def _finding(item: Any) -> Finding:
         raise ValueError("has a finding with a wrong line or cycle")
     return Finding(
         id=texts["id"],
-        severity=texts["severity"],  # type: ignore[arg-type]
+        severity=texts["severity"],
         description=texts["description"],
         file=texts["file"],
         line=line,
         cycle=cycle,
-        status=texts["status"],  # type: ignore[arg-type]
+        status=texts["status"],
     )

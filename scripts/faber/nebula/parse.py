@@ -30,7 +30,7 @@ from faber.nebula.tables import Source, Table, read_source
 MANIFEST = "nebula.toml"
 FENCE = "+++"
 MAX_FILE = 256_000
-MAX_PHASES = 10_000
+MAX_PHASES = 5_000  # what a run's state has room for
 MAX_BUDGET_USD = 1_000_000.0
 MAX_CYCLES = 100
 MAX_SECONDS = 86_400
@@ -78,7 +78,8 @@ def _manifest(directory: str, source: Source, problems: list[Problem], *, readab
     extra: dict[str, Any] = {}
     about, defaults = top.table("nebula"), top.table("defaults")
     name = (about.text("name", MAX_NAME) or "").strip()
-    if readable and not name:
+    written = about.value.get("name", "")
+    if readable and not name and isinstance(written, str) and isinstance(source.value.get("nebula", {}), dict):
         about.note("missing_key", "name", "The nebula has no name.", 'Add name = "…" under [nebula].')
     made = Nebula(
         name=name or "nebula",

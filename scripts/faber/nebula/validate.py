@@ -16,46 +16,13 @@ from faber.nebula.specs import Command, PhaseSpec
 MAX_OVERLAPS = 100
 _SUGGESTIONS = 50
 # What a shell does itself, and words that begin something of which nothing can be told from outside.
-_SHELL_WORDS = frozenset(
-    (
-        ".",
-        ":",
-        "[",
-        "alias",
-        "break",
-        "case",
-        "cd",
-        "command",
-        "continue",
-        "eval",
-        "exec",
-        "exit",
-        "export",
-        "false",
-        "for",
-        "if",
-        "printf",
-        "read",
-        "return",
-        "set",
-        "shift",
-        "source",
-        "test",
-        "time",
-        "trap",
-        "true",
-        "type",
-        "ulimit",
-        "umask",
-        "unset",
-        "until",
-        "wait",
-        "while",
-        "{",
-        "(",
-        "!",
-    )
-)
+# fmt: off
+_SHELL_WORDS = frozenset((
+    ".", ":", "[", "alias", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export",
+    "false", "for", "if", "printf", "read", "return", "set", "shift", "source", "test", "time", "trap", "true",
+    "type", "ulimit", "umask", "unset", "until", "wait", "while", "{", "(", "!",
+))
+# fmt: on
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 

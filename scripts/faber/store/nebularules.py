@@ -13,7 +13,7 @@ from faber.model.text import shorten
 from faber.store.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 
 REASON_CHARS = 200
-REPORT_CHARS = 300
+REPORT_CHARS = 160
 _NAME_CHARS = 200
 
 
