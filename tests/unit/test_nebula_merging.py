@@ -182,10 +182,10 @@ class TestMerge:
         """A branch that moves every time is given up after the attempts, and this phase is not in it."""
         real = moving.advance
 
-        def late(git_in: Git, ref: str, new: str, old: str, journal: str, why: str) -> bool:
+        def late(git_in: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool) -> bool:
             elsewhere = git(run.root, "commit-tree", f"{old}^{{tree}}", "-p", old, "-m", "elsewhere")
             git(run.root, "update-ref", ref, elsewhere)
-            return real(git_in, ref, new, old, journal, why)
+            return real(git_in, ref, new, old, journal, why, swept=swept)
 
         head = run.phase("one", {"one": "x"})
         monkeypatch.setattr(moving, "advance", late)
@@ -404,7 +404,7 @@ def test_uninterrupted(pristine: Path) -> None:
     check_recovered(fresh(pristine))
 
 
-@pytest.mark.parametrize("step", [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)])
+@pytest.mark.parametrize("step", [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)])
 def test_killed_between_any_two_calls(pristine: Path, step: int) -> None:
     """Killed around any call of git, the same again leads to the same result."""
     total, killed = in_child(fresh(pristine), 0, "never")
@@ -498,7 +498,7 @@ def test_an_edit_after_a_kill_is_kept(run: Run) -> None:
     head = run.phase("one", {"one": "x"})
     at = merge_phase(run.worktrees, "one", head, "one").commit
     main = Git(str(run.root), str(run.root / ".git"))
-    killed = moving.noted(run.worktrees.journal, main, run.began.base_commit, at)
+    killed = moving.noted(run.worktrees.journal, main, None, run.began.base_commit, at)
     killed.__enter__()
     write(run.root, {"one": "half", "a.txt": "the person's own", "mine": "untracked"})
     write(run.root / ".git", {"index.lock": ""})

@@ -68,7 +68,7 @@ def merge_phase(
                 check(scratch)
             checks += 1
             looked_at = tree
-        if moving.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}"):
+        if moving.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
             return Merged(candidate, False, attempt, checks)
         time.sleep(min(0.2, 0.002 * attempt))
     raise MergeContention(

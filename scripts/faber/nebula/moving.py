@@ -16,6 +16,8 @@ from faber.sources import repository as places
 from faber.sources.refnames import shown
 from faber.store.files import make_directories, write_atomic
 
+_NOTE = ".json"
+_MOVES = ".tree.json"
 _FORWARD = ("--quiet", "--ff-only", "--no-verify", "--no-overwrite-ignore")
 
 
@@ -27,18 +29,22 @@ def checked_out(git: Git, ref: str) -> Git | None:
     return Git(there.top, os.path.realpath(there.git_directory), claims=git.claims) if there and there.top else None
 
 
-def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str) -> bool:
+def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool = False) -> bool:
     """Move `ref` from `old` to `new`, which has `old` in its history; False if it was elsewhere.
 
     The tree that has it checked out moves with it. Raises `TreeDirty` where that has changes in tracked files,
-    untracked files that `new` has too, or something in the middle: then nothing was changed.
+    untracked files that `new` has too, or something in the middle: then nothing was changed. `swept` refs are those
+    whose locks `Worktrees.begin` removes in any case, so they need no note in `journal`.
     """
     tree = checked_out(git, ref)
-    if tree is None:
+    if tree is None and swept:
         return git.move_ref(ref, new, old, why)
+    if tree is None:
+        with noted(journal, git, ref, old, new, moves=False):
+            return git.move_ref(ref, new, old, why)
     busy = condition.operation(tree)
     dirty = parking.status(tree)
-    if git.commit_of(ref) != old or _notes(journal):
+    if git.commit_of(ref) != old or _notes(journal, _MOVES):
         return False  # another phase is being merged into it at this moment, and what is seen may be half of that
     if busy or dirty.tracked:
         reason = f"a {busy} stands in the middle" if busy else "it has uncommitted changes"
@@ -47,7 +53,7 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str) -> b
             path=tree.directory,
             files=dirty._replace(untracked=[]).paths,
         )
-    with noted(journal, tree, old, new):
+    with noted(journal, tree, ref, old, new):
         moved = tree.run("merge", *_FORWARD, checked(new), codes=(0, 1, 128), seconds=CHECKOUT_SECONDS)
     if moved.code == 0:
         return True
@@ -61,12 +67,13 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str) -> b
 
 
 @contextmanager
-def noted(journal: str, tree: Git, old: str, new: str) -> Iterator[None]:
-    """Have it written down in the directory `journal` that `tree`, in which no tracked file is changed, is being moved
-    from `old` to `new`; until it is done, or has failed and git has put it back."""
-    told = {"tree": tree.directory, "git_directory": tree.git_directory, "old": old, "new": new}
+def noted(journal: str, tree: Git, ref: str | None, old: str, new: str, *, moves: bool = True) -> Iterator[None]:
+    """Have it written down in the directory `journal` that `ref` is being moved from `old` to `new`, and with it
+    `tree` (unless it does not move), in which no tracked file is changed; until that is done or git refused it."""
+    told = {"tree": tree.directory, "git_directory": tree.git_directory}
+    told |= {"ref": ref or "", "old": old, "new": new, "moves": "yes" if moves else ""}
     make_directories(journal)
-    note = os.path.join(journal, f"{os.getpid()}-{os.urandom(4).hex()}.json")
+    note = os.path.join(journal, f"{os.getpid()}-{os.urandom(4).hex()}{_MOVES if moves else _NOTE}")
     write_atomic(note, json.dumps(told).encode("utf-8", "surrogateescape"))
     try:
         yield
@@ -78,7 +85,7 @@ def noted(journal: str, tree: Git, old: str, new: str) -> Iterator[None]:
     os.unlink(note)
 
 
-def recover(journal: str, git: Git, run_id: str) -> list[Notice]:
+def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[Notice]:
     """Finish what a killed faber noted in `journal`: each tree is as its HEAD again. For the holder of the run's claim.
 
     What differs from HEAD is parked first: a person may have edited something since.
@@ -90,11 +97,13 @@ def recover(journal: str, git: Git, run_id: str) -> list[Notice]:
         tree = Git(told["tree"], told["git_directory"], claims=git.claims)
         if os.path.isdir(tree.directory) and os.path.isdir(tree.git_directory):
             # A lock younger than the note is that of faber's own git, which lives no longer: it would hold the claim.
-            if _mtime(tree.path("index.lock")) >= os.stat(note).st_mtime - 1:
-                parking.free_locks(tree)
-            ref = _restore(tree, run_id, told["old"], told["new"], os.path.join(journal, "aside"))
-            if ref:
-                message = f"{shown(tree.directory)} was being moved when faber was killed; what was there is at {ref}."
+            refs = [os.path.join(common_directory, told["ref"])] if told["ref"] else []
+            parking.free_locks(tree, os.stat(note).st_mtime - 1, refs)
+            kept = None
+            if told["moves"]:
+                kept = _restore(tree, run_id, told["old"], told["new"], os.path.join(journal, "aside"))
+            if kept:
+                message = f"{shown(tree.directory)} was being moved when faber was killed; what was there is at {kept}."
                 notices.append(Notice("tree_recovered", Severity.INFO, message, "", tree.directory))
         os.unlink(note)
     return notices
@@ -117,9 +126,9 @@ def _half(tree: Git, old: str, new: str) -> set[str]:
     return set(parking.status(tree).untracked) & _added(tree, old, new)
 
 
-def _notes(journal: str) -> list[str]:
+def _notes(journal: str, ending: str = _NOTE) -> list[str]:
     try:
-        return [os.path.join(journal, name) for name in sorted(os.listdir(journal)) if name.endswith(".json")]
+        return [os.path.join(journal, name) for name in sorted(os.listdir(journal)) if name.endswith(ending)]
     except FileNotFoundError:
         return []
 
@@ -132,10 +141,3 @@ def _added(tree: Git, old: str, new: str) -> set[str]:
         "--",
     )
     return set(asked.out.split("\0")[:-1])
-
-
-def _mtime(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except FileNotFoundError:
-        return float("-inf")

@@ -95,7 +95,7 @@ class Worktrees:
         claim = self._claim("run", f"The run {self.names.run_id}")
         try:
             place = self.attach((claim.fileno(),))
-            notices = moving.recover(self.journal, self.main, self.names.run_id)
+            notices = moving.recover(self.journal, self.main, self.common, self.names.run_id)
             self._sweep()
             branch, commit, created = self._begun(place.branch, place.commit)
             ref = f"refs/heads/{self.names.integration}"
@@ -286,7 +286,11 @@ class Worktrees:
 
     def _sweep(self) -> None:
         """Remove what only a killed faber of this run can have left."""
-        _unlink(os.path.join(self.common, f"refs/heads/{self.names.integration}.lock"))
+        for prefix in self.names.own_refs:
+            for directory, _, names in os.walk(os.path.join(self.common, prefix)):
+                for name in names:
+                    if name.endswith(".lock"):
+                        _unlink(os.path.join(directory, name))
         for entry in _listed(self.directory):
             if entry.startswith(GONE_PREFIX):
                 delete(os.path.join(self.directory, entry))
@@ -362,7 +366,7 @@ class MainTree(Worktrees):
         head = self.main.line("rev-parse", "--verify", "HEAD^{commit}")
         target = self.main.commit_of(f"refs/heads/{branch}") if branch is not None else commit
         where = (branch,) if branch is not None else ("--detach", commit)
-        with moving.noted(self.journal, self.main, head, target or head):
+        with moving.noted(self.journal, self.main, None, head, target or head):
             self.main.run("switch", "--quiet", "--no-guess", *where, seconds=CHECKOUT_SECONDS)
 
 
