@@ -82,11 +82,15 @@ class Git:
     looked for one would find the person's own tree around it.
     """
 
-    def __init__(self, directory: str, git_directory: str, *, seconds: float = SECONDS) -> None:
-        """`directory` is the top of a tree, `git_directory` what its `.git` is or leads to."""
+    def __init__(
+        self, directory: str, git_directory: str, *, seconds: float = SECONDS, claims: Sequence[int] = ()
+    ) -> None:
+        """`directory` is the top of a tree, `git_directory` what its `.git` is or leads to. `claims` are descriptors of
+        locks that git holds on to while it runs: it may outlive a process that is killed."""
         self.directory = directory
         self.git_directory = git_directory
         self.seconds = seconds
+        self.claims = tuple(claims)
         self._identity: dict[str, str] | None = None
 
     def run(
@@ -106,7 +110,7 @@ class Git:
         """
         variables = _SET | {"GIT_DIR": self.git_directory, "GIT_WORK_TREE": self.directory} | dict(extra or {})
         command = [*_without(variables), _program(), *_OPTIONS, "-C", self.directory, *arguments]
-        result = _run(command, self.directory, variables, told, seconds or self.seconds, limit or LIMIT)
+        result = _run(self, command, variables, told, seconds or self.seconds, limit or LIMIT)
         if result.code not in codes and not (result.cut and limit):
             what = shown(" ".join(arguments[:2]))
             said = redact(shorten(inert(_complaint(result.error)), 300)) or f"it ended with status {result.code}"
@@ -194,7 +198,7 @@ def _program() -> str:
 
 
 def _run(
-    command: list[str], directory: str, variables: Mapping[str, str], told: str | None, seconds: float, limit: int
+    where: Git, command: list[str], variables: Mapping[str, str], told: str | None, seconds: float, limit: int
 ) -> Result:
     import signal
     import tempfile
@@ -208,8 +212,8 @@ def _run(
             feed.seek(0)
         try:
             # A process group of its own: a kill reaches what git starts, and Ctrl-C does not stop it half way.
-            running: Any = git.Git(directory).execute(
-                command, istream=feed, env=variables, as_process=True, process_group=0
+            running: Any = git.Git(where.directory).execute(
+                command, istream=feed, env=variables, as_process=True, process_group=0, pass_fds=where.claims
             )
         except git.GitCommandNotFound:
             raise GitMissing("There is no git program.") from None
@@ -234,7 +238,7 @@ def _run(
             process.stderr.close()
     if why == "timeout":
         what = shown(" ".join(command[command.index("-C") + 2 :][:2]))
-        raise GitTimeout(f"git {what} did not end within {seconds:g} s.", path=directory, seconds=seconds)
+        raise GitTimeout(f"git {what} did not end within {seconds:g} s.", path=where.directory, seconds=seconds)
     return Result(process.returncode, os.fsdecode(out), os.fsdecode(error), why == "cut")
 
 

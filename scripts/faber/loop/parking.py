@@ -20,6 +20,7 @@ PARKED_REFS = "refs/faber/parked"
 INDEX_PREFIX = "faber-index-"
 SHOWN = 20
 _ATTEMPTS = 10_000
+_LOCKED = ("index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE")
 
 
 class Parked(NamedTuple):
@@ -141,10 +142,17 @@ def reset(git: Git, commit: str = "HEAD", exclude: Sequence[str] = ()) -> None:
     git.run("clean", "--quiet", "-f", "-d", *everything_but(exclude), seconds=CHECKOUT_SECONDS)
 
 
-def free_locks(git: Git) -> None:
-    """Remove what a killed git left locked in this tree; only for who knows that no living process works there."""
-    for name in ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock"):
-        _unlink(git.path(name))
+def free_locks(git: Git, since: float = float("-inf"), refs: Sequence[str] = ()) -> None:
+    """Remove what a killed git left locked in this tree, and at the paths `refs`, since the time `since`.
+
+    Only for who knows that no living process works there.
+    """
+    for path in (*(git.path(f"{name}.lock") for name in _LOCKED), *(f"{ref}.lock" for ref in refs)):
+        try:
+            if os.stat(path).st_mtime >= since:
+                os.unlink(path)
+        except FileNotFoundError:
+            continue
     for entry in os.listdir(git.git_directory):
         if entry.startswith(INDEX_PREFIX):
             _unlink(git.path(entry))

@@ -97,9 +97,13 @@ class Layout:
         """Where what stood in the way of a worktree is kept."""
         return os.path.join(self.run_worktrees(run_id), ".aside")
 
+    def begun(self, run_id: str) -> str:
+        """The note on the branch and the commit that the run's worktrees began from."""
+        return os.path.join(self.run_worktrees(run_id), ".begun.json")
+
     def journal(self, run_id: str) -> str:
-        """The note that a tree of the person's own is being moved to another commit."""
-        return os.path.join(self.run_worktrees(run_id), ".moving.json")
+        """Where it is noted that a tree of the person's own is being moved to another commit."""
+        return os.path.join(self.run_worktrees(run_id), ".moving")
 
     def own(self, path: str) -> bool:
         """True if `path` lies in this store's run directory, not in another tool's."""
