@@ -25,6 +25,6 @@ Asked = LLMClient | Callable[[str], Completion | str]
 
 def ask(client: Asked, prompt: str) -> Completion:
     """The answer of `client`, an `LLMClient` or a function, to `prompt`."""
-    complete = getattr(client, "complete", client)
-    answer: Completion | str = complete(prompt)
+    complete: Callable[[str], Completion | str] = getattr(client, "complete", client)
+    answer = complete(prompt)
     return Completion(answer) if isinstance(answer, str) else answer
