@@ -1,4 +1,4 @@
-"""Response recovery: a response cut at the token limit is recognised, continued, and joined only if the join can be trusted.
+"""Response recovery: a cut response is recognised, continued, and joined only if the join can be trusted.
 
 Seed 003 (requirement 3_MCP-TAS-072). Imports with the standard library alone. Everything here but `resume` and
 `resume_if_truncated`, which ask a model, is a pure function. docs/response-recovery.md says how it works, and lists the

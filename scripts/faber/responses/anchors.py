@@ -2,7 +2,8 @@
 
 An anchor ends where the certain part of a chunk ends. It is chosen so that a continuation which begins with it is
 nothing else: no overlap with the chunk, shorter or longer (no beginning of the anchor is also its end, and it does not
-occur before), and, where the grammar can tell, no exact continuation either (nothing that goes on from the chunk begins so).
+occur before), and, where the grammar can tell, no exact continuation either (nothing that goes on from the chunk
+begins so).
 """
 
 import re
@@ -18,8 +19,8 @@ _TRIES = 32
 def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str:
     """The anchor of a truncated text: about `length` characters, all that are certain at most.
 
-    It begins with no white space, which gets lost on the way, and inside no escape. It is the whole text only where this
-    is short and every part of it could be something else.
+    It begins with no white space, which gets lost on the way, and inside no escape. It is the whole text only where
+    this is short and every part of it could be something else.
     """
     text, end = found.raw, found.certain_end or 0
     longest = end - 1 if end == len(text) else end
@@ -29,6 +30,7 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str
     for attempt in range(_TRIES):
         size = _beginning(text, end, size)
         if not 0 < size <= min(longest, max(ANCHOR_LIMIT, length)):
+            usable = usable if size <= longest or end > ANCHOR_LIMIT else ""
             break
         larger = _larger(text, end, size)
         if larger:
@@ -46,7 +48,7 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str
 
 
 def stands_alone(text: str, end: int, size: int) -> bool:
-    """True if the `size` characters before `end` cannot be taken for an overlap: all there are, or at no other place."""
+    """True if the `size` characters before `end` cannot be taken for an overlap: all there are, or nowhere else."""
     return size == end or not _larger(text, end, size)
 
 

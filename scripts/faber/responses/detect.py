@@ -1,7 +1,7 @@
 """Is a response cut, complete or no JSON at all? And where does what is certain of it end?
 
-A text is *truncated* if and only if it is a strict prefix of some JSON text (RFC 8259). The C scanner of `json` reads it
-and says where it stops; only the characters there and the tail decide. Texts that `json` reads otherwise than the
+A text is *truncated* if and only if it is a strict prefix of some JSON text (RFC 8259). The C scanner of `json` reads
+it and says where it stops; only the characters there and the tail decide. Texts that `json` reads otherwise than the
 standard (NaN, nesting beyond its recursion limit, numbers of thousands of digits) go through `JsonScanner`.
 """
 
@@ -78,8 +78,9 @@ _scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-
 def detect_truncation(raw: str, stop_reason: str | None = None) -> TruncationDetectionResult:
     """Whether `raw` is a strict prefix of some JSON text, and what of it is certain.
 
-    `stop_reason` is what the source said of its end. It decides one case: a number that is the whole text (`12`) is complete
-    JSON, and cut if the source says that it stopped at its limit. Raises `ResponseTooLarge` past 64 MB (characters).
+    `stop_reason` is what the source said of its end. It decides one case: a number that is the whole text (`12`) is
+    complete JSON, and cut if the source says that it stopped at its limit. Raises `ResponseTooLarge` past 64 MB
+    (characters).
     """
     end = len(raw)
     if end > MAX_RESPONSE:

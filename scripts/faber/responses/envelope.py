@@ -45,8 +45,8 @@ class Envelope(NamedTuple):
 def extract_envelope(text: str) -> Envelope:
     """The JSON text in `text`, complete or cut, without what a model put around it; `text` itself if there is none.
 
-    The JSON is found after a byte order mark, after prose, in a fence (also one that is cut) or before prose. Two documents
-    in one text are not taken apart. Raises `ResponseTooLarge`.
+    The JSON is found after a byte order mark, after prose, in a fence (also one that is cut) or before prose. Two
+    documents in one text are not taken apart. Raises `ResponseTooLarge`.
     """
     return examine(text)[0]
 

@@ -1,11 +1,11 @@
 """Joining two chunks of a response, or refusing to.
 
-Models do not continue exactly: they overlap by a few characters, begin the cut token or line once more, restate the whole document,
-wrap it in a fence, say a sentence first, leave a gap. A join puts the continuation where its beginning repeats the
-end of the first chunk, or right after it. Inside a string nearly every place reads well, so that JSON's grammar proves
-nothing there: only a repetition long enough to be no accident does.
+Models do not continue exactly: they overlap by a few characters, begin the cut token or line once more, restate the
+whole document, wrap it in a fence, say a sentence first, leave a gap. A join puts the continuation where its
+beginning repeats the end of the first chunk, or right after it. Inside a string nearly every place reads well, so
+that JSON's grammar proves nothing there: only a repetition long enough to be no accident does.
 
-*proven*: the continuation begins with the anchor or more of what precedes it, up to the whole document.
+*proven*: the continuation begins with the anchor, or with all that is certain of the document.
 *consistent*: else, all places that read well must give one and the same document.
 """
 
@@ -75,14 +75,23 @@ class Chunk:
         """What a continuation is asked to begin with, of about `length` characters."""
         return anchor(self.detection, length)
 
-    def join(self, continuation: str, join: Join = "consistent", stop_reason: str | None = None) -> Merge:
-        """This chunk continued; `stop_reason` is the continuation's. Raises `ChunkMergeError`, `ResponseTooLarge`."""
+    def join(
+        self,
+        continuation: str,
+        join: Join = "consistent",
+        stop_reason: str | None = None,
+        asked: int = ANCHOR_LENGTH,
+    ) -> Merge:
+        """This chunk continued; `stop_reason` is the continuation's, `asked` the length its anchor was chosen with.
+
+        Raises `ChunkMergeError` and `ResponseTooLarge`.
+        """
         if len(self.text) + len(continuation) > MAX_RESPONSE:
             raise ResponseTooLarge(f"The merged response would pass {MAX_RESPONSE} characters.", limit=MAX_RESPONSE)
         views = [continuation[begin:] for begin in beginnings_of_continuation(continuation)]
         echoed = False
         for view in views:
-            rests = self._echoed(view)
+            rests = self._echoed(view, asked)
             echoed = echoed or bool(rests)
             if found := self._decided(rests, stop_reason):
                 return self._merged(found, "echo", stop_reason)
@@ -96,7 +105,7 @@ class Chunk:
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
 
-    def _echoed(self, view: str) -> list[str | None]:
+    def _echoed(self, view: str, asked: int) -> list[str | None]:
         """What follows the certain part, by each place where `view` repeats enough of it to prove the join."""
         end = self.certain_end
         if not end:  # nothing is certain, so nothing can be repeated: the whole document, begun again
@@ -104,12 +113,12 @@ class Chunk:
             if begun and self._scanner.copy().feed(view).status != "malformed":
                 return []
             return [view] if view.lstrip(SPACES).startswith(begun) else []
-        least = len(self.anchor())
         overlaps = self._overlaps(view)
-        if not any(size >= least for size in overlaps):
-            return []
-        alone = stands_alone(self.text, end, least)
-        return [self._rest(view, size) for size in overlaps if size >= least or not alone]
+        sizes = {len(self.anchor(size)) for size in (ANCHOR_LENGTH, asked)}
+        proving = [size for size in overlaps if size in sizes or size == end]
+        if proving and not all(stands_alone(self.text, end, size) for size in proving):
+            return [*(self._rest(view, size) for size in overlaps), *self._plain(view)]
+        return [self._rest(view, size) for size in proving]
 
     def _overlaps(self, view: str) -> list[int]:
         """By how many characters `view` can repeat the end of the certain part."""
@@ -128,7 +137,7 @@ class Chunk:
         return sizes
 
     def _rest(self, view: str, size: int) -> str | None:
-        """What follows the certain part if `view` repeats `size` characters of it; None if it contradicts the cut piece."""
+        """What follows the certain part if `view` repeats `size` characters of it; None if it denies the cut piece."""
         rest = view[size:]
         cut = self.text[self.certain_end :]
         if self._scanner.in_string:
@@ -191,18 +200,19 @@ def _said(found: TruncationDetectionResult) -> str:
 def join_chunks(initial: str, continuation: str, join: Join = "consistent", *, stop_reason: str | None = None) -> Merge:
     """`initial` continued by `continuation`, finished or not; `stop_reason` is the continuation's.
 
-    Raises `ChunkMergeError` where `merge_chunks` does, but for a continuation that is itself cut: then the merge is unfinished
-    and its `chunk` can be joined with the next one.
+    Raises `ChunkMergeError` where `merge_chunks` does, but for a continuation that is itself cut: then the merge is
+    unfinished and its `chunk` can be joined with the next one.
     """
     return Chunk.of(initial).join(continuation, join, stop_reason)
 
 
 def merge_chunks(initial: str, continuation: str, join: Join = "consistent") -> str:
-    """The complete JSON text that `initial`, which was cut, and `continuation` are two parts of (seed 003, `mergeChunks`).
+    """The complete JSON text that `initial`, which was cut, and `continuation` make (seed 003, `mergeChunks`).
 
-    `join="proven"` takes a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`) or more of
-    what precedes the cut; `"consistent"` takes another one, too, if every place that it fits gives the same document. A gap
-    cannot be seen without the echo. Raises `ChunkMergeError`, also where the merged text is still cut (`unfinished`).
+    `join="proven"` takes a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`) or
+    more of what precedes the cut; `"consistent"` takes another one, too, if every place that it fits gives the same
+    document. A gap cannot be seen without the echo. Raises `ChunkMergeError`, also where the merged text is still cut
+    (`unfinished`).
     """
     merge = join_chunks(initial, continuation, join)
     if not merge.complete:

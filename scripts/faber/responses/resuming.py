@@ -31,17 +31,17 @@ def build_resume_prompt(last_valid_token: str) -> str:
         f"Your last response was cut off at the output limit. {INSTRUCTION}\n\n"
         f"The last valid token is the text between these two lines:\n"
         f"<<<<<<<<\n{last_valid_token}\n>>>>>>>>\n\n"
-        "Begin your output with the last valid token itself, unchanged, character for character, and go on directly from "
-        "there: a part of a token that came after it is written again. No prose, no code fence, no line break before it.\n"
+        "Begin your output with the last valid token itself, unchanged, character for character, and go on directly "
+        "from there; what came after it is written again. No prose, no code fence, no line break before it.\n"
     )
 
 
 class Resumption(NamedTuple):
     """How a response was completed.
 
-    `text` is what to validate: the JSON of the response without what stood around it, or the response as it was where it is
-    `malformed`. `status` is `complete` or `malformed`; `attempts` how many continuations were asked for (0: it was
-    not cut); `truncation_index` where the first chunk was cut, `initial_length` its characters.
+    `text` is what to validate: the JSON of the response without what stood around it, or the response as it was where
+    it is `malformed`. `status` is `complete` or `malformed`; `attempts` how many continuations were asked for (0: it
+    was not cut); `truncation_index` where the first chunk was cut, `initial_length` its characters.
     """
 
     text: str
@@ -62,9 +62,10 @@ def resume(
 ) -> Resumption:
     """Complete `raw` if it was cut, asking `llm_client` for what is missing; `stop_reason` is what ended `raw`.
 
-    A refused join is asked for again with a longer anchor; a continuation that is itself cut is merged and continued. Malformed
-    text is answered as it is: no continuation can make it valid. `on_reply` hears of every continuation, for its
-    cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and what the client raises.
+    A refused join is asked for again with a longer anchor; a continuation that is itself cut is merged and continued.
+    Malformed text is answered as it is: no continuation can make it valid. `on_reply` hears of every continuation,
+    for its cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and what the client
+    raises.
     """
     envelope, found = examine(raw, stop_reason)
     if not found.truncated:
@@ -77,7 +78,7 @@ def resume(
         if on_reply is not None:
             on_reply(reply)
         try:
-            merge = chunk.join(reply.text, join, reply.stop_reason)
+            merge = chunk.join(reply.text, join, reply.stop_reason, length)
         except ChunkMergeError:
             length *= 2
             continue

@@ -37,8 +37,9 @@ _CUT_LOW_SURROGATE = re.compile(r"\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?")
 def uncertain_in_string(text: str, begin: int) -> int:
     r"""How many characters at the end of `text`, cut inside a string whose content begins at `begin`, are not certain.
 
-    These are `\`, `\u` with fewer than four digits, and the first half of a surrogate pair with whatever there is of the
-    second. `text` has no malformed escape. Looks at the last twelve characters and a run of backslashes before them.
+    These are `\`, `\u` with fewer than four digits, and the first half of a surrogate pair with whatever there is of
+    the second. `text` has no malformed escape. Looks at the last twelve characters and a run of backslashes before
+    them.
     """
     end = len(text)
     if end > begin and "\ud800" <= text[-1] <= "\udbff":
