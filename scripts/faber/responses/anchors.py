@@ -44,12 +44,12 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str
         size += 1 + attempt // 4
     if usable:
         return usable
-    return text[:end] if end <= ANCHOR_LIMIT else text[end - length : end]
+    return text[:end].lstrip(SPACES) if end <= ANCHOR_LIMIT else text[end - length : end]
 
 
 def stands_alone(text: str, end: int, size: int) -> bool:
     """True if the `size` characters before `end` cannot be taken for an overlap: all there are, or nowhere else."""
-    return size == end or not _larger(text, end, size)
+    return not text[: end - size].strip(SPACES) or not _larger(text, end, size)
 
 
 def _beginning(text: str, end: int, size: int) -> int:

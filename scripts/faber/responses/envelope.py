@@ -59,7 +59,9 @@ def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, Trunca
     marks = (BYTE_ORDER_MARK,) if mark else ()
     if found.status != "malformed":
         return Envelope(body, mark, "", marks), found
-    for begin, fenced in _beginnings(body):
+    for begin, outside in _beginnings(body):
+        if not all(_begins_like_prose(line) for line in body[:outside].split("\n") if line.strip()):
+            continue
         rest = body[begin:]
         inside = detect_truncation(rest, stop_reason)
         if inside.status == "malformed":
@@ -70,25 +72,24 @@ def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, Trunca
             rest, inside = rest[:end], detect_truncation(rest[:end])
         else:
             suffix = ()
-        prose = body[:begin].strip(SPACES) and not _OPENING.fullmatch(body, 0, begin)
-        before = (PROSE_BEFORE,) * bool(prose) + (FENCE,) * fenced
+        before = (PROSE_BEFORE,) * bool(body[:outside].strip()) + (FENCE,) * (outside < begin)
         removed = marks + before + tuple(word for word in suffix if word not in before)
         return Envelope(rest, mark + body[:begin], body[begin + len(rest) :], removed), inside
     return Envelope(text), found if not mark else detect_truncation(text)
 
 
-def _beginnings(body: str) -> Iterator[tuple[int, bool]]:
-    """Where the JSON of `body` may begin, likeliest first, and whether in a fence."""
+def _beginnings(body: str) -> Iterator[tuple[int, int]]:
+    """Where the JSON of `body` may begin, likeliest first, and where the fence does that it is in (else the same)."""
     for at in _line_starts(body):
         opening = _OPENING.match(body, at)
         if opening:
-            yield opening.end(), True
+            yield opening.end(), at
         elif _CUT_OPENING.match(body, at):
-            yield len(body), True
+            yield len(body), at
     places = [found.start(1) for found, _ in zip(_CANDIDATE.finditer(body), range(_CANDIDATES), strict=False)]
     places += [found.start() for found, _ in zip(_INLINE.finditer(body), range(_CANDIDATES), strict=False)]
     for place in places:
-        yield place, False
+        yield place, place
 
 
 def _line_starts(text: str) -> Iterator[int]:

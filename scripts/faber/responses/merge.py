@@ -23,7 +23,7 @@ from faber.responses.syntax import SPACES
 
 _SEED = 16
 _MOST_PLACES = 64
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\s"]++', re.DOTALL)
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 
 
 class Merge(NamedTuple):
@@ -101,7 +101,8 @@ class Chunk:
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
         for view in views:
             rests = [self._rest(view, size) for size in self._overlaps(view)]
-            if found := self._decided([*rests, *self._plain(view)], stop_reason):
+            found = self._decided([*rests, *self._plain(view)], stop_reason)
+            if found and (found.complete or stop_reason is None or stop_reason in CUT_STOP_REASONS):
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
 
@@ -115,7 +116,8 @@ class Chunk:
             return [view] if view.lstrip(SPACES).startswith(begun) else []
         overlaps = self._overlaps(view)
         sizes = {len(self.anchor(size)) for size in (ANCHOR_LENGTH, asked)}
-        proving = [size for size in overlaps if size in sizes or size == end]
+        whole = len(self.text[:end].lstrip(SPACES))
+        proving = [size for size in overlaps if size in sizes or size >= whole]
         if proving and not all(stands_alone(self.text, end, size) for size in proving):
             return [*(self._rest(view, size) for size in overlaps), *self._plain(view)]
         return [self._rest(view, size) for size in proving]
