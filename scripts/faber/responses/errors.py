@@ -16,8 +16,9 @@ class ChunkMergeError(FaberError, ValueError, TypeError):
     """Two chunks that no join can be trusted for.
 
     `reason` is `not_truncated` (the first chunk is not one that can be continued), `no_join` (nothing fits),
-    `no_echo` (*proven* was asked for and the continuation does not carry the anchor), `ambiguous` (several joins fit and
-    differ) or `unfinished` (the join is fine and the continuation itself is cut). A TypeError too, as seed 003 says.
+    `no_echo` (*proven* was asked for and the continuation does not carry the anchor), `ambiguous` (several joins fit
+    and differ) or `unfinished` (the join is fine and the continuation itself is cut). A TypeError too, as seed 003
+    says.
     """
 
     code = "chunks_do_not_join"
@@ -32,8 +33,8 @@ class ChunkMergeError(FaberError, ValueError, TypeError):
 class PartialCompletionResumeExhaustedError(FaberError):
     """A response that is still cut after the last attempt.
 
-    `attempts` is how often it was continued, `merged_raw` what is certain of it by then, `truncation_index` where the first chunk
-    was cut.
+    `attempts` is how often it was continued, `merged_raw` what is certain of it by then, `truncation_index` where the
+    first chunk was cut.
     """
 
     code = "resume_exhausted"
