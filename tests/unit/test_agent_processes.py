@@ -81,7 +81,8 @@ def test_a_prompt_of_any_length_comes_on_stdin(client: Callable[..., ClaudeCodeC
         import json, sys
         said = sys.stdin.read()
         text = f"{{len(said)}} {{said[-3:]}} {{len(' '.join(sys.argv))}}"
-        print(json.dumps({{"type": "assistant", "message": {{"id": "m", "content": [{{"type": "text", "text": text}}]}}}}))
+        message = {{"id": "m", "content": [{{"type": "text", "text": text}}]}}
+        print(json.dumps({{"type": "assistant", "message": message}}))
         print('''{RESULT}''')
         """
     )

@@ -1,6 +1,7 @@
 """What a turn's output says: the pieces of an answer, how it ended, and what is no event at all."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -219,7 +220,7 @@ def test_lines_do_not_depend_on_how_they_come(data: bytes, cuts: list[int]) -> N
     """Cut anywhere into chunks, the same bytes make the same lines."""
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     lines = Lines()
-    found = [line for a, b in zip(places, places[1:], strict=False) for line in lines.feed(data[a:b])]
+    found = [line for a, b in pairwise(places) for line in lines.feed(data[a:b])]
     assert [*found, lines.rest()] == data.split(b"\n")
 
 
