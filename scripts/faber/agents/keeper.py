@@ -71,13 +71,13 @@ def _in_proc(marker: str) -> set[int]:
 
 def _by_ps(marker: str) -> set[int]:
     """Where there is no /proc, ps prints the environment after the command."""
-    return {pid for pid, words in lines_of_ps(_ps("-axEww", "pid=,command=")) if f" {marker}" in words}
+    return {pid for pid, words in lines_of_ps(_ps("-axEww", "pid=", "command=")) if f" {marker}" in words}
 
 
-def _ps(options: str, columns: str) -> str:
+def _ps(options: str, *columns: str) -> str:
     import subprocess
 
-    command = ["ps", options, "-o", columns]
+    command = ["ps", options, *(word for column in columns for word in ("-o", column))]
     return subprocess.run(command, capture_output=True, check=False).stdout.decode(errors="replace")
 
 
@@ -105,7 +105,7 @@ def _descendants() -> set[int]:
 
 def _parents() -> Iterator[tuple[int, int]]:
     if not os.path.isdir("/proc/self"):
-        for pid, parent in lines_of_ps(_ps("-ax", "pid=,ppid=")):
+        for pid, parent in lines_of_ps(_ps("-axww", "pid=", "ppid=")):
             yield pid, int(parent)
         return
     for name in os.listdir("/proc"):

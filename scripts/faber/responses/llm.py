@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 
 class Completion(NamedTuple):
-    """An answer: its text, why it ended (as the interface says, None if unknown), what it cost, whose session it was."""
+    """An answer: its text, why it ended in the interface's words (None: unknown), its cost, its session."""
 
     text: str
     stop_reason: str | None = None
@@ -25,6 +25,5 @@ Asked = LLMClient | Callable[[str], Completion | str]
 
 def ask(client: Asked, prompt: str) -> Completion:
     """The answer of `client`, an `LLMClient` or a function, to `prompt`."""
-    complete = getattr(client, "complete", client)
-    answer: Completion | str = complete(prompt)
+    answer = client(prompt) if callable(client) else client.complete(prompt)
     return Completion(answer) if isinstance(answer, str) else answer

@@ -40,6 +40,7 @@ class Layout:
         self.lock = os.path.join(self.store, LOCK)
         self.worktrees = os.path.join(self.store, "worktrees")
         self.worktrees_gitignore = os.path.join(self.worktrees, ".gitignore")
+        self.database = os.path.join(self.store, "faber.db")
 
     def exists(self) -> bool:
         """True if the project has a store."""
