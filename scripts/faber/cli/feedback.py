@@ -9,9 +9,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, place, require_person, run_argument
 from faber.cli.output import print_json
 from faber.cli.record import record
-from faber.feedback.requests import DEFAULT_OPTIONS
 from faber.feedback.requests import request as open_request
 from faber.feedback.requests import respond as answer_request
+from faber.model.answers import DEFAULT_OPTIONS
 from faber.store.find import resolve
 from faber.store.runs import load
 
@@ -23,7 +23,7 @@ def feedback() -> None:
 
 @feedback.command("request")
 @run_argument
-@click.option("--type", "kind", type=click.Choice(sorted(DEFAULT_OPTIONS)), default="approval", show_default=True)
+@click.option("--type", "kind", type=click.Choice(list(DEFAULT_OPTIONS)), default="approval", show_default=True)
 @click.option("--prompt", metavar="TEXT", help="What is asked (2,000 characters). A gate has its own.")
 @click.option("--option", "options", multiple=True, metavar="O", help="A possible answer; repeatable.")
 @click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks.")

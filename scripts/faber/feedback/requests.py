@@ -4,15 +4,10 @@ from typing import Any
 
 from faber.errors import IllegalTransition, InvalidInput
 from faber.model.acceptance import Decision, Repeated, accept, check_open
+from faber.model.answers import DEFAULT_OPTIONS
 from faber.model.documents import Draft, FeedbackRequest, Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.progress import step_state
-
-# What each type of request offers where it names no options of its own.
-DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
-    "approval": ("approve", "reject"),
-    "error_resolution": ("retry", "abort"),
-}
 
 
 def request(
