@@ -8,6 +8,7 @@ from faber.context.questions import answer_to, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
 from faber.model.documents import State
+from faber.model.told import told
 from faber.store import eventlog
 from faber.store.cache import memo
 from faber.store.config import Config
@@ -81,6 +82,8 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "session_summary": sessions["summary"],
         "resuming_from_feedback": waiting,
         "feedback_request": state["feedback_request"] if waiting else None,
+        "feedback": told(effective, resume.point["phase"], resume.point["step"]) if resume.point else [],
+        "answers": state["answers"],
         "resume_point": resume.point,
         "next_steps": steps,
         "unresolved_errors": state["errors"],

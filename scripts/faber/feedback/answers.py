@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from faber.errors import InvalidInput, NotAnOption
-from faber.model.answers import ACTIONS, FREE_TEXT, Action, Responder, action_of
+from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
 from faber.model.documents import FeedbackRequest
 from faber.model.text import inert
 
@@ -55,12 +55,12 @@ def read_answer(request: FeedbackRequest, text: str) -> Answer:
                 f"The answer has {len(said)} characters; at most {MAX_ANSWER} are kept.", limit=MAX_ANSWER
             )
         return Answer(said, action_of(kind, said, context))
-    option = _option(request["options"], said)
+    options = request["options"] or list(DEFAULT_OPTIONS.get(kind, ()))  # of another tool's request
+    option = _option(options, said)
     if option is None:
         raise NotAnOption(
-            f"{request['request_id']} is not answered by {said[:60]!a}, but by one of: "
-            f"{', '.join(request['options'])}.",
-            options=request["options"],
+            f"{request['request_id']} is not answered by {said[:60]!a}, but by one of: {', '.join(options)}.",
+            options=options,
             request_id=request["request_id"],
         )
     return Answer(option, action_of(kind, option, context))
