@@ -175,10 +175,11 @@ def _summary(
         elif not isinstance(cause, LoopEnded):
             said = f"An error that no other phase would put right ({type(error).__name__}): {_message(error)}"
     elif isinstance(cause, outcomes.BudgetExceeded):
-        said = f"The budget is used up: {cause.spent:.2f} of {cause.limit:.2f} dollars were spent. {said}"
+        money = f"{cause.spent:.2f} of {cause.limit:.2f} dollars"
+        said = said if money in said else f"The budget is used up, {money} were spent. {said}"
         if state and state.filter_check_name:
             said += f" The filter {state.filter_check_name} failed last."
-    elif kind is FailureKind.FILTER:
+    elif kind is FailureKind.FILTER and _filter_name(state) not in said:
         said = f"The filter {_filter_name(state)} fails. {said}"
     text = " ".join(redact(inert(encodable(said))).split())
     return shorten(text.rstrip(".") + ".", SUMMARY)
