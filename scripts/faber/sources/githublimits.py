@@ -34,7 +34,7 @@ WRITE_SPACING = 1.0
 _FIRST_PAUSE = 0.5
 _SECONDARY_PAUSE = 60.0
 _REDIRECTS = (301, 302, 307, 308)
-_LINK = re.compile(r'<([^<>\s]{1,2000})>\s*;[^,<]*?\brel="?next"?')
+_LINK = re.compile(r'<([^<>\s]{1,2000})>\s*;[^,<]*?\brel=(?:"next"|next\b)')
 
 
 class Response(NamedTuple):

@@ -44,7 +44,7 @@ class RestTransport:
         thread.join(seconds)
         if thread.is_alive():
             exchange.abandon()
-            raise NoResponse(f"no answer within {seconds:.0f} s", sent=exchange.connected)
+            raise NoResponse(f"no answer within {seconds:.3g} s", sent=exchange.connected)
         if exchange.response is None:
             raise NoResponse(exchange.problem, sent=exchange.connected)
         return exchange.response
