@@ -27,7 +27,7 @@ class Settings(NamedTuple):
     repository: str | None = None
     api_url: str | None = None
     timeout_seconds: float = 10
-    deadline_seconds: float = 30
+    deadline_seconds: float = 20
     max_comments: int = 200
 
     @classmethod
