@@ -173,11 +173,14 @@ def test_no_comments_are_read_where_none_are_wanted(github: FakeGitHub, opened: 
     assert [comment.body for comment in opened(max_comments=0).comments("7")] == ["one"]
 
 
-def test_comments_written_meanwhile_are_read(github: FakeGitHub, items: GitHubWorkItems) -> None:
-    """The count of the issue may be older than its comments."""
+@pytest.mark.parametrize("counted", [0, 1, 9])
+def test_comments_written_or_deleted_meanwhile_are_counted(
+    github: FakeGitHub, items: GitHubWorkItems, counted: int
+) -> None:
+    """The count of the issue may be older than its comments: where all pages were read, they tell."""
     for index in range(3):
         github.add_comment(7, str(index))
-    github.issues[7]["comments"] = 1
+    github.issues[7]["comments"] = counted
     item = items.fetch("7")
     assert (len(item["comments"]), item["comments_total"], item["comments_omitted"]) == (3, 3, 0)
 
@@ -208,6 +211,15 @@ def test_a_transferred_issue_is_followed_within_the_host(github: FakeGitHub, ite
     item = items.fetch("7")
     assert (item["id"], item["title"], item["comments"][0]["body"]) == ("7", "Moved here", "with its comments")
     assert item["url"] == "https://github.com/acme/widgets/issues/12"
+
+
+@pytest.mark.parametrize("url", ["https://evil.example/repos/a/b/issues/1", "/user", 5, None])
+def test_an_issue_that_says_it_is_elsewhere_is_read_here(github: FakeGitHub, items: GitHubWorkItems, url: Any) -> None:
+    """Where the issue's own address is not one of this API, its comments are read where it was found."""
+    github.add_comment(7, "here")
+    body = json.dumps(github.issues[7] | {"url": url}).encode()
+    github.faults.append(Fault(body=body, path="issues/7"))
+    assert items.fetch("7")["comments"][0]["body"] == "here"
 
 
 def test_no_redirect_carries_the_token_away(github: FakeGitHub, items: GitHubWorkItems) -> None:
@@ -467,6 +479,7 @@ def test_an_answer_beyond_the_limit_is_not_read(
     github.faults += [Fault(body=b'{"title": "' + b"x" * 200_000 + b'"}')] * 4
     with pytest.raises(WorkItemNetworkError, match="larger than"):
         items.fetch("7")
+    assert len(github.seen) == 1  # the next would be as large
 
 
 def test_what_is_kept_of_huge_comments_stays_readable(github: FakeGitHub, items: GitHubWorkItems) -> None:
@@ -543,8 +556,9 @@ def test_an_unknown_certificate_ends_it(
         monkeypatch.delenv(name, raising=False)
     transport = RestTransport("https://api.github.com", github.token)
     request = Request("GET", "repos/acme/widgets/issues/7")
-    with pytest.raises(NoResponse, match=r"(?i)certificate"):
+    with pytest.raises(NoResponse, match=r"(?i)certificate") as caught:
         transport.send(request, 10)
+    assert caught.value.final
     assert github.seen == []
     monkeypatch.setenv("SSL_CERT_FILE", environment["SSL_CERT_FILE"])
     assert transport.send(request, 10).status == 200

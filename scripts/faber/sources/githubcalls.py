@@ -108,7 +108,8 @@ class Calls:
             response = self.transport.send(request, seconds)
         except NoResponse as failure:
             sent = failure.sent
-            raise NoResponse(self._hidden(failure.reason.encode()).decode(), sent=sent) from None
+            reason = self._hidden(failure.reason.encode(errors="replace")).decode()
+            raise NoResponse(reason, sent=sent, final=failure.final) from None
         finally:
             if sent and request.method != "GET":
                 self._written = self.machine.clock()
