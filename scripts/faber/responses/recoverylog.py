@@ -235,8 +235,7 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
 
 
 def _of_event(event: Any) -> Recovery:
-    values: list[Any] = [event["metadata"][name] for name in _COLUMNS[:-1]]
-    return Recovery(*values, event["timestamp"])
+    return Recovery(**{name: event["metadata"][name] for name in _COLUMNS[:-1]}, timestamp=event["timestamp"])
 
 
 def _set_aside(layout: Layout) -> list[str]:
