@@ -110,6 +110,7 @@ def test_pieces_are_read_as_the_whole(cut, data):
         ('{"a": 12', 5, '{"a":'),
         ('{"a": true', 10, '"a": true'),
         ('{"a": 1 ', 7, '{"a": 1'),
+        ('{"a":  "hel', 5, '"a":  "hel'),
         ('{"action":"incomplete', 10, '"action":"incomplete'),
         ('{"a":"say \\"hi', 5, '"a":"say \\"hi'),
         ('{"a":"x\\', 5, '{"a":"x'),

@@ -114,6 +114,7 @@ def test_a_cut_continuation_is_an_unfinished_merge(cut, data):
         assert same(made.text, text[:later])
         return
     assert made.text == text[:later]
+    assert made.detection.truncated
     with pytest.raises(ChunkMergeError) as refused:
         merge_chunks(text[:end], echo, "proven")
     assert refused.value.reason in ("unfinished", "ambiguous")
@@ -158,6 +159,7 @@ REST = '    return None\\n","mode":420}'
         ("1e", "5", "1e5"),
         ("", '{"a":1}', '{"a":1}'),
         ("[", "I am sorry.", None),
+        ("[", "I am sorry.\n" * 20, None),
         ("[", "", None),
         ("[", "  ", None),
         ('{"a":1, ', ' "b":2}', '{"a":1,  "b":2}'),
@@ -223,6 +225,18 @@ def test_an_anchor_is_long_where_it_recurs():
     assert text.count(anchor) == 1
     assert text.endswith(anchor)
     assert not any(anchor.startswith(anchor[at:]) for at in range(1, len(anchor)))
+
+
+def test_what_repeats_for_longer_than_an_anchor_is_refused():
+    """Where no anchor within the limit stands at one place only, the echo proves nothing, and no join is made."""
+    block = "".join(f"{number} of a thousand, " for number in range(250))
+    text = '{"content":"' + block * 3
+    chunk = Chunk.of(text)
+    assert len(chunk.anchor()) < 100
+    with pytest.raises(ChunkMergeError) as refused:
+        chunk.join(chunk.anchor() + 'end"}', "proven")
+    assert refused.value.reason == "ambiguous"
+    assert chunk.join(text + 'end"}', "proven").text == text + 'end"}'
 
 
 def test_an_anchor_is_short_where_nothing_recurs():

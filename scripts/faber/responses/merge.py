@@ -44,8 +44,11 @@ class Merge(NamedTuple):
 
 
 class _Reading(NamedTuple):
+    """What follows the certain part; `goes_on` is False where that is no more than what is known already."""
+
     rest: str
     complete: bool
+    goes_on: bool
     scanner: JsonScanner
 
 
@@ -56,6 +59,7 @@ class Chunk:
         self.text = text
         self.detection = result(scanner, text, stop_reason)
         self._scanner = scanner
+        self._anchors: dict[int, str] = {}
 
     @classmethod
     def of(cls, raw: str, stop_reason: str | None = None) -> "Chunk":
@@ -73,7 +77,9 @@ class Chunk:
 
     def anchor(self, length: int = ANCHOR_LENGTH) -> str:
         """What a continuation is asked to begin with, of about `length` characters."""
-        return anchor(self.detection, length)
+        if length not in self._anchors:
+            self._anchors[length] = anchor(self.detection, length, self._scanner.certain(self.certain_end))
+        return self._anchors[length]
 
     def join(
         self,
@@ -169,7 +175,7 @@ class Chunk:
         found = complete + unfinished
         if len(found) > 1 and (unfinished or len({self._tokens(reading.rest) for reading in complete}) > 1):
             raise ChunkMergeError("The continuation can be read in several ways that differ.", reason="ambiguous")
-        return found[0] if found else None
+        return found[0] if found and found[0].goes_on else None
 
     def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
         """`rest` after the certain part, without what stands behind a finished value; None if it is no JSON."""
@@ -182,9 +188,8 @@ class Chunk:
             rest = rest[: value_end - end]
             scanner = self._scanner.certain(end).feed(rest)
         complete = not result(scanner, self.text[:end] + rest, stop_reason).truncated
-        if not complete and len(rest.strip(SPACES)) <= len(self.text[end:].strip(SPACES)):
-            return None
-        return _Reading(rest, complete, scanner)
+        goes_on = complete or len(rest.strip(SPACES)) > len(self.text[end:].strip(SPACES))
+        return _Reading(rest, complete, goes_on, scanner)
 
     def _tokens(self, rest: str) -> tuple[str, ...]:
         """The document that `rest` makes of the certain part, whatever its white space."""
