@@ -108,6 +108,7 @@ def test_pieces_are_read_as_the_whole(cut, data):
         ("tru", 0, ""),
         ('{"a": tr', 5, '{"a":'),
         ('{"a": 12', 5, '{"a":'),
+        ("[" + "9" * 100, 1, "["),
         ('{"a": true', 10, '"a": true'),
         ('{"a": 1 ', 7, '{"a": 1'),
         ('{"a":  "hel', 5, '"a":  "hel'),

@@ -273,6 +273,14 @@ def test_an_anchor_is_short_where_nothing_recurs():
         )
 
 
+def test_an_anchor_among_numbers():
+    """In a long list of numbers everything may follow everything; the anchor is short all the same, and proves."""
+    text = json.dumps({"rows": list(range(100_000, 101_000))})
+    chunk = Chunk.of(text[:4000])
+    assert 48 <= len(chunk.anchor()) <= 60
+    assert merge_chunks(text[:4000], chunk.anchor() + text[chunk.certain_end :], "proven") == text
+
+
 def test_a_longer_anchor_proves_as_well():
     """The anchor that was asked for counts, whatever its length."""
     text = '{"content":"' + "".join(f"row {number}, " for number in range(100))
