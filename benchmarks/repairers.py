@@ -1,4 +1,4 @@
-"""The libraries that are measured beside faber, as far as they are installed: what they call a text, and make of one."""
+"""The libraries that are measured beside faber, if they are installed: what they call a text, and make of one."""
 
 import importlib
 import json

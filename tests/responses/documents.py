@@ -1,9 +1,15 @@
 """JSON documents, in the spellings that there are, and what is done to them."""
 
 import json
+import os
 
+import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
+
+slow_when_measured = pytest.mark.skipif(
+    "FABER_TEST_BRANCHES" in os.environ, reason="takes long where branches are measured, and no branch of its own"
+)
 
 # A document that repeats itself for longer than an anchor can get is refused, not joined.
 MOST = 3000

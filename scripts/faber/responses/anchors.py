@@ -20,7 +20,7 @@ _TRIES = 32
 def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standing: JsonScanner | None = None) -> str:
     """The anchor of a truncated text: about `length` characters, all that are certain at most.
 
-    `standing` is a scanner that has read the certain part, if there is one already.
+    `standing` is a scanner that stands where the certain part ends, if there is one already.
 
     It begins with no white space, which gets lost on the way, and inside no escape. It is the whole text only where
     this is short and every part of it could be something else.
@@ -42,7 +42,7 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standi
         made = text[end - size : end]
         if end - size > opening and size >= length:
             return made
-        standing = standing or JsonScanner().feed(text[:end])
+        standing = standing or JsonScanner().feed(text).certain(end)
         if standing.copy().feed(made).status == "malformed":
             return made
         if size >= length:

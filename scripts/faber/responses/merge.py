@@ -105,9 +105,9 @@ class Chunk:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
         if join == "proven":
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
-        for view in views:
-            rests = [self._rest(view, size) for size in self._overlaps(view)]
-            found = self._decided([*rests, *self._plain(view)], stop_reason)
+        for group in self._grouped(views):
+            rests = [rest for view in group for rest in self._fitting(view)]
+            found = self._decided(rests, stop_reason)
             if found and (found.complete or stop_reason is None or stop_reason in CUT_STOP_REASONS):
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
@@ -125,8 +125,23 @@ class Chunk:
         whole = len(self.text[:end].lstrip(SPACES))
         proving = [size for size in overlaps if size in sizes or size >= whole]
         if proving and not all(stands_alone(self.text, end, size) for size in proving):
-            return [*(self._rest(view, size) for size in overlaps), *self._plain(view)]
+            return list(self._fitting(view))
         return [self._rest(view, size) for size in proving]
+
+    def _grouped(self, views: list[str]) -> Iterator[list[str]]:
+        """The views that are decided on together: outside a string, those that differ by white space in front."""
+        group: list[str] = []
+        for view in views:
+            if group and (self._scanner.in_string or view.lstrip(SPACES) != group[0].lstrip(SPACES)):
+                yield group
+                group = []
+            group.append(view)
+        yield group
+
+    def _fitting(self, view: str) -> Iterator[str | None]:
+        """What follows the certain part, by each place that `view` may have."""
+        yield from (self._rest(view, size) for size in self._overlaps(view))
+        yield from self._plain(view)
 
     def _overlaps(self, view: str) -> list[int]:
         """By how many characters `view` can repeat the end of the certain part."""
@@ -167,7 +182,7 @@ class Chunk:
         for rest in rests:
             reading = None if rest is None else self._read(rest, stop_reason)
             if reading is not None:
-                readings.setdefault(reading.rest, reading)
+                readings.setdefault(reading.rest if self._scanner.in_string else reading.rest.strip(SPACES), reading)
         complete = [reading for reading in readings.values() if reading.complete]
         unfinished = [reading for reading in readings.values() if not reading.complete]
         if complete and stop_reason is not None and stop_reason not in CUT_STOP_REASONS:
