@@ -279,8 +279,9 @@ class NebulaPhase(TypedDict):
     # The phase that remedies this one, and that this one remedies.
     remediation: NotRequired[str]
     remedies: NotRequired[str]
-    # The question that was put to a person about it: `request_id`, and the `commit` it was about.
-    gate: NotRequired[dict[str, Any]]
+    # The request that was put to a person about it, and the commit it was about.
+    asked: NotRequired[str]
+    asked_commit: NotRequired[str]
     # The event that last changed it.
     event: NotRequired[int]
 

@@ -292,8 +292,8 @@ class WorkerGroup:
 
     def _answered(self, phase: str, result: TaskResult) -> str | None:
         """The request about this very commit that was answered while nobody worked."""
-        known = self._phases().get(phase, {"status": "pending"}).get("gate")
-        return known["request_id"] if known and known["commit"] == result.commit else None
+        known = self._phases().get(phase, {"status": "pending"})
+        return known.get("asked") if known.get("asked_commit") == result.commit else None
 
     def _hear(self) -> None:
         """Take up people's answers, looked for every few seconds while something waits for one."""

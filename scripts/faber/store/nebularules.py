@@ -198,8 +198,9 @@ def _ask(state: State, event: Event) -> None:
     context = event["metadata"].get("context", {})
     name = context.get("nebula_phase")
     if isinstance(name, str) and name in _nebula(state)["phases"]:
-        asked = {"request_id": event["metadata"]["request_id"], "commit": context.get("commit")}
-        _nebula(state)["phases"][name]["gate"] = asked
+        phase = _nebula(state)["phases"][name]
+        phase["asked"] = event["metadata"]["request_id"]
+        _take(phase, context, asked_commit="commit")
 
 
 def _rest(state: State, event: Event) -> None:
