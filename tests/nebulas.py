@@ -51,7 +51,7 @@ class Author:
         self.before: Callable[[str, str], None] = lambda role, phase: None
         self._lock = threading.Lock()
 
-    def agents(self, label: str) -> Callable[[PhaseSpec, str, threading.Event], Agents]:
+    def agents(self, run_id: str, label: str) -> Callable[[PhaseSpec, str, threading.Event], Agents]:
         """What makes the agents of a phase."""
 
         def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:

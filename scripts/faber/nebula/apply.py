@@ -86,8 +86,8 @@ class Application:
         if wanted.resume and wanted.fresh:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
-    def run(self, agents: Callable[[str], MakeAgents]) -> Applied:
-        """Work until nothing can go on. `agents` makes what makes the agents, for the label of their processes.
+    def run(self, agents: Callable[[str, str], MakeAgents]) -> Applied:
+        """Work until nothing can go on. `agents` makes what makes the agents, for the run and the label of their processes.
 
         Raises `NebulaUnfinished`, `TreeInUse` where another process works on the run, and what makes the repository
         unusable (see `repository.usable`).
@@ -112,7 +112,7 @@ class Application:
             self._begin(journal, names, beginning, known, continued=continued)
             if not self._plan_approved(journal):
                 return self._report(journal.state, GroupResult(), "waiting")
-            result = self._work(journal, worktrees, agents(label), label)
+            result = self._work(journal, worktrees, agents(run_id, label), label)
             if isinstance(worktrees, MainTree) and not result.cancelled:
                 worktrees.leave(beginning)
             return self._ended(journal, result)

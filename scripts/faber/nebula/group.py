@@ -202,7 +202,7 @@ class WorkerGroup:
         return checkpoint, _because(start, "Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:
-        """Checkpoints of phases that have ended are stale: those of done ones go, of failed ones they are kept aside."""
+        """Checkpoints of phases that have ended are stale: those of done ones go, those of failed ones are kept."""
         for phase, known in self._phases().items():
             if known["status"] in ("done", "skipped", "decomposed"):
                 remove(self.checkpoint_dir, phase)
