@@ -109,7 +109,9 @@ class PhaseWork:
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
         shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
-        task = phase_task(shop.nebula, spec, project_context=self.start.project_context, partial_work=partial)
+        task = phase_task(
+            shop.nebula, spec, top=tree.path, project_context=self.start.project_context, partial_work=partial
+        )
         self.loop = self._loop(tree, task, base)
         self._set_up(tree, task)
         self.result = self.loop.run_from_checkpoint(checkpoint) if checkpoint else self.loop.run_task()

@@ -7,8 +7,10 @@ from faber.nebula.specs import Command, Filter, Nebula, PhaseSpec
 SETUP = "setup"
 
 
-def phase_task(nebula: Nebula, spec: PhaseSpec, *, project_context: str = "", partial_work: str = "") -> PhaseTask:
-    """What `spec`'s agents are told, with the limits in force."""
+def phase_task(
+    nebula: Nebula, spec: PhaseSpec, *, top: str = "", project_context: str = "", partial_work: str = ""
+) -> PhaseTask:
+    """What `spec`'s agents are told in the tree at `top`, with the limits in force."""
     settings = nebula.settings(spec)
     return PhaseTask(
         id=spec.id,
@@ -23,6 +25,7 @@ def phase_task(nebula: Nebula, spec: PhaseSpec, *, project_context: str = "", pa
         partial_work=partial_work,
         filters=[check_of(each) for each in nebula.filters],
         directory=nebula.context.working_dir,
+        top=top,
     )
 
 
