@@ -13,7 +13,11 @@ import pytest
 
 from faber.loop.checkpoint import Checkpoint, save
 from faber.loop.cyclestate import CycleState, Stage
+from faber.model.documents import Plan
 from faber.nebula.statefile import NebulaFile, PhaseRecord, StateWriter
+from faber.store.create import create_run
+from faber.store.layout import Layout
+from faber.store.runs import commit
 
 Faber = Callable[..., Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
@@ -272,3 +276,35 @@ def test_planning_works_without_a_repository(faber: Faber, project: Path) -> Non
     StateWriter().save(str(project / "neb"), NebulaFile("todo-tool", "r", 1, 0.0, records))
     assert resume(faber)["model"]["relation"] == "unknown"
     json.dumps(faber("nebula", "plan", "neb").json)
+
+
+def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path) -> None:
+    """A nebula's run is a run: status lists it with its phases, next hands out no step of it, and its events are
+    recorded by no hand."""
+    layout = Layout(str(project))
+    plan: Plan = {"schema_version": 1, "workflow_id": "nebula", "phases": []}
+    create_run(layout, run_id="r", plan=plan, work_id=None, target=None, autonomy="autonomous", created_by="test")
+    drafts: list[Any] = [
+        {
+            "type": "nebula_start",
+            "metadata": {"nebula": "todo-tool", "directory": "a neb", "phases": {"a": "", "b": ""}},
+        },
+        {"type": "workflow_start"},
+        {"type": "phase_start", "phase": "a"},
+        {"type": "cycle_start", "phase": "a", "metadata": {"cycle": 2}},
+        {"type": "phase_error", "phase": "b", "error": {"message": "It broke."}},
+    ]
+    commit(layout, "r", lambda state, plan: drafts)
+    answer = faber("status", "r", "--format", "json").json
+    assert (answer["status"], answer["current_phase"]) == ("in_progress", None)
+    assert answer["nebula"]["phases"]["a"]["cycle"] == 2
+    assert answer["next_command"] == "faber nebula plan 'a neb'"
+    lines = faber("status", "r").out.splitlines()
+    assert {"▶ a  cycle 2", "✗ b  It broke."} <= set(lines)
+    assert (faber("next", "r").json["action"], faber("next", "r").json["complete_with"]) == ("done", None)
+    assert faber("context", "r").json["resume_point"] == {"phase": None, "step": None, "mode": "continue"}
+    assert faber("event", "emit", "r", "--type", "cycle_start", "--metadata", "{}").code == "has_own_command"
+    assert faber("phase", "start", "r", "a").code == "unknown_step"
+    assert faber("doctor", "r").status == 0
+    assert faber("repair", "r").status == 0
+    assert faber("status", "r", "--format", "json").json["nebula"] == answer["nebula"]

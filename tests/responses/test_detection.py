@@ -12,7 +12,7 @@ from faber.responses import (
     detect_truncation,
 )
 from faber.responses.detect import result
-from responses.documents import cuts, documents, scraps
+from responses.documents import cuts, documents, scraps, slow_when_measured
 from responses.oracle import classify, read
 
 
@@ -108,8 +108,10 @@ def test_pieces_are_read_as_the_whole(cut, data):
         ("tru", 0, ""),
         ('{"a": tr', 5, '{"a":'),
         ('{"a": 12', 5, '{"a":'),
+        ("[" + "9" * 100, 1, "["),
         ('{"a": true', 10, '"a": true'),
         ('{"a": 1 ', 7, '{"a": 1'),
+        ('{"a":  "hel', 5, '"a":  "hel'),
         ('{"action":"incomplete', 10, '"action":"incomplete'),
         ('{"a":"say \\"hi', 5, '"a":"say \\"hi'),
         ('{"a":"x\\', 5, '{"a":"x'),
@@ -185,6 +187,7 @@ def test_duplicate_keys_are_json():
     assert found('{"a":1,"a":2}').status == "complete"
 
 
+@slow_when_measured
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
 def test_deep_nesting_does_not_recurse(opening):
     """100,000 levels are read, open and closed."""

@@ -15,7 +15,7 @@ from faber.responses import (
     join_chunks,
     merge_chunks,
 )
-from responses.documents import cuts, documents
+from responses.documents import cuts, documents, slow_when_measured
 
 WRAPPINGS = {
     "plain": "{}",
@@ -67,6 +67,25 @@ def test_without_the_echo_it_is_the_original_or_a_refusal(cut):
     for join in ("proven", "consistent"):
         made = merged(text[:end], text[end:], join)
         assert made is None or same(made, text)
+        if text[end] not in " \t\n":  # which are lost where they begin a line of their own
+            said = merged(text[:end], "Here is the rest:\n\n" + text[end:], join)
+            assert said is None or same(said, text)
+
+
+@given(cuts())
+def test_the_anchor_that_is_asked_for_is_the_one_that_counts(cut):
+    """A chunk and what detection says of it have one anchor."""
+    text, end = cut
+    found = detect_truncation(text[:end])
+    assume(found.truncated)
+    assert Chunk.of(text[:end]).anchor() == found.last_valid_token
+
+
+def test_spaces_after_prose_belong_to_the_string_that_was_cut():
+    """A sentence and an empty line before the rest of a string take none of its indentation with them."""
+    text = '{"content":"if rows:\\n    return","mode":420}'
+    made = merge_chunks(text[:22], "Here is the rest:\n\n" + text[22:])
+    assert made == text
 
 
 @given(cuts(), st.integers(1, 12))
@@ -114,6 +133,7 @@ def test_a_cut_continuation_is_an_unfinished_merge(cut, data):
         assert same(made.text, text[:later])
         return
     assert made.text == text[:later]
+    assert made.detection.truncated
     with pytest.raises(ChunkMergeError) as refused:
         merge_chunks(text[:end], echo, "proven")
     assert refused.value.reason in ("unfinished", "ambiguous")
@@ -153,11 +173,15 @@ REST = '    return None\\n","mode":420}'
         ('{"a":[1,', '2]}, "b": 3}', None),
         ('```json\n{"a":[1,', "2]}\n```", '{"a":[1,2]}'),
         ('Here:\n\n```json\n{"a":[1,', "2]}\n```\nDone.", '{"a":[1,2]}'),
+        ('{"a": 8', "Here is the rest:\n\n82}", None),
+        ('{"a": 8', "\n82}", None),
+        ('{"a": 8', "\n}", '{"a": 8}'),
         ("-", "1", "-1"),
         ("-", "-1", "-1"),
         ("1e", "5", "1e5"),
         ("", '{"a":1}', '{"a":1}'),
         ("[", "I am sorry.", None),
+        ("[", "I am sorry.\n" * 20, None),
         ("[", "", None),
         ("[", "  ", None),
         ('{"a":1, ', ' "b":2}', '{"a":1,  "b":2}'),
@@ -225,6 +249,18 @@ def test_an_anchor_is_long_where_it_recurs():
     assert not any(anchor.startswith(anchor[at:]) for at in range(1, len(anchor)))
 
 
+def test_what_repeats_for_longer_than_an_anchor_is_refused():
+    """Where no anchor within the limit stands at one place only, the echo proves nothing, and no join is made."""
+    block = "".join(f"{number} of a thousand, " for number in range(250))
+    text = '{"content":"' + block * 3
+    chunk = Chunk.of(text)
+    assert len(chunk.anchor()) < 100
+    with pytest.raises(ChunkMergeError) as refused:
+        chunk.join(chunk.anchor() + 'end"}', "proven")
+    assert refused.value.reason == "ambiguous"
+    assert chunk.join(text + 'end"}', "proven").text == text + 'end"}'
+
+
 def test_an_anchor_is_short_where_nothing_recurs():
     """Of a long response, the anchor is some fifty characters, and begins with no white space and inside no escape."""
     text = '{"content":"' + "".join(f"row {number} says\\n    \\u00e9 " for number in range(500))
@@ -235,6 +271,14 @@ def test_an_anchor_is_short_where_nothing_recurs():
         assert (
             json.loads(f'"{anchor}"') in json.loads(text[: detect_truncation(text[:end]).certain_end] + '"}')["content"]
         )
+
+
+def test_an_anchor_among_numbers():
+    """In a long list of numbers everything may follow everything; the anchor is short all the same, and proves."""
+    text = json.dumps({"rows": list(range(100_000, 101_000))})
+    chunk = Chunk.of(text[:4000])
+    assert 48 <= len(chunk.anchor()) <= 60
+    assert merge_chunks(text[:4000], chunk.anchor() + text[chunk.certain_end :], "proven") == text
 
 
 def test_a_longer_anchor_proves_as_well():
@@ -261,6 +305,7 @@ def test_the_limit_holds_for_what_is_merged():
         Chunk.of("[1").join(Long("]"))
 
 
+@slow_when_measured
 def test_deep_documents_are_joined():
     """100,000 open brackets are continued without recursion."""
     depth = 100_000

@@ -19,6 +19,7 @@ FULL = PhaseTask(
     "The parser",
     "Write `parse(text)`.",
     4,
+    top="/home/someone/shop/trees/parser",
     scope=["src/**", "tests/test_parser.py"],
     goals=["A calculator that never lies"],
     constraints=["Standard library only", "Python 3.11"],

@@ -116,15 +116,18 @@ def test_a_phase_overrides_the_nebulas_settings() -> None:
 
 def test_unknown_keys_are_kept_and_said() -> None:
     """A key of another tool is INFO, on its line, and stands in `extra`, of phases too."""
-    manifest = '[nebula]\nname = "n"\n[execution]\nhail_timeout = "5m"\n[other]\na = 1'
+    manifest = '[nebula]\nname = "n"\n[execution]\nhail_timeout = "5m"\n[other]\na = 1\n'
+    manifest += '[[filter]]\nname = "f"\ncommand = "x"\nonly = "go"\n'
     text = '+++\nid = "p"\ntitle = "t"\ndecomposed = true\ndue = 2026-01-02\n+++\nx'
     parsed = parse_nebula("d", {"nebula.toml": manifest, "p.md": text})
     assert [(p.category, p.severity.value, p.file, p.line) for p in parsed.problems] == [
+        ("unknown_key", "INFO", "nebula.toml", 10),
         ("unknown_key", "INFO", "nebula.toml", 4),
         ("unknown_key", "INFO", "nebula.toml", 5),
         ("unknown_key", "INFO", "p.md", 4),
         ("unknown_key", "INFO", "p.md", 5),
     ]
+    assert parsed.nebula.filters == (Filter("f", "x", extra={"only": "go"}),)
     assert parsed.nebula.extra == {"execution": {"hail_timeout": "5m"}, "other": {"a": 1}}
     assert parsed.nebula.phases[0].extra == {"decomposed": True, "due": "2026-01-02"}
 

@@ -22,7 +22,13 @@ from faber.nebula.scopes import Claim, candidates, overlap, scope_problem
         ("src/*.py", "src/*.js", False),
         ("*.py", "src/a.py", False),
         ("**/*.py", "src/deep/a.py", True),
-        ("**/a.py", "src/**/b.py", True),  # src/b.py/a.py lies below both
+        ("**/a.py", "src/**/b.py", False),
+        ("src/*.py", "src/a.py/below", False),
+        ("src/*.py/", "src/a.py/below", True),
+        ("v1.2/", "v1.2/x", True),
+        (".github", ".github/workflows/ci.yml", True),
+        ("docs/**/*.md", "docs/a.py", False),
+        ("docs/**/*.md", "docs/api/*.m*", True),
         ("a/**/z", "a/b/c", True),
         ("a/**/z.txt", "b/**/z.txt", False),
         ("a?c", "a[bx]c", True),
@@ -44,10 +50,10 @@ def test_overlap(one: str, other: str, expected: bool) -> None:
     assert overlap(other, one) is expected
 
 
-PARTS = ["".join(letters) for size in (1, 2) for letters in product("abc", repeat=size)]
+PARTS = ["".join(letters) for size in (1, 2) for letters in product("abc", repeat=size)] + ["a.b", "b.b", "c.b", ".b"]
 PATHS = ["/".join(parts) for depth in (1, 2, 3) for parts in product(PARTS, repeat=depth)]
 tokens = st.sampled_from(["a", "b", "?", "*", "[ab]", "[!a]", "[!b]", "[b-c]"])
-parts = st.just("**") | st.lists(tokens, min_size=1, max_size=2).map("".join)
+parts = st.sampled_from(["**", "*.b", "a.b"]) | st.lists(tokens, min_size=1, max_size=2).map("".join)
 globs = st.lists(parts, min_size=1, max_size=2).map("/".join)
 
 
@@ -59,9 +65,9 @@ def pattern(glob: str) -> re.Pattern[str]:
             expression += "(?:[^/]+/)*"
         else:
             for token in re.findall(r"\[.*?\]|.", part):
-                expression += {"?": "[^/]", "*": "[^/]*"}.get(token, token.replace("[!", "[^/"))
+                expression += {"?": "[^/]", "*": "[^/]*", ".": r"\."}.get(token, token.replace("[!", "[^/"))
             expression += "/"
-    return re.compile(expression)
+    return re.compile(expression + (r"\Z" if "." in part else ""))  # with an ending it means files
 
 
 @settings(max_examples=150)

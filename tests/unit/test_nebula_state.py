@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +381,8 @@ def test_what_is_written_is_read(states: list[NebulaFile]) -> None:
         text = writer.text(state)
         assert parse_state(text) == (state, [])
         assert text == StateWriter().text(state)
+        phases = {name: replace(record, cycle=record.cycle + 1) for name, record in state.phases.items()}
+        assert parse_state(writer.text(replace(state, phases=phases)))[0].phases == phases
 
 
 def test_the_file_is_what_the_run_says(tmp_path: Path) -> None:
@@ -402,3 +405,4 @@ def test_the_file_is_what_the_run_says(tmp_path: Path) -> None:
     assert made.phases["b"].status == "pending"
     assert made.phases["second"].extra == {"bead_id": ""}
     assert project(state, made) == made
+    assert project(state, replace(before, extra={"stage": "x"})).extra == {"stage": "x"}

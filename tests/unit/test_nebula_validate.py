@@ -201,6 +201,7 @@ def test_a_near_miss_is_named() -> None:
         ('scope = ["src"]', 'scope = ["src/x.py"]\ndepends_on = ["a"]', False),
         ('scope = ["src"]\nblocks = ["b"]', 'scope = ["src/x.py"]', False),
         ('scope = ["src"]', 'scope = ["docs"]', False),
+        ('scope = ["src/a*.py"]', 'scope = ["src/b*.py", "src/**/*.md"]', False),
         ('scope = ["src"]', "", False),
     ],
 )

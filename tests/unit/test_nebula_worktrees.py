@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -223,6 +226,35 @@ class TestOpen:
             check=True,
         )
         assert done.stdout.splitlines() == [str(os.getpid()), str(os.getpid()), "[('parser', True)]"]
+        one.end()
+
+    def test_a_git_that_outlives_faber_keeps_its_worktree(self, root: Path, tmp_path: Path) -> None:
+        """Where faber alone is killed, its worktree is in use until the git that it had started has ended too."""
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        git(root, "config", "filter.slow.clean", f"cat {fifo} && cat")
+        one = worktrees(root)
+        one.begin()
+        child = os.fork()
+        if child == 0:
+            try:
+                tree = one.open("parser").tree
+                write(tree.path, {".gitattributes": "*.slow filter=slow\n", "x.slow": "x"})
+                threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+                tree.commit_cycle(1, "x")
+            finally:
+                os._exit(0)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        with pytest.raises(TreeInUse):
+            one.open("parser")
+        fifo.write_text("go on\n")
+        for _ in range(200):
+            try:
+                assert one.open("parser").how == "reused"
+                break
+            except TreeInUse:
+                time.sleep(0.05)
+        one.close("parser")
         one.end()
 
     @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """`AnthropicClient`: one conversation over the Messages API, for answers that need no tools.
 
-Needs the package `anthropic`, which comes with the extra `faber[api]`; it is imported when the first answer is asked for.
+Needs the package `anthropic`, which comes with the extra `faber[api]` and is imported with the first question.
 """
 
+import queue
 import threading
 import time
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from faber.responses.llm import Completion
 MAX_TOKENS = 32_000
 SECONDS = 600.0
 _MESSAGE = 1_000
+_PAUSE = 0.05  # seconds between looks at the time and at a cancellation
 
 
 class ApiPackageMissing(FaberError):
@@ -75,38 +77,46 @@ class AnthropicClient:
             raise failure(TurnResult(Outcome.CANCELLED, error="The answer was cancelled before it began."))
         anthropic = self._package()
         asked = [*self._said, {"role": "user", "content": prompt}]
+        told: queue.SimpleQueue[str | Exception | Any] = queue.SimpleQueue()
+        # A read that waits for a silent server cannot be interrupted: it is left to its own time limit.
+        threading.Thread(target=self._read, args=(anthropic, asked, told), daemon=True).start()
         deadline = time.monotonic() + self._timeout
         text: list[str] = []
-        try:
-            if self._made is None:
-                self._made = anthropic.Anthropic(**self._connection)
-            # Streamed, for the package refuses long answers otherwise, and so that it can be ended on the way.
-            with self._made.messages.stream(
-                model=self._model, messages=asked, timeout=self._timeout, **self._limits, **self._system
-            ) as stream:
-                length = 0
-                for event in stream:
-                    if event.type == "text":
-                        text.append(event.text)
-                        length += len(event.text)
-                    self._check(deadline, length)
-                final = stream.get_final_message()
-        except anthropic.AuthenticationError as error:
-            raise self._failed(Outcome.NOT_LOGGED_IN, error, "The API refuses the key") from None
-        except anthropic.APITimeoutError as error:
-            raise self._failed(Outcome.TIMED_OUT, error, "The answer took longer than it may") from None
-        except anthropic.AnthropicError as error:
-            if "api_key" in str(error) and not isinstance(error, anthropic.APIError):
-                raise self._failed(Outcome.NOT_LOGGED_IN, error, "There is no key for the API") from None
-            raise self._failed(Outcome.AGENT_ERROR, error, "The API gave no answer") from None
-        except TypeError as error:
-            if "authentication" not in str(error):
-                raise
-            raise self._failed(Outcome.NOT_LOGGED_IN, error, "There is no key for the API") from None
+        length = 0
+        while True:
+            self._check(deadline, length)
+            try:
+                news = told.get(timeout=_PAUSE)
+            except queue.Empty:
+                continue
+            if isinstance(news, Exception):
+                raise self._failed(anthropic, news) from None
+            if not isinstance(news, str):
+                break
+            text.append(news)
+            length += len(news)
         answer = "".join(text)
         # An empty message would be refused with the next prompt.
         self._said = [*asked, {"role": "assistant", "content": answer}] if answer else asked
-        return Completion(answer, final.stop_reason, self._cost(final.usage))
+        return Completion(answer, news.stop_reason, self._cost(news.usage))
+
+    def _read(self, anthropic: Any, asked: list[dict[str, str]], told: "queue.SimpleQueue[Any]") -> None:
+        """Put into `told` the pieces of the answer, then the whole message, or what went wrong instead."""
+        try:
+            if self._made is None:
+                self._made = anthropic.Anthropic(**self._connection)
+            # Streamed: the package refuses to wait for a long answer in one piece.
+            with self._made.messages.stream(
+                model=self._model, messages=asked, timeout=self._timeout, **self._limits, **self._system
+            ) as stream:
+                for event in stream:
+                    if event.type == "text":
+                        told.put(event.text)
+                    if self.cancelled.is_set():
+                        return
+                told.put(stream.get_final_message())
+        except Exception as error:  # noqa: BLE001 - also what the package's transport raises, under changing names
+            told.put(error)
 
     def _package(self) -> Any:
         try:
@@ -131,5 +141,13 @@ class AnthropicClient:
             return None
         return sum(tokens * price / 1e6 for tokens, price in zip(given.values(), self._prices, strict=True))
 
-    def _failed(self, outcome: Outcome, error: Exception, what: str) -> FaberError:
-        return failure(TurnResult(outcome, error=shorten(inert(redact(f"{what}: {error}")), _MESSAGE)))
+    def _failed(self, anthropic: Any, error: Exception) -> FaberError:
+        outcome, what = Outcome.AGENT_ERROR, "The API gave no answer"
+        if isinstance(error, anthropic.AuthenticationError):
+            outcome, what = Outcome.NOT_LOGGED_IN, "The API refuses the key"
+        elif "Timeout" in type(error).__name__:
+            outcome, what = Outcome.TIMED_OUT, "The answer took longer than it may"
+        elif "api_key" in str(error) and not isinstance(error, anthropic.APIError):
+            outcome, what = Outcome.NOT_LOGGED_IN, "There is no key for the API"
+        said = shorten(inert(redact(f"{what}: {error}")), _MESSAGE)
+        return failure(TurnResult(outcome, error=said))

@@ -123,6 +123,58 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     write(status_text(redact_json(answer)))
 
 
+@nebula.command("apply")
+@directory_argument
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run.")
+@click.option("--fresh", is_flag=True, help="Begin again; what was done stays on its branches.")
+@click.option("--retry-failed", is_flag=True, help="Do failed and skipped phases again.")
+@click.option("--force", is_flag=True, help="Go on from checkpoints though others have committed to the branch.")
+@click.option("--max-workers", type=click.IntRange(1, 1000), help="Phases at once. Default: as the nebula says.")
+@click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="For the whole run.")
+@click.option("--gate", type=click.Choice(["trust", "review", "approve", "watch"]), help="Instead of the nebula's.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, as `plan` does.")
+@format_option
+@click.pass_obj
+def apply_command(
+    obj: Invocation,
+    directory: str,
+    resume: bool,
+    fresh: bool,
+    retry_failed: bool,
+    force: bool,
+    max_workers: int | None,
+    max_budget_usd: float | None,
+    gate: str | None,
+    dry_run: bool,
+    form: str,
+) -> int:
+    """Work through a nebula with headless agents, several phases at a time, each until its reviewer approves it.
+
+    Exit status 0 if every phase is done, 5 if some failed, 3 if a person is asked, 130 if it was stopped; each time
+    `next_steps` says how to go on.
+    """
+    if dry_run:
+        plan, notices = _plan(obj, directory, retry_failed, force)
+        print_json(redact_json({**plan, "warnings": [notice.as_dict() for notice in notices]}))
+        return Exit.OK
+    from faber.cli.apply import apply
+    from faber.nebula.apply import Wanted
+
+    wanted = Wanted(resume, fresh, retry_failed, force, max_workers, max_budget_usd, gate)
+    return apply(obj, directory, wanted, problems=_problems, form=form)
+
+
+@nebula.command("land")
+@directory_argument
+@click.option("--branch", metavar="NAME", help="Where to. Default: the branch that the run began on.")
+@click.pass_obj
+def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
+    """Bring what the run integrated to the branch it began on, or say why not (exit status 4)."""
+    from faber.cli.apply import land
+
+    return land(obj, directory, branch, problems=_problems)
+
+
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, its state, its checkpoints and its branches."""
     from faber.loop.checkpoint import load_all

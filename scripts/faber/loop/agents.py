@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
-from faber.agents.outcome import Outcome, TurnResult
+from faber.agents.loop import AgentLoop, Record
+from faber.agents.outcome import Outcome, TurnFailed, TurnResult
 from faber.agents.stream import Denial
+from faber.loop.reviews import REVIEW_SCHEMA
+from faber.responses.errors import CorrectionExhausted
 
 CODER = "faber:coder"
 REVIEWER = "faber:reviewer"
@@ -71,7 +74,7 @@ class ClaudeAgents:
         task_id: str,
         cancel: threading.Event,
         on_event: Callable[[str, Mapping[str, Any]], None] = lambda role, event: None,
-        log: Any = None,
+        log: Record = lambda recovery: [],
     ) -> None:
         self._setup = setup
         self._directory = directory
@@ -86,6 +89,33 @@ class ClaudeAgents:
         """One turn of a fresh conversation; every process of it is ended with it."""
         return self._client(CODER, budget, mode=CODER_MODE, max_turns=CODER_TURNS, grants=self._setup.tools).turn(
             prompt
+        )
+
+    def reviewer(self, prompt: str, budget: float) -> ReviewTurn:
+        """One review by a fresh conversation, through the response pipeline: cut answers are resumed, malformed ones
+        corrected, and what fits the review's schema in the end is the answer."""
+        client = self._client(REVIEWER, budget, mode=REVIEWER_MODE, max_turns=REVIEW_TURNS)
+        self._reviews += 1
+        answer: Mapping[str, Any] | None = None
+        text, outcome, error = "", Outcome.COMPLETED, ""
+        try:
+            said = AgentLoop(client, self._log).run_turn(self._task_id, self._reviews, prompt, REVIEW_SCHEMA)
+            answer, text = said.value, said.text
+        except TurnFailed as failed:
+            outcome, error = failed.result.outcome, failed.result.error
+        except CorrectionExhausted as failed:
+            outcome, error = Outcome.COMPLETED, failed.message
+        turns = client.turns
+        return ReviewTurn(
+            answer,
+            text,
+            outcome,
+            # A turn that was ended does not say what it cost: then nobody knows what the review did.
+            client.spent_usd if all(turn.cost_usd is not None for turn in turns) else None,
+            client.session_id,
+            sum(turn.turns for turn in turns),
+            tuple(denial for turn in turns for denial in turn.denials),
+            error,
         )
 
     def _client(

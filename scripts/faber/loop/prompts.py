@@ -145,7 +145,8 @@ def fenced(text: str, limit: int) -> str:
 
 
 def _head(task: PhaseTask, cycle: int, what: str = "Phase") -> str:
-    return f"# {what} {task.id}: {task.title}\n\nCycle {cycle} of at most {task.max_cycles}."
+    where = f" Your directory is `{task.top}`." if task.top else ""
+    return f"# {what} {task.id}: {task.title}\n\nCycle {cycle} of at most {task.max_cycles}.{where}"
 
 
 def _project(task: PhaseTask) -> list[str]:

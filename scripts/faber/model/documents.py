@@ -279,6 +279,9 @@ class NebulaPhase(TypedDict):
     # The phase that remedies this one, and that this one remedies.
     remediation: NotRequired[str]
     remedies: NotRequired[str]
+    # The request that was put to a person about it, and the commit it was about.
+    asked: NotRequired[str]
+    asked_commit: NotRequired[str]
     # The event that last changed it.
     event: NotRequired[int]
 

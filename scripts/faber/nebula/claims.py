@@ -12,17 +12,22 @@ from faber.store import strictjson
 from faber.store.files import make_directories, unwritable
 from faber.store.lock import holder
 
+PATIENCE = 0.5  # seconds
+
 
 class Claim:
     """The right to work in one tree, or to lead one run, for as long as this process lives or until `release`.
 
-    Nobody waits for it: who finds it taken is told by whom and leaves. So it may be held while programs run, which no
-    lock of the store may. Programs that are given `fileno` hold it too: a git or an agent that outlives a killed
+    Nobody waits until it is given back: who finds it taken is told by whom and leaves. So it may be held while programs
+    run, which no lock of the store may. Programs that are given `fileno` hold it too: a git or an agent that outlives a killed
     faber still works in the tree.
     """
 
-    def __init__(self, path: str, what: str) -> None:
-        """Take it; raises `TreeInUse` where a living process (or another thread of this one) has it."""
+    def __init__(self, path: str, what: str, *, patience: float = PATIENCE) -> None:
+        """Take it; raises `TreeInUse` where a living process (or another thread of this one) has it.
+
+        It is tried for `patience` seconds: what was killed together with its parent may take a moment more to end.
+        """
         make_directories(os.path.dirname(path))
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -30,17 +35,25 @@ class Claim:
             if error.errno == errno.ELOOP:
                 raise UnsafeFile("The claim is a link.", path=path) from None
             raise unwritable(error, path) from error
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        give_up = time.monotonic() + patience
+        while not self._locked() and time.monotonic() < give_up:
+            time.sleep(0.01)
+        if not self._locked():
             os.close(self._handle)
             found = holder(path) or {}
             who = f"process {found['pid']} or a program it started" if "pid" in found else "another process"
-            raise TreeInUse(f"{what} is in use by {who}.", path=path, holder=found or None) from None
+            raise TreeInUse(f"{what} is in use by {who}.", path=path, holder=found or None)
         words = " ".join([os.path.basename(sys.argv[0] or "faber"), *sys.argv[1:4]])[:200]
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, strictjson.dumps({"pid": os.getpid(), "command": words, "since": since}), 0)
+
+    def _locked(self) -> bool:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def fileno(self) -> int:
         """The descriptor, for programs that are to hold the claim as well (`pass_fds`)."""

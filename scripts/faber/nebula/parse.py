@@ -165,7 +165,7 @@ def _filters(top: Table) -> tuple[Filter, ...]:
     for table in top.tables("filter"):
         name, command = (table.text("name", MAX_NAME) or "").strip(), table.command("command")
         seconds = table.integer("timeout", 1, MAX_SECONDS) or FILTER_SECONDS
-        table.rest()
+        left = table.rest()
         if not name:
             table.note("missing_id", "name", "A filter has no name.", 'Add name = "…".')
         elif name in found:
@@ -174,7 +174,7 @@ def _filters(top: Table) -> tuple[Filter, ...]:
             message = f"The filter {name[:60]!a} has no command."
             table.note("missing_key", "command", message, 'Add command = "…" or command = ["…"].')
         if name and command is not None:
-            found.setdefault(name, Filter(name, command, seconds))
+            found.setdefault(name, Filter(name, command, seconds, left))
     return tuple(found.values())
 
 

@@ -2,7 +2,8 @@
 
 A glob is relative to the repository. In a part of it `*` stands for any characters but `/`, `?` for one,
 `[a-z]` and `[!a-z]` for one of a class; `**` as a whole part stands for any number of parts. A glob means what
-it matches and everything below that, as git's pathspecs do: `src` and `src/` are the whole directory.
+it matches and everything below that: `src` and `src/` are the whole directory. Only where its last part has an
+ending (`*.py`, `go.mod`) and no slash follows are files meant, with nothing below them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -59,8 +60,11 @@ def _split(glob: str) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def _parts(glob: str) -> tuple[Part | str, ...]:
-    """The parts of a glob, and `**` for what lies below it."""
-    return (*(ANY_PARTS if part == ANY_PARTS else _tokens(part) for part in _split(glob)), ANY_PARTS)
+    """The parts of a glob, and `**` for what lies below it unless it means files."""
+    split = _split(glob)
+    parts = tuple(ANY_PARTS if part == ANY_PARTS else _tokens(part) for part in split)
+    is_file = bool(split) and "." in split[-1][1:] and not glob.endswith("/") and split[-1] != ANY_PARTS
+    return parts if is_file else (*parts, ANY_PARTS)
 
 
 def _meet(one: Sequence[Part | str], other: Sequence[Part | str]) -> bool:

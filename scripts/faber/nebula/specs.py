@@ -86,6 +86,7 @@ class Filter:
     name: str
     command: Command
     timeout: int = FILTER_SECONDS
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from faber.store.files import make_directories, write_atomic
 from faber.store.layout import Layout
 
 from . import moving
-from .claims import Claim
+from .claims import PATIENCE, Claim
 from .linked import GONE_PREFIX, Linked, delete
 from .names import Names, part
 from .repository import Place, usable
@@ -218,7 +218,7 @@ class Worktrees:
         while True:
             name = f".scratch-{number}"
             try:
-                claim = self._claim(name, "A scratch worktree")
+                claim = self._claim(name, "A scratch worktree", patience=0.0)
                 break
             except TreeInUse:
                 number += 1
@@ -295,8 +295,8 @@ class Worktrees:
             if entry.startswith(GONE_PREFIX):
                 delete(os.path.join(self.directory, entry))
 
-    def _claim(self, name: str, what: str) -> Claim:
-        claim = Claim(self.layout.claim(self.names.run_id, name), what)
+    def _claim(self, name: str, what: str, *, patience: float = PATIENCE) -> Claim:
+        claim = Claim(self.layout.claim(self.names.run_id, name), what, patience=patience)
         self._claims[name] = claim
         return claim
 
@@ -309,7 +309,7 @@ class Worktrees:
         if name in self._claims:
             return True
         try:
-            Claim(self.layout.claim(self.names.run_id, name), name).release()
+            Claim(self.layout.claim(self.names.run_id, name), name, patience=0.0).release()
         except TreeInUse:
             return True
         return False

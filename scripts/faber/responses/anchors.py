@@ -9,15 +9,18 @@ begins so).
 import re
 
 from faber.responses.constants import ANCHOR_LENGTH, ANCHOR_LIMIT, ANCHOR_WINDOW
-from faber.responses.detect import TruncationDetectionResult, detect_truncation
+from faber.responses.detect import TruncationDetectionResult
+from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
 
 _INSIDE_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _TRIES = 32
 
 
-def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str:
+def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standing: JsonScanner | None = None) -> str:
     """The anchor of a truncated text: about `length` characters, all that are certain at most.
+
+    `standing` is a scanner that stands where the certain part ends, if there is one already.
 
     It begins with no white space, which gets lost on the way, and inside no escape. It is the whole text only where
     this is short and every part of it could be something else.
@@ -37,7 +40,10 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH) -> str
             size = larger
             continue
         made = text[end - size : end]
-        if (end - size > opening and size >= length) or not _may_follow(text[:end], made):
+        if end - size > opening and size >= length:
+            return made
+        standing = standing or JsonScanner().feed(text).certain(end)
+        if standing.copy().feed(made).status == "malformed":
             return made
         if size >= length:
             usable = usable or made
@@ -84,8 +90,3 @@ def _matched(text: str, end: int, shift: int, window: int) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _may_follow(certain: str, made: str) -> bool:
-    """True if `made` could also stand after `certain`, in which it already stands."""
-    return detect_truncation(certain + made).status != "malformed"

@@ -46,7 +46,7 @@ class TruncationDetectionResult(_Found):
     @property
     def last_valid_token(self) -> str | None:
         """What a continuation is asked to begin with; chosen when asked for, from the tail."""
-        from faber.responses.anchors import anchor  # which asks here what could follow
+        from faber.responses.anchors import anchor
 
         return anchor(self) if self.truncated else None
 

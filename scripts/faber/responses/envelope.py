@@ -20,6 +20,7 @@ _CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
 _CUT_CLOSING = re.compile(r"\s*\n[ \t]*(?:`{1,2}|~{1,2})\Z")
 _LINE = re.compile(r"[^\n]*\n?")
 _PROSE = re.compile(r"""[^\n{}\[\]"\\]*""")
+_EMPTY_LINES = re.compile(r"(?:[ \t\r]*\n)*")
 _WORD = re.compile(r"[^\W\d_]+")
 _CANDIDATE = re.compile(r"^[ \t]*([{\[])", re.MULTILINE)
 _INLINE = re.compile(r"(?<=[:\s])\{(?=\s*[\"}])")
@@ -123,14 +124,22 @@ def _begins_like_prose(line: str) -> bool:
 
 
 def beginnings_of_continuation(text: str) -> Iterator[int]:
-    """Where the JSON of a continuation may begin: at once, after white space, after prose, in a fence; in this order.
+    """Where the JSON of a continuation may begin, likeliest first: at once, after empty lines, prose or a fence.
 
-    Only lines that cannot be a part of JSON are passed over.
+    Only lines that cannot be a part of JSON are passed over. Spaces before it may belong to it, inside a string.
     """
+    found = dict.fromkeys(_starts(text))
+    yield from found
+    for begin in found:
+        spaces = len(text) - begin - len(text[begin:].lstrip(SPACES))
+        if begin + spaces not in found:
+            yield begin + spaces
+
+
+def _starts(text: str) -> Iterator[int]:
     yield 0
-    at = len(text) - len(text.lstrip(SPACES))
-    if at:
-        yield at
+    at = _EMPTY_LINES.match(text).end()  # type: ignore[union-attr]
+    yield at
     for _ in range(MAX_PROSE_LINES):
         opening = _OPENING.match(text, at)
         if opening:
@@ -140,9 +149,8 @@ def beginnings_of_continuation(text: str) -> Iterator[int]:
         if end == at or not is_prose(text[at:end]):
             return
         yield end
-        at = len(text) - len(text[end:].lstrip(SPACES))
-        if at != end:
-            yield at
+        at = _EMPTY_LINES.match(text, end).end()  # type: ignore[union-attr]
+        yield at
 
 
 def is_prose(line: str) -> bool:

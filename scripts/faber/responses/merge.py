@@ -44,8 +44,11 @@ class Merge(NamedTuple):
 
 
 class _Reading(NamedTuple):
+    """What follows the certain part; `goes_on` is False where that is no more than what is known already."""
+
     rest: str
     complete: bool
+    goes_on: bool
     scanner: JsonScanner
 
 
@@ -56,6 +59,7 @@ class Chunk:
         self.text = text
         self.detection = result(scanner, text, stop_reason)
         self._scanner = scanner
+        self._anchors: dict[int, str] = {}
 
     @classmethod
     def of(cls, raw: str, stop_reason: str | None = None) -> "Chunk":
@@ -73,7 +77,9 @@ class Chunk:
 
     def anchor(self, length: int = ANCHOR_LENGTH) -> str:
         """What a continuation is asked to begin with, of about `length` characters."""
-        return anchor(self.detection, length)
+        if length not in self._anchors:
+            self._anchors[length] = anchor(self.detection, length, self._scanner.certain(self.certain_end))
+        return self._anchors[length]
 
     def join(
         self,
@@ -99,9 +105,9 @@ class Chunk:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
         if join == "proven":
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
-        for view in views:
-            rests = [self._rest(view, size) for size in self._overlaps(view)]
-            found = self._decided([*rests, *self._plain(view)], stop_reason)
+        for group in self._grouped(views):
+            rests = [rest for view in group for rest in self._fitting(view)]
+            found = self._decided(rests, stop_reason)
             if found and (found.complete or stop_reason is None or stop_reason in CUT_STOP_REASONS):
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
@@ -119,8 +125,23 @@ class Chunk:
         whole = len(self.text[:end].lstrip(SPACES))
         proving = [size for size in overlaps if size in sizes or size >= whole]
         if proving and not all(stands_alone(self.text, end, size) for size in proving):
-            return [*(self._rest(view, size) for size in overlaps), *self._plain(view)]
+            return list(self._fitting(view))
         return [self._rest(view, size) for size in proving]
+
+    def _grouped(self, views: list[str]) -> Iterator[list[str]]:
+        """The views that are decided on together: outside a string, those that differ by white space in front."""
+        group: list[str] = []
+        for view in views:
+            if group and (self._scanner.in_string or view.lstrip(SPACES) != group[0].lstrip(SPACES)):
+                yield group
+                group = []
+            group.append(view)
+        yield group
+
+    def _fitting(self, view: str) -> Iterator[str | None]:
+        """What follows the certain part, by each place that `view` may have."""
+        yield from (self._rest(view, size) for size in self._overlaps(view))
+        yield from self._plain(view)
 
     def _overlaps(self, view: str) -> list[int]:
         """By how many characters `view` can repeat the end of the certain part."""
@@ -161,7 +182,7 @@ class Chunk:
         for rest in rests:
             reading = None if rest is None else self._read(rest, stop_reason)
             if reading is not None:
-                readings.setdefault(reading.rest, reading)
+                readings.setdefault(reading.rest if self._scanner.in_string else reading.rest.strip(SPACES), reading)
         complete = [reading for reading in readings.values() if reading.complete]
         unfinished = [reading for reading in readings.values() if not reading.complete]
         if complete and stop_reason is not None and stop_reason not in CUT_STOP_REASONS:
@@ -169,7 +190,7 @@ class Chunk:
         found = complete + unfinished
         if len(found) > 1 and (unfinished or len({self._tokens(reading.rest) for reading in complete}) > 1):
             raise ChunkMergeError("The continuation can be read in several ways that differ.", reason="ambiguous")
-        return found[0] if found else None
+        return found[0] if found and found[0].goes_on else None
 
     def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
         """`rest` after the certain part, without what stands behind a finished value; None if it is no JSON."""
@@ -182,9 +203,8 @@ class Chunk:
             rest = rest[: value_end - end]
             scanner = self._scanner.certain(end).feed(rest)
         complete = not result(scanner, self.text[:end] + rest, stop_reason).truncated
-        if not complete and len(rest.strip(SPACES)) <= len(self.text[end:].strip(SPACES)):
-            return None
-        return _Reading(rest, complete, scanner)
+        goes_on = complete or len(rest.strip(SPACES)) > len(self.text[end:].strip(SPACES))
+        return _Reading(rest, complete, goes_on, scanner)
 
     def _tokens(self, rest: str) -> tuple[str, ...]:
         """The document that `rest` makes of the certain part, whatever its white space."""

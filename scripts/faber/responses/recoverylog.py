@@ -5,12 +5,13 @@ The log is a record: that it cannot be written is a warning, and never the end o
 """
 
 import os
+import re
 import sqlite3
 import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
@@ -25,6 +26,7 @@ from faber.store.runs import Clock, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 EVENT = "response_recovered"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
 _COLUMNS = (
@@ -36,7 +38,7 @@ _COLUMNS = (
     "final_status",
     "timestamp",
 )
-_CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
+CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
 
 
 class Recovery(NamedTuple):
@@ -57,8 +59,8 @@ class Recovery(NamedTuple):
 
     def checked(self) -> "Recovery":
         """Itself; raises `InvalidInput` for a task or a turn that no log could be searched by."""
-        if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID:
-            raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters.")
+        if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID or _SURROGATE.search(self.task_id):
+            raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no half of one.")
         if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
             raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
         return self
@@ -101,7 +103,7 @@ class RecoveryLog:
                 _insert(connection, [row])
         except (sqlite3.Error, OSError, FaberError) as error:
             message = f"The recovery is not in {os.path.basename(self._layout.database)}: {error}."
-            notices.append(Notice("recovery_log", Severity.WARNING, message, _CORRUPT, self._layout.database))
+            notices.append(Notice("recovery_log", Severity.WARNING, message, CORRUPT, self._layout.database))
         return notices
 
     def _append_event(self, run_id: str, recovery: Recovery) -> Recovery:
@@ -132,7 +134,7 @@ def entries(layout: Layout, *, task_id: str | None = None, last: int | None = No
             found = connection.execute(query, [*values, -1 if last is None else last]).fetchall()
     except (sqlite3.Error, OSError) as error:
         raise RecoveryLogUnreadable(
-            f"The recovery log cannot be read: {error}.", path=layout.database, recovery=_CORRUPT
+            f"The recovery log cannot be read: {error}.", path=layout.database, recovery=CORRUPT
         ) from None
     return [dict(zip(("id", *_COLUMNS), row, strict=True)) for row in reversed(found)]
 
@@ -166,19 +168,17 @@ def rebuild(layout: Layout) -> dict[str, Any]:
 
 
 def examine(layout: Layout) -> str | None:
-    """What is wrong with the database, None if nothing is or there is none. Changes nothing but SQLite's own files."""
+    """What is wrong with the database; None if nothing is, if there is none, or if it is locked. Changes nothing."""
     if not os.path.lexists(layout.database):
         return None
     try:
-        with database(layout) as connection:
-            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        _check_regular(layout.database)
+        with closing(sqlite3.connect(f"{_uri(layout.database)}?mode=ro", uri=True, timeout=0.5)) as connection:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM partial_completion_log LIMIT 1")
-    except sqlite3.OperationalError as error:
-        # Locked is not damaged; a table without its columns is.
-        return None if error.sqlite_errorname in ("SQLITE_BUSY", "SQLITE_LOCKED") else str(error)
     except (sqlite3.Error, FaberError) as error:
-        return str(error)
-    return None if found == "ok" else str(found)[:200]
+        return None if _is_busy(error) else str(error)
+    return None if found == "ok" else found[:200]
 
 
 @contextmanager
@@ -188,8 +188,7 @@ def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[
     Waits `busy_seconds` for other processes. Raises `sqlite3.Error`, `OSError`, `UnsafeFile`.
     """
     try:
-        if not stat.S_ISREG(os.lstat(layout.database).st_mode):
-            raise UnsafeFile("Not a regular file.", path=layout.database)
+        _check_regular(layout.database)
     except FileNotFoundError:
         make_directories(layout.store)
     deadline = time.monotonic() + busy_seconds
@@ -200,7 +199,7 @@ def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[
                 connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
                 # Changing the mode does not wait for others, as everything else does.
-                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
+                if not _is_busy(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -208,6 +207,22 @@ def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[
         yield connection
     finally:
         connection.close()
+
+
+def _check_regular(path: str) -> None:
+    # A pipe in its place would keep SQLite waiting for ever, a link lead it out of the store.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise UnsafeFile("Not a regular file.", path=path)
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return f"file:{quote(path)}"
+
+
+def _is_busy(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorname", "") in ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 def _insert(connection: sqlite3.Connection, rows: list[Recovery]) -> None:
@@ -235,8 +250,7 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
 
 
 def _of_event(event: Any) -> Recovery:
-    values: list[Any] = [event["metadata"][name] for name in _COLUMNS[:-1]]
-    return Recovery(*values, event["timestamp"])
+    return Recovery(**{name: event["metadata"][name] for name in _COLUMNS[:-1]}, timestamp=event["timestamp"])
 
 
 def _set_aside(layout: Layout) -> list[str]:

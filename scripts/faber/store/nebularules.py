@@ -10,6 +10,7 @@ from typing import Any
 
 from faber.model.documents import Event, NebulaPhase, NebulaState, State
 from faber.model.text import shorten
+from faber.store import people  # noqa: F401 - what is registered there gets a second meaning here
 from faber.store.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 
 REASON_CHARS = 200
@@ -72,6 +73,21 @@ def _phase(state: State, event: Event) -> NebulaPhase:
     phase = phases.setdefault(event["phase"], {"status": "pending"})
     phase["event"] = event["event_id"]
     return phase
+
+
+def _then(rule: Rule, *names: str) -> None:
+    """In a nebula's run `rule` follows what the events `names` change."""
+    for name in names:
+        RULES[name] = _both(RULES[name], rule)
+
+
+def _both(first: Rule, second: Rule) -> Rule:
+    def both(state: State, event: Event) -> None:
+        first(state, event)
+        if "nebula" in state:
+            second(state, event)
+
+    return both
 
 
 def _of_nebulas(rule: Rule, name: str) -> None:
@@ -172,6 +188,37 @@ def _take(phase: NebulaPhase, given: dict[str, Any], **names: str) -> None:
     for key, name in names.items():
         if given.get(name) is not None:
             phase[key] = given[name]  # type: ignore[literal-required]
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+def _ask(state: State, event: Event) -> None:
+    """The phase that a person is asked about remembers the question: its answer may come when nobody works."""
+    context = event["metadata"].get("context", {})
+    name = context.get("nebula_phase")
+    if isinstance(name, str) and name in _nebula(state)["phases"]:
+        phase = _nebula(state)["phases"][name]
+        phase["asked"] = event["metadata"]["request_id"]
+        _take(phase, context, asked_commit="commit")
+
+
+def _rest(state: State, event: Event) -> None:
+    """A nebula's run waits for a person only when no phase of it is being worked on."""
+    if state["status"] not in ("in_progress", "awaiting_feedback"):
+        return
+    asked = {request["context"].get("nebula_phase") for request in state["feedback_queue"]}
+    working = not asked or any(
+        phase["status"] == "in_progress" and name not in asked for name, phase in _nebula(state)["phases"].items()
+    )
+    state["status"] = "in_progress" if working else "awaiting_feedback"
+
+
+_then(_ask, "feedback_request")
+_then(
+    _rest, "feedback_request", "feedback_received", "phase_start", "phase_complete", "phase_error", "phase_skip",
+    "phase_reset",
+)  # fmt: skip
 
 
 # --- cycles ----------------------------------------------------------------------------------------

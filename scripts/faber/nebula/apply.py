@@ -1,0 +1,306 @@
+"""`faber nebula apply`: from a directory of phases to a worker group that works through it, and what came of it."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from faber.agents.running import end_turns
+from faber.errors import Exit, InvalidInput, Notice, Severity
+from faber.loop.budget import Ledger
+from faber.loop.checkpoint import load_all, park
+from faber.model.documents import NebulaPhase, State
+from faber.nebula.dag import Dag, nebula_dag
+from faber.nebula.group import GroupResult, WorkerGroup
+from faber.nebula.journal import Journal
+from faber.nebula.load import load_nebula
+from faber.nebula.names import Names, names_of
+from faber.nebula.phasework import MakeAgents, Workshop
+from faber.nebula.runners import PlainRunner
+from faber.nebula.specs import Nebula
+from faber.nebula.standing import Known, check_wanted, find_run, make_run, relative_directory
+from faber.nebula.worktrees import Beginning, MainTree, Worktrees
+from faber.store.layout import PARKED, Layout
+
+LOOKS = 2.0  # seconds between looks at the nebula's files
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `apply` was asked for. None: as the nebula says."""
+
+    resume: bool = False
+    fresh: bool = False
+    retry_failed: bool = False
+    force: bool = False
+    max_workers: int | None = None
+    max_budget_usd: float | None = None
+    gate: str | None = None
+
+
+class Applied(NamedTuple):
+    """What became of it: `status` is done, failed, waiting, or cancelled; `report` is one JSON object."""
+
+    status: str
+    exit_code: Exit
+    report: dict[str, Any]
+
+
+_EXITS = {
+    "done": Exit.OK,
+    "failed": Exit.UNFINISHED,
+    "waiting": Exit.PERSON_NEEDED,
+    "cancelled": Exit.INTERRUPTED,
+}
+
+
+class Application:
+    """One `apply`. `new_run_id` makes the id of a new run; `agents` what works; `runner` shows it."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        nebula: Nebula,
+        directory: str,
+        wanted: Wanted,
+        *,
+        new_run_id: Callable[[], str],
+        actor: str,
+        runner: PlainRunner,
+        cancel: threading.Event,
+    ) -> None:
+        self.layout = layout
+        self.nebula = nebula
+        self.directory = directory
+        self.wanted = wanted
+        self.runner = runner
+        self.cancel = cancel
+        self._new_run_id = new_run_id
+        self._actor = actor
+        self._seen: dict[str, str] = {spec.file: spec.digest for spec in nebula.phases}
+        self._told: set[str] = set()
+        self._looked = 0.0
+        if wanted.resume and wanted.fresh:
+            raise InvalidInput("--resume and --fresh exclude each other.")
+
+    def run(self, agents: Callable[[str, str], MakeAgents]) -> Applied:
+        """Work until nothing can go on. `agents` makes what makes the agents, for the run and the label of their processes.
+
+        Raises `NebulaUnfinished`, `TreeInUse` where another process works on the run, and what makes the repository
+        unusable (see `repository.usable`).
+        """
+        known = find_run(self.layout, self.directory)
+        for notice in known.notices:
+            self.runner.notice(notice)
+        check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
+        if known.state is not None and known.state["status"] == "completed" and not self.wanted.fresh:
+            return self._report(known.state, GroupResult(), "done")
+        run_id, continued = self._run_of(known)
+        names = names_of(self.nebula.name, run_id)
+        worktrees = self._worktrees(names)
+        with worktrees as beginning:
+            for notice in beginning.notices:
+                self.runner.notice(notice)
+            label = f"faber-{names.short}"
+            if end_turns(label):
+                text = "Processes of turns that an earlier faber had begun were still there; they were ended."
+                self.runner.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
+            journal = Journal(self.layout, run_id, self.directory, notice=self.runner.notice, actor=self._actor)
+            self._begin(journal, names, beginning, known, continued=continued)
+            if not self._plan_approved(journal):
+                return self._report(journal.state, GroupResult(), "waiting")
+            result = self._work(journal, worktrees, agents(run_id, label), label)
+            if isinstance(worktrees, MainTree) and not result.cancelled:
+                worktrees.leave(beginning)
+            return self._ended(journal, result)
+
+    # --- before ------------------------------------------------------------------------------------
+
+    def _run_of(self, known: Known) -> tuple[str, bool]:
+        """The run to write to, and whether it was there."""
+        if known.open and known.run_id is not None:
+            if not self.wanted.fresh:
+                return known.run_id, True
+            old = Journal(self.layout, known.run_id, self.directory, actor=self._actor)
+            old.record("workflow_cancelled", message="The nebula was begun afresh.")
+        if self.wanted.fresh:
+            into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
+            for phase in load_all(self.directory) if known.run_id else ():
+                park(self.directory, phase, into)
+        return make_run(self.layout, self.nebula, self._new_run_id(), self._actor), False
+
+    def _worktrees(self, names: Names) -> Worktrees:
+        kind = MainTree if self.nebula.execution.isolation == "tree" else Worktrees
+        own = relative_directory(self.layout, self.directory)
+        # The state file and checkpoints beside the phases are faber's, and no phase's to commit.
+        exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
+        return kind(self.layout, names, exclude=exclude)
+
+    def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: Known, *, continued: bool) -> None:
+        journal.record("workflow_resumed" if continued else "workflow_start")
+        digests = {spec.id: spec.digest for spec in self.nebula.phases}
+        before = self._phases(journal)
+        if {name: phase.get("digest") for name, phase in before.items() if name in digests} != digests:
+            journal.record(
+                "nebula_start",
+                nebula=self.nebula.name,
+                directory=relative_directory(self.layout, self.directory),
+                phases=digests,
+                base_branch=beginning.base_branch,
+                base_commit=beginning.base_commit,
+                branch=names.integration,
+            )
+        if not continued and known.file is not None and known.state is None:
+            self._take_over(journal, known)
+        if self.wanted.retry_failed:
+            for name, phase in self._phases(journal).items():
+                if phase["status"] in ("failed", "skipped"):
+                    journal.record("phase_reset", name, message="Failed phases are tried again.")
+        journal.project()
+
+    def _take_over(self, journal: Journal, known: Known) -> None:
+        """What another tool's state file says is done is done; the rest begins here."""
+        assert known.file is not None
+        for name, record in known.file.phases.items():
+            if record.status == "done" and name in self._phases(journal):
+                journal.record("phase_complete", name, message="Done before this run, says nebula.state.toml.")
+
+    def _plan_approved(self, journal: Journal) -> bool:
+        """With the gate `approve` a person says yes to the plan before anything begins."""
+        gate = self.wanted.gate or self.nebula.execution.gate
+        if gate != "approve":
+            return True
+        state = journal.refresh()
+        heard = [answer for answer in state["answers"] if answer["type"] == "approval"]
+        if any(answer["action"] == "continue" for answer in heard):
+            return True
+        if None not in journal.open_requests():
+            names = ", ".join(spec.id for spec in self.nebula.phases)
+            journal.ask(
+                "approval",
+                f"Work through the nebula {self.nebula.name} ({len(self.nebula.phases)} phases: {names})?",
+                phase=None,
+                context={"plan": f"faber nebula plan {relative_directory(self.layout, self.directory)}"},
+            )
+        return False
+
+    # --- the work ----------------------------------------------------------------------------------
+
+    def _work(self, journal: Journal, worktrees: Worktrees, agents: MakeAgents, label: str) -> GroupResult:
+        execution = self.nebula.execution
+        limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
+        spent = journal.state["nebula"]["spent"]
+        reserve = (execution.healing_budget_reserve or 0.0) if execution.healing else 0.0
+        ledger = Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])
+        workers = self.wanted.max_workers or execution.max_workers
+        if execution.isolation == "tree":
+            workers = 1
+        self.runner.shop = Workshop(
+            nebula=self.nebula,
+            journal=journal,
+            worktrees=worktrees,
+            ledger=ledger,
+            agents=agents,
+            cancel=self.cancel,
+            checkpoints=self.directory,
+            label=label,
+            notice=self.runner.notice,
+            force=self.wanted.force,
+        )
+        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
+            group = WorkerGroup(
+                self.nebula,
+                self._dag(journal),
+                journal,
+                self.runner,
+                executor,
+                max_workers=workers,
+                checkpoint_dir=self.directory,
+                park_dir=os.path.join(self.layout.run_dir(journal.run_id), PARKED),
+                cancel=self.cancel,
+                resume_enabled=self.wanted.resume,
+                gate=self.wanted.gate,
+                look=self._look,
+            )
+            return group.run()
+
+    def _dag(self, journal: Journal) -> Dag:
+        phases = self._phases(journal)
+        return nebula_dag(
+            self.nebula, {name: phase["remediation"] for name, phase in phases.items() if "remediation" in phase}
+        )
+
+    def _phases(self, journal: Journal) -> Mapping[str, NebulaPhase]:
+        nebula = journal.state.get("nebula")
+        return nebula["phases"] if nebula else {}
+
+    def _look(self) -> None:
+        """Whether the nebula was edited meanwhile: what runs keeps what it began with, and new files wait."""
+        if time.monotonic() - self._looked < LOOKS:
+            return
+        self._looked = time.monotonic()
+        now = {spec.file: spec.digest for spec in load_nebula(self.directory).nebula.phases}
+        for file in sorted({*now, *self._seen}):
+            if now.get(file) == self._seen.get(file) or file in self._told:
+                continue
+            self._told.add(file)
+            what = "is new" if file not in self._seen else "changed" if file in now else "is gone"
+            text = f"{file} {what}; the run goes on with the files as they were when it began."
+            recovery = f"Stop it, then `faber nebula apply {self.directory} --resume` takes it in."
+            self.runner.notice(Notice("nebula_edited", Severity.WARNING, text, recovery, file))
+
+    # --- after -------------------------------------------------------------------------------------
+
+    def _ended(self, journal: Journal, result: GroupResult) -> Applied:
+        phases = self._phases(journal)
+        if result.cancelled:
+            status = "cancelled"
+        elif result.waiting:
+            status = "waiting"
+        elif all(phase["status"] in ("done", "decomposed") or "remediation" in phase for phase in phases.values()):
+            status = "done"
+            journal.record("workflow_complete")
+        else:
+            status = "failed"
+            failed = [name for name, phase in phases.items() if phase["status"] == "failed"]
+            journal.record("workflow_error", error=f"{len(failed)} phases failed: {', '.join(failed[:20])}.")
+        journal.project()
+        return self._report(journal.state, result, status)
+
+    def _report(self, state: State, result: GroupResult, status: str) -> Applied:
+        nebula = state.get("nebula")
+        phases = nebula["phases"] if nebula else {}
+        directory = self.directory
+        nexts = {
+            "done": [f"faber nebula land {directory}"],
+            "failed": [f"faber nebula apply {directory} --resume --retry-failed"],
+            "waiting": [f"faber feedback respond {state['run_id']}", f"faber nebula apply {directory} --resume"],
+            "cancelled": [f"faber nebula apply {directory} --resume"],
+        }[status]
+        asked = state["feedback_queue"]
+        report: dict[str, Any] = {
+            "status": status,
+            "run_id": state["run_id"],
+            "branch": nebula["branch"] if nebula else None,
+            "phases": {
+                name: {key: phase[key] for key in _SHOWN if key in phase}  # type: ignore[literal-required]
+                for name, phase in phases.items()
+            },
+            "waiting": [
+                {
+                    "phase": each["context"].get("nebula_phase"),
+                    "request_id": each["request_id"],
+                    "prompt": each["prompt"],
+                }
+                for each in asked
+            ],
+            "cost_usd": nebula["spent"]["cost"] if nebula else 0.0,
+            "next_steps": nexts,
+        }
+        return Applied(status, _EXITS[status], report)
+
+
+_SHOWN = ("status", "cycle", "cost", "findings", "branch", "commit", "merged", "reason", "remediation", "remedies")
