@@ -82,7 +82,7 @@ def analyze_failure(
     spent = result.cost_usd if result is not None else state.total_cost_usd if state is not None else 0.0
     limit = (state.max_budget_usd or None) if state is not None else None
     if isinstance(cause, outcomes.BudgetExceeded):
-        limit = cause.limit
+        limit = cause.limit or limit
     filtered = kind is FailureKind.FILTER
     return FailureDiagnosis(
         phase_id=phase_id,
@@ -176,7 +176,7 @@ def _summary(
             said = f"An error that no other phase would put right ({type(error).__name__}): {_message(error)}"
     elif isinstance(cause, outcomes.BudgetExceeded):
         money = f"{cause.spent:.2f} of {cause.limit:.2f} dollars"
-        said = said if money in said else f"The budget is used up, {money} were spent. {said}"
+        said = said if money in said or not cause.limit else f"The budget is used up, {money} were spent. {said}"
         if state and state.filter_check_name:
             said += f" The filter {state.filter_check_name} failed last."
     elif kind is FailureKind.FILTER and _filter_name(state) not in said:
