@@ -143,7 +143,7 @@ def test_an_exception_ends_the_turn_first(client: Callable[..., ClaudeCodeClient
     def interrupt(event: object) -> None:
         raise KeyboardInterrupt
 
-    made._on_event = interrupt
+    made.on_event = interrupt
     with pytest.raises(KeyboardInterrupt):
         made.turn("go")
     assert alive(name) == set()
@@ -242,7 +242,7 @@ def test_the_budget_is_the_conversations(client: Callable[..., ClaudeCodeClient]
         """,
         max_budget_usd=1.5,
     )
-    made.session_id, made._continued = "s", True
+    made.session_id = "s"
     assert made.turn("one").stderr == "limit 1.500000 1"
     assert made.turn("two").stderr == "limit 0.750000 1"
     with pytest.raises(BudgetStop):
