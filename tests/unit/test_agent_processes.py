@@ -7,8 +7,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -104,6 +105,28 @@ def test_no_process_of_a_turn_outlives_its_time(client: Callable[..., ClaudeCode
     assert result.outcome is Outcome.TIMED_OUT
     assert result.exit_status is not None
     assert alive(name) == set()
+
+
+def test_what_others_start_for_a_turn_ends_with_it(client: Callable[..., ClaudeCodeClient]) -> None:
+    """A process that carries the turn's marker ends too where it does not descend from the client."""
+    made = client(
+        """
+        import json, os, time
+        print(json.dumps({"type": "x", "turn": os.environ["FABER_TURN"]}), flush=True)
+        time.sleep(1000)
+        """
+    )
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(event: Mapping[str, Any]) -> None:
+        sleeper = [sys.executable, "-c", "import time; time.sleep(1000)"]
+        started.append(subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": event["turn"]}))
+        until(lambda: started[0].pid in keeper.find(f"FABER_TURN={event['turn']}"))
+        made.cancel()
+
+    made.on_event = start
+    assert made.turn("go").outcome is Outcome.CANCELLED
+    assert started[0].wait(20) == -signal.SIGKILL
 
 
 def test_an_interrupted_client_may_finish_what_it_notes(client: Callable[..., ClaudeCodeClient]) -> None:
