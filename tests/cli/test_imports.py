@@ -105,6 +105,10 @@ LIGHT = [
     ["step", "fail", RUN, "build:commit", "--error", "disk full"],
     ["run", "resume", RUN],
     ["run", "fail", RUN, "--error", "disk full"],
+    ["feedback", "request", RUN, "--type", "error_resolution", "--prompt", "Again?"],
+    ["feedback", "show", RUN, "--format", "text"],
+    ["feedback", "respond", RUN, "retry"],
+    ["feedback", "history", RUN],
 ]
 
 
@@ -125,6 +129,23 @@ def test_help_loads_no_command(project: Path) -> None:
 def test_a_context_loads_nothing_heavy(project: Path, options: list[str]) -> None:
     """A context on a warm cache loads nothing heavy, though it reads a specification and asks git."""
     assert heavy_modules(project, "context", RUN, *options) == set()
+
+
+def test_github_is_loaded_only_to_ask_it(project: Path) -> None:
+    """Nothing of GitHub's is loaded but by a context that fetches an issue from there."""
+
+    def loaded(*options: str) -> set[str]:
+        return {name for name in modules(project, "context", RUN, *options) if name.startswith("faber.sources.github")}
+
+    assert loaded() == set()
+    settings = project / ".fractary" / "faber" / "config.yaml"
+    before = settings.read_text()
+    settings.write_text("work_items: {provider: github}\n")
+    modules(project, "context", RUN, "--no-fetch")
+    assert loaded("--no-fetch") == set()
+    assert heavy_modules(project, "context", RUN, "--no-fetch") == set()
+    assert "faber.sources.github" in loaded()  # there is no remote: it ends with a notice
+    settings.write_text(before)
 
 
 def test_an_unknown_specification_is_parsed_once(project: Path) -> None:

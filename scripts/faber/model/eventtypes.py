@@ -113,6 +113,14 @@ register(
         person=True,
         notable=True,
     ),
+    # An answer that came second, from another copy of the run: shown in the history, and without effect.
+    EventType(
+        "feedback_superseded",
+        ("metadata.request_id", "metadata.response"),
+        command="faber sync pull",
+        person=True,
+        notable=True,
+    ),
     EventType("decision_point", ("message",), notable=True),
     EventType("approval_request", ("message",), notable=True),
     EventType("approval_granted", person=True, notable=True),
