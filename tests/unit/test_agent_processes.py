@@ -126,7 +126,7 @@ def test_what_others_start_for_a_turn_ends_with_it(client: Callable[..., ClaudeC
 
     made.on_event = start
     assert made.turn("go").outcome is Outcome.CANCELLED
-    assert started[0].wait(20) == -signal.SIGKILL
+    assert started[0].wait(20) != 0  # interrupted, or killed
 
 
 def test_an_interrupted_client_may_finish_what_it_notes(client: Callable[..., ClaudeCodeClient]) -> None:
