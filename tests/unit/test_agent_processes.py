@@ -159,6 +159,29 @@ def test_a_turn_is_cancelled_from_another_thread(client: Callable[..., ClaudeCod
         made.complete("again")
 
 
+def test_turns_side_by_side_end_each_by_itself(client: Callable[..., ClaudeCodeClient], tmp_path: Path) -> None:
+    """Cancelling one conversation leaves another, started by the same faber, to its end."""
+    program = f"""
+        import json, os, sys, time
+        name = sys.stdin.read()
+        open(name, "w").close()
+        while not os.path.exists("go on"):
+            time.sleep(0.01)
+        print('''{RESULT}''')
+        """
+    one, two = client(program), client(program)
+    came: list[Outcome] = []
+    other = threading.Thread(target=lambda: came.append(two.turn("two").outcome))
+    other.start()
+    until((tmp_path / "two").exists)
+    threading.Thread(target=lambda: (until((tmp_path / "one").exists), one.cancel())).start()
+    assert one.turn("one").outcome is Outcome.CANCELLED
+    assert other.is_alive()
+    (tmp_path / "go on").touch()
+    other.join(20)
+    assert came == [Outcome.COMPLETED]
+
+
 def test_an_exception_ends_the_turn_first(client: Callable[..., ClaudeCodeClient], name: str) -> None:
     """An interruption passes through `turn` once everything is ended."""
     made = client(WANDERERS + '\nprint(\'{"type": "x"}\', flush=True)\ntime.sleep(1000)')
