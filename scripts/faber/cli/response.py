@@ -3,15 +3,19 @@
 import os
 import stat
 import sys
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
+from faber.cli.app import Invocation
 from faber.cli.output import print_json
-from faber.errors import InvalidInput
-from faber.responses import Chunk, ChunkMergeError, ResponseTooLarge, build_resume_prompt
+from faber.errors import Exit, InvalidInput
+from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
 from faber.responses.constants import MAX_RESPONSE
 from faber.responses.envelope import examine
+from faber.store import strictjson
+
+MAX_SCHEMA = 1024 * 1024
 
 file_argument = click.argument("file", metavar="[FILE|-]", default="-")
 stop_reason_option = click.option(
@@ -97,31 +101,70 @@ def prompt(file: str, stop_reason: str | None) -> None:
     )
 
 
-def read_response(name: str) -> str:
+@response.command("validate")
+@click.option("--schema", "schema_file", required=True, metavar="FILE", help="A JSON Schema (draft 2020-12), 1 MB.")
+@file_argument
+def validate(schema_file: str, file: str) -> int:
+    """Hold a response against a JSON Schema.
+
+    Exit status 5 if it does not fit: `problems` says what is wrong, by JSON path. References in the schema are looked
+    up in it alone; nothing is fetched.
+    """
+    from faber.responses.validation import MalformedResponseHandler
+
+    found = MalformedResponseHandler.validate(read_response(file), read_schema(schema_file))
+    print_json({"valid": found.ok, "problems": found.as_dicts()})
+    return Exit.OK if found.ok else Exit.UNFINISHED
+
+
+@response.command("log")
+@click.option("--task", "task_id", metavar="ID", help="Only this task.")
+@click.option("--last", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Only the newest N.")
+@click.pass_obj
+def log(obj: Invocation, task_id: str | None, last: int) -> None:
+    """List the responses that were cut, and what became of them, oldest first."""
+    from faber.responses.recoverylog import entries
+
+    found = entries(obj.layout, task_id=task_id, last=last)
+    print_json({"entries": found, "database": obj.layout.database})
+
+
+def read_response(name: str, limit: int = MAX_RESPONSE) -> str:
     """The text of the file `name`, or of stdin for `-`.
 
-    Raises `ResponseTooLarge` past 64 MB, and `InvalidInput` for bytes that are no UTF-8 text, for what is no file and
-    where stdin is a terminal.
+    Raises `ResponseTooLarge` past `limit` bytes, and `InvalidInput` for bytes that are no UTF-8 text, for what is no
+    file and where stdin is a terminal.
     """
     if name == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise InvalidInput("There is no response on stdin.", recovery="Pipe it in, or name its file.")
-        return _decoded(_limited(sys.stdin.buffer, "stdin"), "stdin")
+        return _decoded(_limited(sys.stdin.buffer, "stdin", limit), "stdin")
     try:
         with open(name, "rb") as opened:
             if stat.S_ISDIR(os.fstat(opened.fileno()).st_mode):
                 raise IsADirectoryError
-            return _decoded(_limited(opened, name), name)
+            return _decoded(_limited(opened, name, limit), name)
     except FileNotFoundError:
         raise InvalidInput(f"There is no file {name[:200]!a}.", recovery="Name the file of the response.") from None
     except (IsADirectoryError, ValueError):
         raise InvalidInput(f"{name[:200]!a} is no file.", recovery="Name the file of the response.") from None
 
 
-def _limited(opened: BinaryIO, name: str) -> bytes:
-    data = opened.read(MAX_RESPONSE + 1)
-    if len(data) > MAX_RESPONSE:
-        raise ResponseTooLarge(f"{name[:200]!a} has more than {MAX_RESPONSE} bytes.", limit=MAX_RESPONSE)
+def read_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema in the file `name`; raises `InvalidSchema`, and `InvalidInput` as `read_response`."""
+    try:
+        value = strictjson.loads(read_response(name, MAX_SCHEMA))
+    except strictjson.InvalidJSON as error:
+        raise InvalidSchema(f"{name[:200]!a} is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidSchema(f"{name[:200]!a} holds no JSON object.")
+    return value
+
+
+def _limited(opened: BinaryIO, name: str, limit: int) -> bytes:
+    data = opened.read(limit + 1)
+    if len(data) > limit:
+        raise ResponseTooLarge(f"{name[:200]!a} has more than {limit} bytes.", limit=limit)
     return data
 
 

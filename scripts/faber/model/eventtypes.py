@@ -144,4 +144,9 @@ register(
     EventType("agent_invoke", ("metadata.agent",)),
     EventType("command_refused", ("message", "metadata.code"), command="a refused command", notable=True),
     EventType("hook_execute", ("metadata.hook",)),
+    EventType(
+        "response_recovered",
+        ("status", "metadata.task_id", "metadata.final_status"),
+        command="the recovery of a cut response",
+    ),
 )

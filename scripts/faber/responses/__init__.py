@@ -8,7 +8,14 @@ seed's names beside these.
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import TruncationDetectionResult, detect_truncation
 from faber.responses.envelope import Envelope, extract_envelope
-from faber.responses.errors import ChunkMergeError, PartialCompletionResumeExhaustedError, ResponseTooLarge
+from faber.responses.errors import (
+    ChunkMergeError,
+    CorrectionExhausted,
+    InvalidSchema,
+    PartialCompletionResumeExhaustedError,
+    RecoveryLogUnreadable,
+    ResponseTooLarge,
+)
 from faber.responses.llm import Completion, LLMClient
 from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
 from faber.responses.resuming import (
@@ -19,25 +26,33 @@ from faber.responses.resuming import (
     resume_if_truncated,
 )
 from faber.responses.scanner import JsonScanner
+from faber.responses.validation import MAX_CORRECTION_ATTEMPTS, MalformedResponseHandler, SchemaProblem, Validation
 
 __all__ = [
     "ANCHOR_LENGTH",
     "CUT_STOP_REASONS",
+    "MAX_CORRECTION_ATTEMPTS",
     "MAX_RESPONSE",
     "MAX_RESUME_ATTEMPTS",
     "Chunk",
     "ChunkMergeError",
     "Completion",
+    "CorrectionExhausted",
     "Envelope",
+    "InvalidSchema",
     "Join",
     "JsonScanner",
     "LLMClient",
+    "MalformedResponseHandler",
     "Merge",
     "PartialCompletionResumeExhaustedError",
     "PartialCompletionResumeProtocol",
+    "RecoveryLogUnreadable",
     "ResponseTooLarge",
     "Resumption",
+    "SchemaProblem",
     "TruncationDetectionResult",
+    "Validation",
     "build_resume_prompt",
     "detect_truncation",
     "extract_envelope",

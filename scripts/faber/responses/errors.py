@@ -47,3 +47,38 @@ class PartialCompletionResumeExhaustedError(FaberError):
         self.attempts = attempts
         self.merged_raw = merged_raw
         self.truncation_index = truncation_index
+
+
+class InvalidSchema(UsageError):
+    """A JSON Schema that cannot be used: it is not one, or it refers to what is not in it."""
+
+    code = "invalid_schema"
+    recovery = "Correct the schema; references outside it are never fetched."
+
+
+class CorrectionExhausted(FaberError):
+    """A response that does not fit its schema after the last correction.
+
+    `problems` are the validator's last words, `raw` the last response.
+    """
+
+    code = "response_invalid"
+    exit_code = Exit.UNFINISHED
+    recovery = "Look at the problems by their paths; ask for a simpler response, or for a smaller one."
+
+    def __init__(self, attempts: int, raw: str, problems: list[dict[str, str]]) -> None:
+        times = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(
+            f"The response does not fit its schema after it was corrected {times}.",
+            attempts=attempts,
+            problems=problems,
+        )
+        self.attempts = attempts
+        self.raw = raw
+        self.problems = problems
+
+
+class RecoveryLogUnreadable(FaberError):
+    """`faber.db` cannot be read."""
+
+    code = "recovery_log"
