@@ -109,6 +109,13 @@ class InvalidInput(UsageError):
     recovery = "Correct the input and run the command again; nothing was recorded."
 
 
+class NotAnOption(InvalidInput):
+    """An answer that is none of the request's options."""
+
+    code = "not_an_option"
+    recovery = "Answer with one of the options; nothing was recorded."
+
+
 class UnknownEventType(UsageError):
     """An event type that no part of faber registered."""
 
@@ -310,6 +317,13 @@ class IllegalTransition(Refused):
     """The run, phase or step is not in a state that allows this."""
 
     code = "illegal_transition"
+
+
+class AlreadyAnswered(IllegalTransition):
+    """Somebody's answer to the request is recorded; it stands."""
+
+    code = "already_answered"
+    recovery = "The first answer counts; `faber feedback history RUN` shows it."
 
 
 class OutOfOrder(Refused):

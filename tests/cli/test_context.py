@@ -14,7 +14,7 @@ KEYS = {
     "run_id", "work_id", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch", "events",
     "session_history", "session_summary", "resuming_from_feedback", "feedback_request", "resume_point",
     "schema_version", "warnings", "decisions", "omitted", "next_steps", "generated_at",
-    "unresolved_errors", "decisions_made",
+    "unresolved_errors", "decisions_made", "feedback", "answers",
 }  # fmt: skip
 
 SPEC = """---

@@ -2,18 +2,22 @@
 
 import secrets
 import time
+from typing import Any
 
 import click
 
 from faber.cli.app import Invocation
-from faber.cli.arguments import key_option, place, require_person, run_argument
-from faber.cli.output import print_json
+from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
+from faber.cli.output import print_json, write
 from faber.cli.record import record
-from faber.feedback.requests import DEFAULT_OPTIONS
+from faber.errors import FaberError, ForeignRun, UsageError
+from faber.feedback.requests import find_request
 from faber.feedback.requests import request as open_request
 from faber.feedback.requests import respond as answer_request
+from faber.model.answers import DEFAULT_OPTIONS
+from faber.model.text import inert
 from faber.store.find import resolve
-from faber.store.runs import load
+from faber.store.runs import Run, load
 
 
 @click.group()
@@ -21,12 +25,20 @@ def feedback() -> None:
     """Ask a person, and answer."""
 
 
+def new_request_id() -> str:
+    """`fr-<date>-<random>`."""
+    return f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+
+
 @feedback.command("request")
 @run_argument
-@click.option("--type", "kind", type=click.Choice(sorted(DEFAULT_OPTIONS)), default="approval", show_default=True)
+@click.option("--type", "kind", type=click.Choice(list(DEFAULT_OPTIONS)), default="approval", show_default=True)
 @click.option("--prompt", metavar="TEXT", help="What is asked (2,000 characters). A gate has its own.")
 @click.option("--option", "options", multiple=True, metavar="O", help="A possible answer; repeatable.")
-@click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks.")
+@click.option(
+    "--artifact", "artifacts", multiple=True, metavar="PATH", help="A file of the repository to look at; repeatable."
+)
+@click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks. Default: the one begun, else the next.")
 @click.option("--gate", "gate_id", metavar="ID", help="The gate to be opened, as `faber next` names it.")
 @key_option
 @click.pass_obj
@@ -36,12 +48,18 @@ def request(
     kind: str,
     prompt: str | None,
     options: tuple[str, ...],
+    artifacts: tuple[str, ...],
     where: str | None,
     gate_id: str | None,
     key: str | None,
 ) -> None:
-    """Open a request; the run waits until a person answers it."""
-    request_id = f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+    """Open a request; the run waits until a person answers it.
+
+    Without --option: approval offers approve, reject; confirmation confirm, cancel; review approve,
+    request_changes, reject; error_resolution retry, skip, abort. A selection has only its own options,
+    a clarification none: it is answered in the person's words.
+    """
+    request_id = new_request_id()
     at = place(where) if where is not None else None
     record(
         obj,
@@ -55,6 +73,7 @@ def request(
             options=list(options),
             place=at,
             gate_id=gate_id,
+            artifacts=list(artifacts),
         ),
         key=key,
     )
@@ -62,24 +81,100 @@ def request(
 
 @feedback.command("respond")
 @run_argument
-@click.argument("response")
+@click.argument("response", required=False)
 @click.option("--request", "request_id", metavar="REQUEST_ID", help="Default: the oldest open request.")
-@click.option("--comment", metavar="TEXT", help="What there is to say about it.")
+@click.option("--comment", metavar="TEXT", help="What there is to say about it (2,000 characters).")
 @click.pass_obj
-def respond(obj: Invocation, run: str, response: str, request_id: str | None, comment: str | None) -> None:
-    """Answer a request (people only)."""
+def respond(obj: Invocation, run: str, response: str | None, request_id: str | None, comment: str | None) -> None:
+    """Answer a request (people only). Without RESPONSE, ask for it in the terminal.
+
+    RESPONSE is one of the request's options, in any case, or an alias like yes, ok, lgtm, no, changes.
+    """
+    from faber.cli.asking import terminal_responder
+
     require_person(obj, "faber feedback respond", run)
+    if response is None:
+        made = load(obj.layout, resolve(obj.layout, run))
+        run, request_id = made.run_id, find_request(made.state, request_id)["request_id"]
+        response, comment = _asked(made, request_id, comment)
+    said, responder = response, terminal_responder(obj.layout.root)
     record(
         obj,
         run,
-        lambda state, plan: answer_request(state, plan, request_id=request_id, response=response, comment=comment),
+        lambda state, plan: answer_request(
+            state, plan, request_id=request_id, response=said, comment=comment, responder=responder
+        ),
     )
+
+
+def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | None]:
+    """What the person at the terminal answers: the option and the comment."""
+    from faber.cli.asking import ask_person, on_terminal
+
+    if made.foreign:
+        raise ForeignRun(f"Run {made.run_id} was made by another tool and is only read.", run_id=made.run_id)
+    asked = find_request(made.state, request_id)
+    if not on_terminal():
+        options = asked["options"]
+        raise UsageError(
+            f"Without a terminal the answer is an argument: {' or '.join(options) or 'any text'}.",
+            options=options,
+            request_id=request_id,
+            recovery=f"Run `faber feedback respond {made.run_id} RESPONSE --request {request_id}`.",
+        )
+    answer, comment = ask_person(asked, comment, more=len(made.state["feedback_queue"]) - 1)
+    return answer.option, comment
 
 
 @feedback.command("show")
 @run_argument
+@format_option
 @click.pass_obj
-def show(obj: Invocation, run: str) -> None:
+def show(obj: Invocation, run: str, form: str) -> None:
     """Show what is being asked, oldest first, and the last answer."""
     made = load(obj.layout, resolve(obj.layout, run))
-    print_json({"run_id": made.run_id, "open": made.state["feedback_queue"], "last_answer": made.state["last_answer"]})
+    asked = made.state["feedback_queue"]
+    if form == "json":
+        print_json({"run_id": made.run_id, "open": asked, "last_answer": made.state["last_answer"]})
+        return
+    from faber.cli.asking import described
+
+    shown = [described(entry) for entry in asked] or ["Nothing is being asked."]
+    if asked:
+        shown.append(f"Answer with: faber feedback respond {made.run_id}")
+    write(inert("\n\n".join(shown)) + "\n")
+
+
+@feedback.command("history")
+@run_argument
+@format_option
+@click.pass_obj
+def history(obj: Invocation, run: str, form: str) -> None:
+    """Show all that was asked and answered, oldest first: who, from where, when."""
+    from faber.feedback.history import history as told
+    from faber.feedback.history import text
+
+    made = load(obj.layout, resolve(obj.layout, run))
+    events, warnings = _events(made)
+    requests = told(events)
+    if form == "json":
+        print_json({"run_id": made.run_id, "requests": requests, "warnings": warnings})
+    else:
+        write(text(requests))
+
+
+def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The feedback events of the whole log, and a warning for each that cannot be read."""
+    from faber.feedback.history import TYPES
+    from faber.store import eventlog
+    from faber.store.foreign import event_notice, normalise_event
+
+    events, warnings = [], []
+    for entry in eventlog.listing(made.directory):
+        if entry.type not in TYPES:
+            continue
+        try:
+            events.append(normalise_event(dict(eventlog.read_event(made.directory, entry.file)), entry))
+        except FaberError as error:
+            warnings.append(event_notice(error, entry.file).as_dict())
+    return events, warnings

@@ -146,9 +146,11 @@ def _cut_infos(context: Context, over: int, run_id: str) -> dict[str, Any] | Non
 _FULL = "faber context {} --full"
 _EVENTS = "faber event list {} --last 20"
 _SESSIONS = "faber session list {}"
+_ANSWERS = "faber feedback history {}"
 # From what is missed least to what is missed most.
 _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_quiet_events,
+    _cut_list("answers", _ANSWERS, keep=3),
     _cut_list("session_history.all_summaries", _SESSIONS, keep=1),
     _cut_text("spec.content", _FULL),
     _cut_entries("spec.front_matter", _FULL),
@@ -182,6 +184,8 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_text("session_summary.context_notes", _SESSIONS),
     _cut_list("next_steps.remaining", "faber run show {}", keep=3, oldest_first=False),
     _cut_entries("artifacts", "faber run show {}", keep=("branch_name", "spec_path")),
+    _cut_list("answers", _ANSWERS),
     _cut_list("events", _EVENTS),
+    _cut_list("feedback", _ANSWERS, keep=1),
     _cut_list("decisions_made", "faber event list {} --type decision_point"),
 )

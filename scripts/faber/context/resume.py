@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, State
 from faber.model.progress import is_settled, unfinished
+from faber.model.told import revised
 
 
 class Resume(NamedTuple):
@@ -60,6 +61,8 @@ def _going(state: State, plan: Plan) -> Resume:
         "failed": f"{phase}:{step} failed and is tried again.",
         "in_progress": f"{phase}:{step} was begun and not completed.",
     }.get(status, f"{phase}:{step} is the first step that is not complete.")
+    if revised(state["phases"][phase]["steps"][step]["feedback"]):
+        why = f"{phase}:{step} is to be revised: a person asked for changes (see `feedback`)."
     current = state["current_phase"], state["current_step"]
     if current[0] and current[1] and current != (phase, step) and is_settled(state, current[0], current[1]):
         why = f"{current[0]}:{current[1]} is complete; " + why

@@ -15,6 +15,7 @@ ALLOWED = frozenset(
         ("doctor",),
         ("event", "emit"),
         ("event", "list"),
+        ("feedback", "history"),
         ("feedback", "request"),
         ("feedback", "show"),
         ("next",),

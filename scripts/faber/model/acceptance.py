@@ -5,6 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 from faber.errors import HasOwnCommand, IllegalTransition, InvalidInput, UnknownPlace
+from faber.model.answers import ACTIONS, check_options, check_responder
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.eventtypes import check_required, event_type
 from faber.model.progress import phase_ids, phase_state, step_state
@@ -74,13 +75,7 @@ def _check_request(state: State, plan: Plan, draft: Draft) -> None:
     bounded(given["prompt"], "metadata.prompt", MAX_PROMPT)
     bounded(given["request_id"], "metadata.request_id", 100)
     bounded(given.get("type", "approval"), "metadata.type", 100)
-    options = given.get("options", [])
-    if (
-        not isinstance(options, list)
-        or len(options) > 20
-        or not all(isinstance(o, str) and len(o) <= 200 for o in options)
-    ):
-        raise InvalidInput("metadata.options is a list of at most 20 texts of at most 200 characters.")
+    check_options(given.get("options", []))
     for name in ("context", "notification_sent", "resume_point"):
         if not isinstance(given.get(name, {}), dict) or len(str(given.get(name))) > MAX_PROMPT:
             raise InvalidInput(f"metadata.{name} is an object of at most {MAX_PROMPT} characters.")
@@ -130,14 +125,32 @@ def _check_artifact_event(state: State, plan: Plan, draft: Draft) -> None:
 
 
 def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft["metadata"]
     open_ids = [request["request_id"] for request in state["feedback_queue"]]
-    if draft["metadata"]["request_id"] not in open_ids:
+    if given["request_id"] not in open_ids:
         raise IllegalTransition(
             "No request of this id is open.",
-            request_id=draft["metadata"]["request_id"],
+            request_id=given["request_id"],
             open_requests=open_ids,
             recovery="Answer one of the open requests." if open_ids else "Nothing is being asked.",
         )
+    if given.get("action", "continue") not in ACTIONS:
+        raise InvalidInput(f"metadata.action is one of {', '.join(ACTIONS)}.", known=list(ACTIONS))
+    _check_said(given)
+
+
+def _check_superseded(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft["metadata"]
+    bounded(given["request_id"], "metadata.request_id", 100)
+    _check_said(given)
+
+
+def _check_said(given: dict[str, Any]) -> None:
+    bounded(given["response"], "metadata.response", MAX_MESSAGE)
+    if given.get("comment") is not None:
+        bounded(given["comment"], "metadata.comment", MAX_MESSAGE)
+    if given.get("responder") is not None:
+        check_responder(given["responder"])
 
 
 def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
@@ -154,6 +167,7 @@ def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
 _CHECKS = {
     "feedback_request": _check_request,
     "feedback_received": _check_answer,
+    "feedback_superseded": _check_superseded,
     "retry_loop_enter": _check_loop,
     "decision_point": _check_decision,
     "session_end": _check_session,

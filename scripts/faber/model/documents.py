@@ -7,6 +7,8 @@ anything: `event_id` does.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from faber.model.answers import Action, Responder
+
 SCHEMA_VERSION = 1
 
 RunStatus = Literal["pending", "in_progress", "awaiting_feedback", "completed", "failed", "cancelled"]
@@ -144,6 +146,22 @@ class Draft(TypedDict):
     key: NotRequired[str]
 
 
+class Heard(TypedDict):
+    """A person's answer as the work needs it. `prompt` is the question, shortened; `response` the option chosen, or the
+    person's own words; `responder` null where the event does not say."""
+
+    request_id: str
+    type: str
+    prompt: str
+    response: str
+    action: Action
+    comment: str | None
+    responder: Responder | None
+    resume_point: "ResumePlace"
+    at: str
+    event_id: int
+
+
 class StepState(TypedDict):
     """What the log says of one step. `*_event` are event ids."""
 
@@ -164,6 +182,8 @@ class StepState(TypedDict):
     blocked: int
     waived_by: str | None
     warning: bool
+    # What people answered about it and it has not been completed since; the newest five.
+    feedback: list[Heard]
 
 
 class PhaseState(TypedDict):
@@ -302,6 +322,8 @@ class State(TypedDict):
     feedback_request: FeedbackRequest | None
     feedback_queue: list[FeedbackRequest]
     last_answer: dict[str, Any] | None
+    # The newest twenty answers, so that whoever answers again is told who already did.
+    answers: list[Heard]
     decisions: list[dict[str, Any]]
     settled_questions: dict[str, dict[str, Any]]
     errors: list[dict[str, Any]]

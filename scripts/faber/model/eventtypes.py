@@ -113,6 +113,14 @@ register(
         person=True,
         notable=True,
     ),
+    # An answer that came second, from another copy of the run: shown in the history, and without effect.
+    EventType(
+        "feedback_superseded",
+        ("metadata.request_id", "metadata.response"),
+        command="faber sync pull",
+        person=True,
+        notable=True,
+    ),
     EventType("decision_point", ("message",), notable=True),
     EventType("approval_request", ("message",), notable=True),
     EventType("approval_granted", person=True, notable=True),
@@ -136,6 +144,11 @@ register(
     EventType("agent_invoke", ("metadata.agent",)),
     EventType("command_refused", ("message", "metadata.code"), command="a refused command", notable=True),
     EventType("hook_execute", ("metadata.hook",)),
+    EventType(
+        "response_recovered",
+        ("status", "metadata.task_id", "metadata.final_status"),
+        command="the recovery of a cut response",
+    ),
 )
 
 # A nebula's run. Its phases also begin, end and are skipped with the `phase_*` events above, which mean for it

@@ -52,6 +52,11 @@ def covered(gate_id: str, phases: list[str]) -> bool:
     return gate_id.split(":")[1] in phases
 
 
+def rests_on(gate_id: str, phase: str, step: str) -> bool:
+    """True if what the gate lets pass is this step or its result."""
+    return gate_id in (f"step:{phase}:{step}", f"result:{phase}:{step}") or gate_id.startswith(f"after:{phase}:")
+
+
 def _before(state: State, plan: Plan, phase: str, step: str) -> Iterator[Gate]:
     known = _phase(plan, phase)
     autonomy = state["autonomy"]

@@ -6,14 +6,16 @@ invented something is put right by the next command it runs.
 
 from typing import Literal, TypedDict
 
-from faber.model.documents import Evidence, Plan, State
+from faber.model.documents import Evidence, Heard, Plan, State
 from faber.model.gates import Gate, closed_gate
 from faber.model.progress import next_place, step_plan
+from faber.model.told import revised, told
 
 
 class Action(TypedDict):
     """What `faber next` answers. `complete_with` is the exact command that ends the action,
-    `start_with` the one that begins a step which has not begun; both null where there is none."""
+    `start_with` the one that begins a step which has not begun; both null where there is none. `feedback`
+    is what people answered and the step has to heed."""
 
     action: Literal["step", "gate", "wait", "done", "failed"]
     phase: str | None
@@ -25,6 +27,7 @@ class Action(TypedDict):
     evidence: list[Evidence]
     start_with: str | None
     complete_with: str | None
+    feedback: list[Heard]
     why: str
 
 
@@ -82,12 +85,16 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     begun = known["status"] == "in_progress" and state["status"] == "in_progress"
     again = not begun and known["attempts"] > 0
     why = f"{phase}:{step} is the first step that is not complete."
-    if begun:
+    feedback = told(state, phase, step)
+    sent_back = revised(feedback)
+    if sent_back:
+        why = f"{phase}:{step} is to be revised: a person asked for changes (see `feedback`)."
+    elif begun:
         why = f"{phase}:{step} was begun and not completed."
     elif known["status"] == "failed" and known["error"]:
         why = f"{phase}:{step} failed: {str(known['error'].get('message', ''))[:500]}"
     elif again:
-        why = f"{phase}:{step} is to be done again: a later phase failed."
+        why = f"{phase}:{step} is to be done again: a later phase failed, or a person said so."
     return {
         "action": "step",
         "phase": phase,
@@ -99,6 +106,7 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
         "evidence": [] if known["waived_by"] else planned.get("evidence", []),
         "start_with": None if begun else f"faber step start {run_id} {phase}:{step}",
         "complete_with": f"faber step complete {run_id} {phase}:{step}",
+        "feedback": feedback,
         "why": why,
     }
 
@@ -151,5 +159,6 @@ def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) ->
         "evidence": [],
         "start_with": None,
         "complete_with": None,
+        "feedback": [],
         "why": why,
     }

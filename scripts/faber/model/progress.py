@@ -23,6 +23,7 @@ def new_step() -> StepState:
         "blocked": 0,
         "waived_by": None,
         "warning": False,
+        "feedback": [],
     }
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.progress import new_phase
 from faber.store import nebularules  # noqa: F401 - registers the rules of a nebula's events
+from faber.store.people import complete_adopted
 from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
-REDUCER_VERSION = 2
+REDUCER_VERSION = 3
 
 RECENT_EVENTS = 20
 
@@ -37,6 +38,7 @@ def initial_state(metadata: Metadata, plan: Plan) -> State:
         "feedback_request": None,
         "feedback_queue": [],
         "last_answer": None,
+        "answers": [],
         "decisions": [],
         "settled_questions": {},
         "errors": [],
@@ -74,6 +76,7 @@ def _apply(state: State, event: Event) -> State:
     if event["type"] == "run_adopted":
         state = copy_json(event["metadata"]["state"])
         state["reducer_version"] = REDUCER_VERSION
+        complete_adopted(state)
     else:
         rule = RULES.get(event["type"])
         if rule:

@@ -38,30 +38,31 @@ def reduces(*types: str) -> Callable[[Rule], Rule]:
 
 @reduces("workflow_start", "workflow_resumed")
 def _go_on(state: State, event: Event) -> None:
-    _go_ahead(state)
+    go_ahead(state)
     state["started_at"] = state["started_at"] or event["timestamp"]
 
 
-def _go_ahead(state: State) -> None:
+def go_ahead(state: State) -> None:
     """What was pending or failed goes on; where a person is still being asked, the run waits for the answer."""
     if state["status"] in ("pending", "failed"):
         state["status"] = "in_progress"
     state["error"] = state["ended_event"] = None
-    _wait(state)
+    wait(state)
 
 
 @reduces("workflow_complete")
 def _complete_run(state: State, event: Event) -> None:
     state["errors"] = []
-    _close(state, event, "completed")
+    close(state, event, "completed")
 
 
 @reduces("workflow_cancelled")
 def _cancel_run(state: State, event: Event) -> None:
-    _close(state, event, "cancelled")
+    close(state, event, "cancelled")
 
 
-def _close(state: State, event: Event, status: Any) -> None:
+def close(state: State, event: Event, status: Any) -> None:
+    """The run ends for good, and nothing is asked any more."""
     state["status"] = status
     state["completed_at"] = event["timestamp"]
     state["ended_event"] = event["event_id"]
@@ -72,7 +73,7 @@ def _close(state: State, event: Event, status: Any) -> None:
 
 @reduces("workflow_error")
 def _fail_run(state: State, event: Event) -> None:
-    _stop(state, event)
+    stop(state, event)
     state["error"] = event.get("error")
 
 
@@ -81,7 +82,8 @@ def _link_rerun(state: State, event: Event) -> None:
     state["relationships"]["rerun_of"] = event["metadata"]["rerun_of"]
 
 
-def _stop(state: State, event: Event) -> None:
+def stop(state: State, event: Event) -> None:
+    """The run fails with the event's error, at its place."""
     state["status"] = "failed"
     state["ended_event"] = event["event_id"]
     problem = event.get("error", {})
@@ -129,7 +131,7 @@ def _complete_phase(state: State, event: Event) -> None:
 def _skip_phase(state: State, event: Event) -> None:
     for name, step in _phase(state, event)["steps"].items():
         if step["status"] not in SETTLED:
-            _end_step(state, {**event, "step": name}, "skipped")
+            end_step(state, {**event, "step": name}, "skipped")
     _end_phase(state, event, "skipped")
 
 
@@ -142,7 +144,7 @@ def _end_phase(state: State, event: Event, status: Any) -> None:
     phase["error"] = None
     state["errors"] = [e for e in state["errors"] if e.get("phase") != event["phase"]]
     if state["status"] == "failed" and status == "skipped" and state["current_phase"] == event["phase"]:
-        _go_ahead(state)
+        go_ahead(state)
     if state["current_phase"] == event["phase"]:
         state["current_step"] = None
 
@@ -158,7 +160,7 @@ def _fail_phase(state: State, event: Event) -> None:
     if running:
         phase["failed_step"] = running
         _mark_failed(phase["steps"][running], event)
-    _stop(state, event)
+    stop(state, event)
 
 
 @reduces("step_start", "step_retry")
@@ -176,14 +178,14 @@ def _start_step(state: State, event: Event) -> None:
     phase["status"] = "in_progress"
     phase["failed_step"] = phase["error"] = None
     phase["started_at"] = phase["started_at"] or event["timestamp"]
-    _go_ahead(state)
+    go_ahead(state)
     state["started_at"] = state["started_at"] or event["timestamp"]
     state["current_phase"], state["current_step"] = event["phase"], event["step"]
 
 
 @reduces("step_complete")
 def _complete_step(state: State, event: Event) -> None:
-    _end_step(state, event, "completed")
+    end_step(state, event, "completed")
     _step(state, event)["warning"] = event.get("status") == "warning"
 
 
@@ -194,21 +196,23 @@ def _block_step(state: State, event: Event) -> None:
 
 @reduces("step_skip")
 def _skip_step(state: State, event: Event) -> None:
-    _end_step(state, event, "skipped")
+    end_step(state, event, "skipped")
 
 
-def _end_step(state: State, event: Event, status: Any) -> None:
+def end_step(state: State, event: Event, status: Any) -> None:
+    """The event's step is settled; a run that had failed over it goes on."""
     phase, step = _phase(state, event), _step(state, event)
     step["status"] = status
     step["completed_at"] = event["timestamp"]
     step["ended_event"] = event["event_id"]
     step["message"] = event.get("message")
     step["error"] = None
+    step["feedback"] = []
     if phase["failed_step"] == event["step"]:
         phase["failed_step"] = phase["error"] = None
         phase["status"] = "in_progress"
         if state["status"] == "failed":
-            _go_ahead(state)
+            go_ahead(state)
     # What went wrong before the work went on is no longer open, except at other steps; while the run is
     # still failed (a person skipped a step of it), the work does not go on.
     ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
@@ -227,7 +231,7 @@ def _fail_step(state: State, event: Event) -> None:
     phase["failed_step"] = event["step"]
     phase["error"] = event.get("error")
     state["current_phase"], state["current_step"] = event["phase"], event["step"]
-    _stop(state, event)
+    stop(state, event)
 
 
 def _mark_failed(step: StepState, event: Event) -> None:
@@ -249,7 +253,8 @@ def _enter_loop(state: State, event: Event) -> None:
         if covered and phase["status"] != "skipped":
             for step in phase["steps"].values():
                 if step["status"] != "skipped":
-                    step.update(new_step() | {"attempts": step["attempts"]})
+                    kept = {"attempts": step["attempts"], "feedback": step["feedback"]}
+                    step.update(new_step() | kept)  # type: ignore[typeddict-item]
             phase["status"] = "pending"
             phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
         if name == event["phase"]:
@@ -267,7 +272,7 @@ def _enter_loop(state: State, event: Event) -> None:
     state["retry_loops"] = [*state["retry_loops"], loop][-KEPT_LOOPS:]
     state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
     if state["status"] == "failed":
-        _go_ahead(state)
+        go_ahead(state)
 
 
 @reduces("retry_loop_exit")
@@ -277,82 +282,12 @@ def _exit_loop(state: State, event: Event) -> None:
             loop["exited"] = event["event_id"]
 
 
-# --- people ----------------------------------------------------------------------------------------
+# --- people (what they are asked and answer is in `store.people`) ----------------------------------
 
 
-@reduces("feedback_request")
-def _ask(state: State, event: Event) -> None:
-    given = event["metadata"]
-    place = given.get("resume_point") or {}
-    request: FeedbackRequest = {
-        "request_id": given["request_id"],
-        "type": given.get("type", "approval"),
-        "prompt": given["prompt"],
-        "options": list(given.get("options", [])),
-        "context": dict(given.get("context", {})),
-        "requested_at": event["timestamp"],
-        "resume_point": {
-            "phase": place.get("phase", event.get("phase", state["current_phase"])),
-            "step": place.get("step", event.get("step", state["current_step"])),
-        },
-        "notification_sent": dict(given.get("notification_sent", {})),
-        "event_id": event["event_id"],
-    }
-    state["feedback_queue"] = [*state["feedback_queue"], request]
-    gate = request["context"].get("gate")
-    if isinstance(gate, str):
-        state["gates"][gate] = {"request_id": request["request_id"], "answer": None, "event_id": event["event_id"]}
-    _wait(state)
-
-
-@reduces("feedback_received")
-def _hear(state: State, event: Event) -> None:
-    given = event["metadata"]
-    request = next((r for r in state["feedback_queue"] if r["request_id"] == given["request_id"]), None)
-    if request is None:
-        return
-    state["feedback_queue"] = [r for r in state["feedback_queue"] if r is not request]
-    state["last_answer"] = {
-        "request_id": request["request_id"],
-        "prompt": request["prompt"],
-        "response": given["response"],
-        "comment": given.get("comment"),
-        "resume_point": request["resume_point"],
-        "at": event["timestamp"],
-        "event_id": event["event_id"],
-    }
-    if state["status"] == "failed":  # and stays so until it is resumed
-        state["feedback_request"] = _oldest(state)
-    else:
-        _wait(state)
-    _act_on(state, event, request)
-
-
-def _act_on(state: State, event: Event, request: FeedbackRequest) -> None:
-    """What an answer opens or ends: a gate, a step's evidence, the run. One event, so never half of it."""
-    response, context = event["metadata"]["response"], request["context"]
-    gate, waived = context.get("gate"), context.get("waive")
-    if isinstance(gate, str) and gate in state["gates"]:
-        state["gates"][gate]["answer"] = response
-        if response == "reject":
-            said = event["metadata"].get("comment") or "no reason was given"
-            place = {key: request["resume_point"][key] for key in ("phase", "step")}
-            error = {"message": f"A person rejected: {request['prompt']} ({said})"}
-            _stop(state, {**event, **place, "error": error})  # type: ignore[typeddict-item]
-            state["error"] = error
-    if isinstance(waived, str):
-        phase, _, name = waived.partition(":")
-        step = state["phases"].get(phase, new_phase({"id": phase, "name": phase, "steps": []}))["steps"].get(name)
-        if step is not None:
-            step["blocked"] = 0
-            if response == "waive":
-                step["waived_by"] = request["request_id"]
-    if response == "abort":
-        _close(state, event, "cancelled")
-
-
-def _wait(state: State) -> None:
-    state["feedback_request"] = _oldest(state)
+def wait(state: State) -> None:
+    """The run waits for the oldest open request; without one, a run that waited goes on."""
+    state["feedback_request"] = oldest(state)
     if state["feedback_request"]:
         state["status"] = "awaiting_feedback"
         state["error"] = state["ended_event"] = None
@@ -360,7 +295,8 @@ def _wait(state: State) -> None:
         state["status"] = "in_progress"
 
 
-def _oldest(state: State) -> FeedbackRequest | None:
+def oldest(state: State) -> FeedbackRequest | None:
+    """The open request that was asked first."""
     return state["feedback_queue"][0] if state["feedback_queue"] else None
 
 

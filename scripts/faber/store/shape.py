@@ -30,6 +30,7 @@ _STATE: dict[str, tuple[type, ...]] = {
     "feedback_request": _MAYBE_OBJECT,
     "feedback_queue": (list,),
     "last_answer": _MAYBE_OBJECT,
+    "answers": (list,),
     "decisions": (list,),
     "settled_questions": (dict,),
     "errors": (list,),
@@ -73,6 +74,19 @@ _STEP: dict[str, tuple[type, ...]] = {
     "blocked": (int,),
     "waived_by": _MAYBE_TEXT,
     "warning": (bool,),
+    "feedback": (list,),
+}
+_HEARD: dict[str, tuple[type, ...]] = {
+    "request_id": _TEXT,
+    "type": _TEXT,
+    "prompt": _TEXT,
+    "response": _TEXT,
+    "action": _TEXT,
+    "comment": _MAYBE_TEXT,
+    "responder": _MAYBE_OBJECT,
+    "resume_point": (dict,),
+    "at": _TEXT,
+    "event_id": (int,),
 }
 _REQUEST: dict[str, tuple[type, ...]] = {
     "request_id": _TEXT,
@@ -173,10 +187,14 @@ def check_state(raw: Any, run_id: str) -> State:
             for step_name, step in phase["steps"].items():
                 _object(step, _STEP, f"phases.{name}.steps.{step_name}")
                 _place_status(step, f"phases.{name}.steps.{step_name}")
+                for heard in step["feedback"]:
+                    _object(heard, _HEARD, f"phases.{name}.steps.{step_name}.feedback")
         for number, request in enumerate(raw["feedback_queue"]):
             _request(request, f"feedback_queue.{number}")
         if raw["feedback_request"] is not None:
             _request(raw["feedback_request"], "feedback_request")
+        for heard in raw["answers"]:
+            _object(heard, _HEARD, "answers")
         for key in ("decisions", "errors", "retry_loops"):
             for entry in raw[key]:
                 _object(entry, {}, key)

@@ -1,0 +1,103 @@
+"""What kinds of question a person can be asked, and what each answer makes of a run: one table. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from faber.errors import InvalidInput
+from faber.model.text import inert
+
+Action = Literal["continue", "revise", "retry", "skip", "abort"]
+ACTIONS: tuple[Action, ...] = ("continue", "revise", "retry", "skip", "abort")
+
+# What each type of request offers where it names no options of its own. A selection has only its own,
+# a clarification is answered in the person's words.
+DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
+    "approval": ("approve", "reject"),
+    "confirmation": ("confirm", "cancel"),
+    "selection": (),
+    "clarification": (),
+    "review": ("approve", "request_changes", "reject"),
+    "error_resolution": ("retry", "skip", "abort"),
+}
+FREE_TEXT = "clarification"
+OWN_LIST = "selection"
+
+# What an option does by its name. An option that is not named here goes on, and the step is told of it.
+MEANINGS: dict[str, Action] = {
+    "approve": "continue",
+    "confirm": "continue",
+    "yes": "continue",
+    "continue": "continue",
+    "waive": "continue",
+    "request_changes": "revise",
+    "revise": "revise",
+    "retry": "retry",
+    "skip": "skip",
+    "reject": "abort",
+    "cancel": "abort",
+    "no": "abort",
+    "abort": "abort",
+}
+
+
+MAX_OPTIONS = 20
+MAX_OPTION = 200
+
+
+class Responder(TypedDict):
+    """Who answered and from where. `source` is `terminal`, `issue_comment` or what else carries answers;
+    `url` and `comment_id` are the comment's."""
+
+    name: str | None
+    source: str
+    url: str | None
+    comment_id: int | None
+
+
+def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
+    """What answering a request of type `kind` with its own `option` makes of the run.
+
+    A choice from a list and a person's own words go on, whatever they say. The options of a question about
+    the context (`context.question`) are that question's: `skip` skips the specification, never the step.
+    """
+    if "question" in context:
+        return "abort" if option == "abort" else "continue"
+    if kind in (OWN_LIST, FREE_TEXT):
+        return "continue"
+    return MEANINGS.get(option.casefold(), "continue")
+
+
+def action_before(response: str) -> Action:
+    """The action of an answer whose event names none: it was recorded when only `abort` did more than go on."""
+    return "abort" if response == "abort" else "continue"
+
+
+def check_options(options: Any) -> list[str]:
+    """`options` itself: at most 20 different lines of at most 200 visible characters, or `InvalidInput`."""
+    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
+        raise InvalidInput(f"A request has a list of at most {MAX_OPTIONS} options.", limit=MAX_OPTIONS)
+    for option in options:
+        if not isinstance(option, str) or not 0 < len(option) <= MAX_OPTION or option != option.strip():
+            raise InvalidInput(f"An option is a text of 1 to {MAX_OPTION} characters without spaces around it.")
+        if inert(option) != option or len(option.splitlines()) != 1:
+            raise InvalidInput(f"The option {option[:60]!a} is not one line of visible text.")
+    if len({option.casefold() for option in options}) < len(options):
+        raise InvalidInput("Two options are the same.", options=options)
+    return options
+
+
+def check_responder(responder: Any) -> Responder:
+    """`responder` itself, whole and bounded, or `InvalidInput`."""
+    limits = {"name": 100, "source": 40, "url": 500}
+    if not isinstance(responder, dict) or set(responder) != {*limits, "comment_id"}:
+        raise InvalidInput("metadata.responder has name, source, url and comment_id.")
+    for key, limit in limits.items():
+        text = responder[key]
+        if text is None and key != "source":
+            continue
+        if not isinstance(text, str) or not text or len(text) > limit or inert(text) != text or "\n" in text:
+            raise InvalidInput(f"metadata.responder.{key} is one line of at most {limit} visible characters.")
+    number = responder["comment_id"]
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+        raise InvalidInput("metadata.responder.comment_id is a number or null.")
+    return responder  # type: ignore[return-value]
