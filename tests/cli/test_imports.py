@@ -77,6 +77,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root.parent / "demo").mkdir()
     heavy_modules(root.parent, "demo", "--directory", str(root))
     (root / ".fractary" / "faber" / "config.yaml").write_text("context:\n  max_chars: 20000\n")
+    (root / "response.txt").write_text('{"a": [1,')
     heavy_modules(root, "context", RUN)
     return root
 
@@ -93,6 +94,8 @@ LIGHT = [
     ["event", "list", "latest", "--last", "5"],
     ["session", "list", RUN],
     ["config", "show"],
+    ["response", "check", "response.txt"],
+    ["response", "prompt", "response.txt"],
     ["step", "complete", RUN, "build:implement", "--message", "done", "--artifact", "report=report.py"],
     ["step", "start", RUN, "build:commit"],
     ["step", "start", "latest", "build:commit"],
@@ -102,6 +105,10 @@ LIGHT = [
     ["step", "fail", RUN, "build:commit", "--error", "disk full"],
     ["run", "resume", RUN],
     ["run", "fail", RUN, "--error", "disk full"],
+    ["feedback", "request", RUN, "--type", "error_resolution", "--prompt", "Again?"],
+    ["feedback", "show", RUN, "--format", "text"],
+    ["feedback", "respond", RUN, "retry"],
+    ["feedback", "history", RUN],
 ]
 
 
