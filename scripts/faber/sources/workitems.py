@@ -155,7 +155,9 @@ class Commenting(Protocol):
 
 
 _NOTICES = (
+    (WorkItemRateLimited, "issue_rate_limited", Severity.WARNING),
     (WorkItemNetworkError, "issue_network", Severity.WARNING),
+    (WorkItemGone, "issue_gone", Severity.WARNING),
     (WorkItemNotFound, "issue_not_found", Severity.WARNING),
     (WorkItemUnauthorised, "issue_unauthorised", Severity.ERROR),
     (WorkItemError, "issue_invalid", Severity.WARNING),
@@ -173,7 +175,8 @@ def load_issue(
     unless the fetch succeeded. Without a `source` nothing is fetched and `cached` is served as it is.
     `now` is an ISO 8601 time.
 
-    Notices: `issue_network`, `issue_not_found`, `issue_invalid` (WARNING), `issue_unauthorised` (ERROR).
+    Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),
+    `issue_unauthorised` (ERROR), `issue_comments_omitted` (INFO).
     """
     if source is None:
         return _from_cache(cached, work_id, now), None, []
@@ -183,7 +186,7 @@ def load_issue(
         issue = _from_cache(cached, work_id, now)
         return issue, None, [_notice(error, work_id, served=issue is not None)]
     kept = _safe(dict(item)) | {"fetched_at": now}
-    return _issue(kept, now, stale=False), kept, []
+    return _issue(kept, now, stale=False), kept, _left_out(kept, work_id)
 
 
 def age_seconds(earlier: Any, now: str) -> int | None:
@@ -240,6 +243,14 @@ def _safe(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _safe(item) for key, item in value.items()}
     return value
+
+
+def _left_out(kept: Mapping[str, Any], work_id: str) -> list[Notice]:
+    omitted, total = kept.get("comments_omitted"), kept.get("comments_total")
+    if not omitted:
+        return []
+    message = f"Of {total} comments on the work item the {total - omitted} newest were read." if total else ""
+    return [Notice("issue_comments_omitted", Severity.INFO, message, f"The others are at {kept['url']}.", work_id)]
 
 
 def _notice(error: WorkItemError, work_id: str, *, served: bool) -> Notice:
