@@ -273,6 +273,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
         self.close_connection = False
 
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()
+
     def _do(self) -> None:
         github = self.server.github
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,6 +1,7 @@
 """The project's settings."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,24 @@ def test_a_link_is_not_followed(layout: Layout, tmp_path: Path) -> None:
     os.symlink(tmp_path / "elsewhere", layout.config)
     with pytest.raises(InvalidConfiguration):
         load_config(layout)
+
+
+def test_the_documented_settings_are_the_settings(layout: Layout) -> None:
+    """The examples of docs/work-items.md are in force as they stand, and its table has every setting."""
+    from faber.store.schema import schema
+
+    text = (Path(__file__).parents[2] / "docs" / "work-items.md").read_text()
+    examples = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        write(layout, example)
+        assert load_config(layout).at("work_items.provider") == "github"
+    known = schema("config")["properties"]["work_items"]["properties"]["github"]["properties"]
+    table = text.partition("| setting |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(known)
+    for key in ("timeout_seconds", "deadline_seconds", "max_comments"):
+        assert f"{key}: {DEFAULTS['work_items']['github'][key]}" in examples[1]
+        assert re.search(rf"`{key}` .* {known[key]['minimum']} to {known[key]['maximum']}", table)
 
 
 def test_the_defaults_satisfy_the_schema() -> None:

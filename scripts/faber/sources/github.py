@@ -10,7 +10,18 @@ from faber.store.config import Config
 from .files import StrPath
 from .githubcalls import Calls, Machine, Request, Transport
 from .githublimits import PER_PAGE, first_page, newest, next_link
-from .githubplace import Place, advice, api_root, chosen, job_names, person_names, remotes, standard_api, token_for
+from .githubplace import (
+    Place,
+    advice,
+    api_root,
+    chosen,
+    job_names,
+    person_names,
+    remotes,
+    standard_api,
+    token_for,
+    within,
+)
 from .processes import Question, ask
 from .workitems import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
 
@@ -18,6 +29,7 @@ MAX_BODY = 65_536
 ACTIONS_LOGIN = "github-actions[bot]"
 
 _NUMBER = re.compile(r"#?([1-9][0-9]{0,9})")
+_ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?")
 
 
@@ -28,7 +40,7 @@ class Settings(NamedTuple):
     repository: str | None = None
     api_url: str | None = None
     timeout_seconds: float = 10
-    deadline_seconds: float = 30
+    deadline_seconds: float = 20
     max_comments: int = 200
 
     @classmethod
@@ -73,10 +85,8 @@ class GitHubWorkItems:
         path = self._issue_path(work_id)
         deadline = self._deadline()
         issue, path = self._issue(path, deadline)
-        total = _count(issue)
-        found = self._comments(path, total, self.settings.max_comments, deadline)
+        found, total = self._comments(path, _count(issue), self.settings.max_comments, deadline)
         comments = newest([dict(_shown(_posted(comment))) for comment in found], self.settings.max_comments)
-        total = max(total, len(found))
         item: WorkItem = {
             "id": work_id.removeprefix("#"),
             "title": _text(issue, "title"),
@@ -102,7 +112,8 @@ class GitHubWorkItems:
         deadline = self._deadline()
         issue, path = self._issue(path, deadline)
         most = max(self.settings.max_comments, PER_PAGE)
-        return [_posted(comment) for comment in self._comments(path, _count(issue), most, deadline)][-most:]
+        found, _ = self._comments(path, _count(issue), most, deadline)
+        return [_posted(comment) for comment in found][-most:]
 
     def post_comment(self, work_id: str, body: str) -> PostedComment:
         """Post a comment, at least a second after the last write.
@@ -171,12 +182,12 @@ class GitHubWorkItems:
         """The issue, and where it is now: the answer names that, wherever a transfer has led."""
         issue = _object(self._calls().call(Request("GET", path), deadline, repeatable=True).value)
         own = issue.get("url")
-        if isinstance(own, str) and re.search(r"/repos/[^/?#]+/[^/?#]+/issues/[0-9]+\Z", own):
-            path = self._calls().path_of(own)
-        return issue, path
+        now = within(self._calls().transport.root, own) if isinstance(own, str) else None
+        return issue, now if now and _ISSUE.fullmatch(now) else path
 
-    def _comments(self, path: str, total: int, most: int, deadline: float) -> list[dict[str, Any]]:
-        """The comments on the pages that hold the newest `most` of `total`, by id, each once."""
+    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[dict[str, Any]], int]:
+        """The comments on the pages that hold the newest `most` of `total`, by id, each once; and how many there
+        are: where the last page was read it tells better than the issue."""
         page = first_page(total, most) if most else 0
         request: Request | None = Request("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
         left = most // PER_PAGE + 3  # more were written meanwhile, or the pages never end
@@ -189,7 +200,9 @@ class GitHubWorkItems:
             found |= {_id(comment): comment for comment in map(_object, answer.value)}
             link = next_link(answer.headers.get("link"))
             request = Request("GET", self._calls().path_of(link)) if link else None
-        return [found[key] for key in sorted(found)]
+        if most and request is None:
+            total = (page - 1) * PER_PAGE + len(found)
+        return [found[key] for key in sorted(found)], max(total, len(found))
 
     def _repository(self) -> str:
         place = self._opened()[0]

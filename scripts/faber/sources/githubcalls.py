@@ -103,12 +103,15 @@ class Calls:
         return path
 
     def _send(self, request: Request, seconds: float) -> Response:
+        sent = True
         try:
             response = self.transport.send(request, seconds)
         except NoResponse as failure:
-            raise NoResponse(self._hidden(failure.reason.encode()).decode(), sent=failure.sent) from None
+            sent = failure.sent
+            reason = self._hidden(failure.reason.encode(errors="replace")).decode()
+            raise NoResponse(reason, sent=sent, final=failure.final) from None
         finally:
-            if request.method != "GET":
+            if sent and request.method != "GET":
                 self._written = self.machine.clock()
         return response._replace(body=self._hidden(response.body))
 

@@ -50,9 +50,9 @@ class GhTransport:
             Program(command, self._environment, request.body or b""), seconds=seconds, limit=MAX_RESPONSE + 64_000
         )
         if answer.problem == "timeout":
-            raise NoResponse(f"no answer within {seconds:.0f} s", sent=True)
+            raise NoResponse(f"no answer within {seconds:.3g} s", sent=True)
         if answer.problem == "cut":
-            raise NoResponse(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB", sent=True)
+            raise NoResponse(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB", sent=True, final=True)
         response = parse(answer.out)
         if response is None or (response.status < 300 and answer.code != 0):
             reason = answer.error or f"gh ended with status {answer.code}"

@@ -34,7 +34,7 @@ WRITE_SPACING = 1.0
 _FIRST_PAUSE = 0.5
 _SECONDARY_PAUSE = 60.0
 _REDIRECTS = (301, 302, 307, 308)
-_LINK = re.compile(r'<([^<>\s]{1,2000})>\s*;[^,<]*?\brel="?next"?')
+_LINK = re.compile(r'<([^<>\s]{1,2000})>\s*;[^,<]*?\brel=(?:"next"|next\b)')
 
 
 class Response(NamedTuple):
@@ -51,12 +51,14 @@ class Response(NamedTuple):
 
 
 class NoResponse(Exception):
-    """Nothing whole came back; `sent` is False where it is known that the request never left."""
+    """Nothing whole came back; `sent` is False where it is known that the request never left, `final` is True
+    where another attempt would end in the same way."""
 
-    def __init__(self, reason: str, *, sent: bool) -> None:
+    def __init__(self, reason: str, *, sent: bool, final: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.sent = sent
+        self.final = final
 
 
 class Again(NamedTuple):
@@ -89,7 +91,7 @@ def after_failure(failure: NoResponse, *, repeatable: bool, attempt: int, random
     """What follows where nothing came back."""
     uncertain = failure.sent and not repeatable
     error = WorkItemNetworkError(f"GitHub could not be reached: {_clean(failure.reason)}.", uncertain=uncertain)
-    return error if uncertain else Again(_pause(attempt, random), error)
+    return error if uncertain or failure.final else Again(_pause(attempt, random), error)
 
 
 def limited_for(response: Response, *, attempt: int, now: float) -> float | None:

@@ -44,9 +44,9 @@ class RestTransport:
         thread.join(seconds)
         if thread.is_alive():
             exchange.abandon()
-            raise NoResponse(f"no answer within {seconds:.0f} s", sent=exchange.connected)
+            raise NoResponse(f"no answer within {seconds:.3g} s", sent=exchange.connected)
         if exchange.response is None:
-            raise NoResponse(exchange.problem, sent=exchange.connected)
+            raise NoResponse(exchange.problem, sent=exchange.connected, final=exchange.final)
         return exchange.response
 
 
@@ -58,6 +58,7 @@ class _Exchange:
         self.response: Response | None = None
         self.problem = ""
         self.connected = False
+        self.final = False
         self.sockets: list[socket.socket] = []
 
     def run(self) -> None:
@@ -73,6 +74,7 @@ class _Exchange:
                 )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
+            self.final = isinstance(reason, (_TooLarge, ssl.SSLCertVerificationError))
             self.problem = str(reason) or type(error).__name__
 
     def abandon(self) -> None:
@@ -93,6 +95,10 @@ class _Exchange:
 
         connection.connect = told  # type: ignore[method-assign]
         return connection
+
+
+class _TooLarge(ValueError):
+    """More than a full page of comments can be."""
 
 
 class _Handler(urllib.request.AbstractHTTPHandler):
@@ -121,7 +127,7 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     while chunk := answer.read(_CHUNK):
         data += chunk
         if len(data) > MAX_RESPONSE:
-            raise ValueError(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB")
+            raise _TooLarge(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB")
     if answer.length:  # read(n) does not say that the connection broke off
         raise http.client.IncompleteRead(b"", answer.length)
     return bytes(data)

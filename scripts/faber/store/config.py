@@ -25,7 +25,7 @@ DEFAULTS: dict[str, Any] = {
             "repository": None,
             "api_url": None,
             "timeout_seconds": 10,
-            "deadline_seconds": 30,
+            "deadline_seconds": 20,
             "max_comments": 200,
         },
     },
