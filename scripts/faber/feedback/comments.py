@@ -31,7 +31,7 @@ MOST_ANGLES = 20
 _VERB = re.compile(rf"@faber[ \t]++({'|'.join(VERBS)})(?=[ \t]|\Z)", re.ASCII)
 _REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)(?:[ \t]++|\Z)", re.ASCII)
 _LIKE_REQUEST = re.compile(r"fr[^A-Za-z0-9\s]", re.ASCII | re.IGNORECASE)
-_FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n]*+`)|(~{3,}+))")
+_FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n`]*+`)|(~{3,}+))")
 _CLOSING = {mark: re.compile(rf"\n {{0,3}}({mark}{{3,}}+)[ \t]*+(?=\n)") for mark in "`~"}
 # What can begin HTML; an address between angle brackets is none.
 _TAG = re.compile(
@@ -194,6 +194,9 @@ class _Paragraph:
         empty = text.rfind("\n\n", self._seen, at)
         if empty >= 0:
             self._seen, self._plain = empty + 1, True
+        last = text.rfind("\n", self._seen, at - 1)
+        if last >= 0 and not text[last : at - 1].strip(" \t\n"):
+            self._seen, self._plain = at - 1, True
         before = text[self._seen : at - 1]
         if self._plain and before:
             self._plain = not any(mark in before for mark in _REACHING) and not _NOT_TEXT.search(before)
@@ -212,7 +215,7 @@ def _read(text: str, at: int) -> CommentCommand | None:
         return None
     verb, rest = match[1], line[match.end() :].strip(" \t")
     request_id = None
-    if request := _REQUEST.match(rest):
+    if request := _REQUEST.match(rest[: MAX_REQUEST_ID + 2]):
         request_id, rest = request[1], rest[request.end() :]
         if len(request_id) > MAX_REQUEST_ID:
             return None
