@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber.context.questions import answer_to, open_questions
+from faber.context.questions import answer_to, answered_by, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import State
+from faber.model.documents import Plan, State
 from faber.model.told import told
 from faber.store import eventlog
 from faber.store.cache import memo
@@ -57,15 +57,12 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
     if awaiting:
         notices += _feedback(run)
     answered = {notice.code: answer_to(notice, request.answers, state) for notice in notices}
-    effective = _as_decided(state, answered)
-    resume = resume_point(effective, run.plan)
-    steps = next_steps(effective, run.plan, resume)
+    standing = _standing(_as_decided(state, answered), run.plan)
     if answered.get("spec_unreadable") == "regenerate":
-        steps["instruction"] = (
+        standing["next_steps"]["instruction"] = (
             f"Write the specification {state['artifacts'].get('spec_path')} again before anything else. "
-            + (steps["instruction"] or "")
+            + (standing["next_steps"]["instruction"] or "")
         ).strip()
-    waiting = effective["status"] == "awaiting_feedback"
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -80,12 +77,7 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "events": events,
         "session_history": sessions["history"],
         "session_summary": sessions["summary"],
-        "resuming_from_feedback": waiting,
-        "feedback_request": state["feedback_request"] if waiting else None,
-        "feedback": told(effective, resume.point["phase"], resume.point["step"]) if resume.point else [],
-        "answers": state["answers"],
-        "resume_point": resume.point,
-        "next_steps": steps,
+        **standing,
         "unresolved_errors": state["errors"],
         "decisions_made": state["decisions"],
         "warnings": [_warning(notice, answered) for notice in notices],
@@ -93,6 +85,34 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "omitted": [],
         "generated_at": request.now,
     }
+
+
+def _standing(state: State, plan: Plan) -> dict[str, Any]:
+    """0.6 and 0.7: who is asked what, what people said, and where the run continues."""
+    resume = resume_point(state, plan)
+    waiting = state["status"] == "awaiting_feedback"
+    return {
+        "resuming_from_feedback": waiting,
+        "feedback_request": state["feedback_request"] if waiting else None,
+        "feedback": told(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
+        "answers": state["answers"],
+        "resume_point": resume.point,
+        "next_steps": next_steps(state, plan, resume),
+    }
+
+
+def asked_about(context: dict[str, Any], state: State, plan: Plan) -> dict[str, Any]:
+    """The context once its open decisions were put to a person as requests, which `state` has and waits for."""
+    ids = {
+        asked["context"]["question"]["code"]: asked["request_id"]
+        for asked in state["feedback_queue"]
+        if isinstance(asked["context"].get("question"), dict)
+    }
+    decisions = [
+        {**entry, **answered_by(state["run_id"], ids[entry["code"]])} if entry["code"] in ids else entry
+        for entry in context["decisions"]
+    ]
+    return {**context, "status": state["status"], **_standing(state, plan), "decisions": decisions}
 
 
 def _warning(notice: Notice, answered: dict[str, str | None]) -> dict[str, Any]:
