@@ -13,6 +13,7 @@ from .workitems import WorkItemError, WorkItemInvalid, WorkItemNetworkError
 
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _HIDDEN = b"[REDACTED]"
+_SHORTEST_SECRET = 8  # shorter ones are no tokens, and stand in every text
 
 
 class Request(NamedTuple):
@@ -117,7 +118,8 @@ class Calls:
 
     def _hidden(self, data: bytes) -> bytes:
         for secret in self.transport.secrets:
-            data = data.replace(secret.encode(), _HIDDEN)
+            if len(secret) >= _SHORTEST_SECRET:
+                data = data.replace(secret.encode(), _HIDDEN)
         return data
 
     def _space(self) -> None:
