@@ -54,20 +54,13 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 def outbound(text: str, secrets: Iterable[str]) -> str:
     """A comment as it may be posted: `hidden`, and of at most GitHub's 65,536 characters.
 
-    Longer texts lose their middle, never their last line: that is the marker.
+    A longer one (no text of this module is) becomes code up to where it is cut; its last line, the marker, stays.
     """
     text = hidden(text, secrets)
     if len(text) <= MAX_COMMENT:
         return text
     body, _, marker = text.rpartition("\n")
-    room = MAX_COMMENT - len(marker) - 100
-    return f"{body[:room]}\n{_fence(body[:room])}\n\n(What was longer than a comment may be is left out.)\n\n{marker}"
-
-
-def _fence(text: str) -> str:
-    """What closes a fence that cutting left open."""
-    fences = re.findall(r"^`{3,}", text, re.MULTILINE)
-    return fences[-1] if len(fences) % 2 else ""
+    return f"{quoted(shorten(body, MAX_COMMENT // 4))}\n\n{shorten(marker, 1_000)}"
 
 
 def quoted(text: str) -> str:
