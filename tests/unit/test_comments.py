@@ -50,9 +50,12 @@ PIECES = st.sampled_from(
         "@faber approve", "@faber reject fr-1-a", "@faber answer x", " @faber approve", "    @faber skip",
         "```", "````", "~~~", "  ```", "    ```", "``` sh", "```a`", "- ```", "> ```", "1. ~~~", "\t```",
         "> quoted", ">", "> > deep", "- item", "* item", "+ item", "1. item", "12) item", "  more", "\tmore",
-        "text", "some `code` here", "open ` code", "``", "\\`", "`<b>`", "# heading", "===", "---", "***", "| a |", "|---|",
-        "<!--", "-->", "<!-- x -->", "<details>", "</details>", "<pre>", "</pre>", "<div>", "<b", 'title="', ">", "<?", "<![CDATA[", "]]>",
-        "<https://a.example>", "a < b", "[a]: /b '", "'", "[a](b \"", "\")", "![", "](x)", "[a]", "[^1]: note", "$$", "$a", "~~", "**", "__",
+        "text", "some `code` here", "open ` code", "``", "\\`", "`<b>`", "# heading", "===", "---", "***",
+        "| a |", "|---|",
+        "<!--", "-->", "<!-- x -->", "<details>", "</details>", "<pre>", "</pre>", "<div>",
+        "<b", 'title="', ">", "<?", "<![CDATA[", "]]>",
+        "<https://a.example>", "a < b", "[a]: /b '", "'", "[a](b \"", "\")", "![", "](x)", "[a]",
+        "[^1]: note", "$$", "$a", "~~", "**", "__",
         "", "", "", " ", "\u2028", "\x0c", "\u00a0",
     ]
 )  # fmt: skip
@@ -79,9 +82,11 @@ def test_what_is_taken_is_shown(body: str) -> None:
 HIDING = [
     ("```\n", "\n```"), ("~~~~ x\n", "\n~~~~"), ("> ", ""), ("> a\n> ", ""), ("> a\n", ""), ("    ", ""), ("\t", ""),
     ("a\n\n    ", ""), ("`", "`"), ("`a\n", "\nb`"), ("<!-- ", " -->"), ("<!--\n", "\n-->"), ("<!--\n\n", "\n\n-->"),
-    ("<details>\n\n", "\n\n</details>"), ("<pre>\n", "\n</pre>"), ("<div>\n", "\n</div>"), ("<textarea>\n\n", ""), ("<b\n", "\n>"),
-    ("- ", ""), ("1. ", ""), ("- a\n", ""), ("- a\n\n  ", ""), ("# ", ""), ("[a]: /b '\n", "\n'"), ("[a](b '\n", "\n')"),
-    ("![\n", "\n](b)"), ("$$\n", "\n$$"), ("~~\n", "\n~~"), ("text ", ""), ("| a |\n|---|\n| ", " |"), ("\\", ""), ("*", "*"),
+    ("<details>\n\n", "\n\n</details>"), ("<pre>\n", "\n</pre>"), ("<div>\n", "\n</div>"),
+    ("<textarea>\n\n", ""), ("<b\n", "\n>"),
+    ("- ", ""), ("1. ", ""), ("- a\n", ""), ("- a\n\n  ", ""), ("# ", ""), ("[a]: /b '\n", "\n'"),
+    ("[a](b '\n", "\n')"), ("![\n", "\n](b)"), ("$$\n", "\n$$"), ("~~\n", "\n~~"), ("text ", ""),
+    ("| a |\n|---|\n| ", " |"), ("\\", ""), ("*", "*"),
 ]  # fmt: skip
 HARMLESS = st.lists(st.sampled_from(["text", "Thank you!", "", "", "a. b; c, d", "```\ncode\n```"]), max_size=4).map(
     lambda lines: "\n".join([*lines, ""]) + "\n"

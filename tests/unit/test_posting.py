@@ -53,7 +53,10 @@ def state(**more: object) -> State:
             "schema_version": 1, "run_id": "acme/shop/1", "work_id": "7", "target": None, "workflow_id": "default",
             "autonomy": "guarded", "created_at": "x", "created_by": "x", "relationships": {},
         },
-        {"schema_version": 1, "workflow_id": "default", "phases": [{"id": "build", "name": "b", "steps": [{"id": "s", "name": "s"}]}]},
+        {
+            "schema_version": 1, "workflow_id": "default",
+            "phases": [{"id": "build", "name": "b", "steps": [{"id": "s", "name": "s"}]}],
+        },
     )  # fmt: skip
     return made | more  # type: ignore[return-value]
 
@@ -148,7 +151,8 @@ def test_no_secret_is_posted(secret: str) -> None:
         ("GITHUB_TOKEN", "abcdefgh1", True), ("GH_TOKEN", "abcdefgh1", True), ("ANTHROPIC_API_KEY", "abcdefgh1", True),
         ("AWS_SECRET_ACCESS_KEY", "abcdefgh1", True), ("DB_PASSWORD", "abcdefgh1", True), ("MY_PAT", "abcdefgh1", True),
         ("SIGNING_KEY", "abcdefgh1", True), ("npm_config__auth", "abcdefgh1", True), ("secret", "abcdefgh1", True),
-        ("API_TOKEN", "short", False), ("PATH", "/usr/bin:/bin", False), ("KEYBOARD", "qwertz-de-ch", False), ("EDITOR", "/usr/bin/vi", False),
+        ("API_TOKEN", "short", False), ("PATH", "/usr/bin:/bin", False), ("KEYBOARD", "qwertz-de-ch", False),
+        ("EDITOR", "/usr/bin/vi", False),
     ],
 )  # fmt: skip
 def test_which_values_are_secrets(name: str, value: str, secret: bool) -> None:

@@ -6,10 +6,8 @@ mention reaches anybody, no number links, no image loads, and no command in it i
 """
 
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from faber.feedback.comments import ANSWERING, MENTION
 from faber.model.answers import FREE_TEXT
@@ -65,6 +63,8 @@ def outbound(text: str, secrets: Iterable[str]) -> str:
 
 def quoted(text: str) -> str:
     """Somebody's words as a block of code, wrapped for a small screen; its fence is longer than any in it."""
+    import textwrap
+
     lines = []
     for line in inert(text).strip("\n").split("\n"):
         wrapped = textwrap.wrap(line, WIDTH, replace_whitespace=False, drop_whitespace=False, break_long_words=False)
@@ -128,6 +128,8 @@ def commands(request: FeedbackRequest) -> list[str]:
 def _link(path: str, links: Links | None) -> str:
     if links is None or links.branch is None:
         return code(path)
+    from urllib.parse import quote
+
     return f"[{code(path)}]({links.repository}/blob/{quote(links.branch)}/{quote(path)})"
 
 
