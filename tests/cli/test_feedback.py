@@ -112,6 +112,8 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
         for shown in (action["feedback"], context["feedback"]):
             assert [(h["action"], h["comment"]) for h in shown] == [("revise", "name the customer")]
         faber("step", "start", begun, "frame:fetch-work")
+    shown = faber("context", begun, "--format", "text").out
+    assert "Answered: Well? → request_changes: name the customer" in shown
     faber("step", "complete", begun, "frame:fetch-work")
     assert faber("next", begun).json["feedback"] == []
     assert [h["comment"] for h in faber("context", begun).json["answers"]] == ["name the customer"]
@@ -156,6 +158,22 @@ def test_the_second_answer_is_told_of_the_first(faber: Faber, begun: str, git: C
     answer = faber("feedback", "respond", begun, "reject", "--request", name)
     assert (answer.status, answer.code) == (4, "already_answered")
     assert "by Ada (terminal) at 20" in answer.json["error"]["message"]
+
+
+def test_many_answers_at_once_are_one(faber: Faber, begun: str, project: Path) -> None:
+    """Of several people who answer at the same time exactly one is recorded, and the others are told of it."""
+    ask(faber, begun, "--type", "review")
+    command = [sys.executable, str(MAIN), "feedback", "respond", begun]
+    said = [(response, f"said {number}") for number, response in enumerate(("approve", "changes", "lgtm", "approve"))]
+    started = [
+        subprocess.Popen([*command, response, "--comment", comment], cwd=project, stdout=subprocess.PIPE)
+        for response, comment in said
+    ]
+    answers = [json.loads(process.communicate(timeout=SECONDS)[0]) for process in started]
+    assert sorted(process.returncode for process in started) == [0, 4, 4, 4]
+    ((answer,),) = [request["answers"] for request in faber("feedback", "history", begun).json["requests"]]
+    assert {a["error"]["event_id"] for a in answers if "error" in a} == {answer["event_id"]}
+    assert answer["comment"] == said[[process.returncode for process in started].index(0)][1]
 
 
 def test_an_agent_answers_nothing(faber: Faber, begun: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,10 @@ LIGHT = [
     ["step", "fail", RUN, "build:commit", "--error", "disk full"],
     ["run", "resume", RUN],
     ["run", "fail", RUN, "--error", "disk full"],
+    ["feedback", "request", RUN, "--type", "error_resolution", "--prompt", "Again?"],
+    ["feedback", "show", RUN, "--format", "text"],
+    ["feedback", "respond", RUN, "retry"],
+    ["feedback", "history", RUN],
 ]
 
 
