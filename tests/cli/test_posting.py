@@ -264,3 +264,30 @@ def test_events_of_posting_are_no_agents(place: Place) -> None:
             "event", "emit", RUN, "--type", kind, "--metadata", json.dumps({"comment_id": 1, "request_id": "x"})
         )
         assert answer.code == "has_own_command"
+
+
+def test_whatever_asks_is_posted(place: Place) -> None:
+    """With `post: requests` a step that is refused too often posts the question whether to waive its evidence."""
+    place.configure(post="requests")
+    flow = {"phases": [{"id": "b", "steps": [{"id": "c", "evidence": [{"artifact": "report"}]}]}]}
+    (place.project / "flow.json").write_text(json.dumps(flow))
+    assert place.faber("run", "init", "--run-id", "r", "--work-id", "7", "--workflow", "flow.json").status == 0
+    assert place.faber("step", "start", "r", "b:c").status == 0
+    answers = [place.faber("step", "complete", "r", "b:c") for _ in range(3)]
+    assert [len(answer.json["error"].get("posted", [])) for answer in answers] == [0, 0, 1]
+    (body,) = place.github.bodies(7)
+    assert f"@faber answer {answers[2].json['error']['request_id']} waive" in body
+
+
+def test_the_doctor_finds_nothing_wrong(place: Place) -> None:
+    """A run that was posted about and answered by a comment is a sound one."""
+    place.configure(post="all")
+    place.faber(*ASK)
+    place.faber("feedback", "post", RUN, "--progress")
+    path = write_event(place.project.parent, event(place.github, "@faber approve"))
+    assert place.faber("feedback", "from-event", "--event-path", path).json["result"] == "recorded"
+    answer = place.faber("doctor", RUN)
+    assert (answer.status, answer.json.get("findings", [])) == (0, []), answer.out
+    (place.events.parent / "state.json").unlink()
+    assert place.faber("repair", RUN).status == 0
+    assert place.faber("feedback", "history", RUN).json["requests"][0]["answers"][0]["responder"]["name"] == PERSON

@@ -18,8 +18,8 @@ from faber.sources.workitems import Commenting, WorkItemError
 from faber.store import eventlog
 from faber.store.config import load_config
 from faber.store.files import read_bytes
-from faber.store.layout import Layout
-from faber.store.runs import Committed, Run, commit, load
+from faber.store.layout import METADATA, Layout
+from faber.store.runs import Committed, Run, commit, load, read_document
 
 REASONS = {
     "several_commands": "The comment holds more than one command, or something that could be another.",
@@ -132,12 +132,23 @@ def _runs(layout: Layout, work_id: str) -> list[Run]:
     found = []
     for run_id in layout.run_ids():
         try:
+            if _anothers(layout, run_id, work_id):
+                continue
             made = load(layout, run_id)
         except FaberError:
             continue
         if not made.foreign and made.state["work_id"] == work_id:
             found.append(made)
     return found
+
+
+def _anothers(layout: Layout, run_id: str, work_id: str) -> bool:
+    """True if the run's own metadata says, for a fraction of what loading the run costs, that it is about another
+    work item. Another tool's metadata can be overruled by what adopted the run."""
+    directory = layout.find_run_dir(run_id) or ""
+    metadata = read_document(directory, METADATA, run_id)
+    own = isinstance(metadata, dict) and "schema_version" in metadata and isinstance(metadata.get("autonomy"), str)
+    return own and metadata.get("work_id") != work_id
 
 
 def _answered(
