@@ -1,11 +1,10 @@
 """A comment arrives: from a GitHub event file to an answer in the run's log, or a reason why not."""
 
 import os
-import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber.cli.app import Invocation
+from faber.cli.stepoutputs import write_outputs
 from faber.errors import AlreadyAnswered, FaberError, IllegalTransition, InvalidInput, NotAnOption, PersonRequired
 from faber.feedback.binding import Bound, Unbound, bind
 from faber.feedback.commentevents import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
@@ -60,7 +59,7 @@ def arrive(invocation: Invocation, event_path: str) -> dict[str, Any]:
             command="faber feedback from-event",
         )
     outcome = _whole(_outcome(invocation, event_path))
-    _write_outputs(outcome, os.environ.get("GITHUB_OUTPUT"))
+    write_outputs(outcome, os.environ.get("GITHUB_OUTPUT"))
     return outcome
 
 
@@ -323,27 +322,3 @@ _FIXED: dict[str, Any] = {"run_id": None, "request_id": None, "action": None, "r
 
 def _whole(outcome: dict[str, Any]) -> dict[str, Any]:
     return {"result": outcome["result"], "reason": outcome["reason"], **_FIXED, "comment_id": None} | outcome
-
-
-_OUTPUTS: dict[str, Callable[[Any], bool]] = {
-    "result": lambda value: value in ("recorded", "denied", "stale", "ambiguous", "ignored"),
-    "resume": lambda value: isinstance(value, bool),
-    "run_id": lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9._/-]{1,400}", value) is not None,
-    "request_id": lambda value: isinstance(value, str) and re.fullmatch(r"fr-[A-Za-z0-9-]{1,97}", value) is not None,
-}
-
-
-def _write_outputs(outcome: dict[str, Any], path: str | None) -> None:
-    """The step's outputs: fixed keys, and no text of the event's; a value that is not of its kind is left out."""
-    if not path:
-        return
-    lines = [
-        f"{key}={str(outcome[key]).lower() if isinstance(outcome[key], bool) else outcome[key]}\n"
-        for key, fits in _OUTPUTS.items()
-        if fits(outcome[key])
-    ]
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(handle, "".join(lines).encode())
-    finally:
-        os.close(handle)
