@@ -112,6 +112,8 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
         for shown in (action["feedback"], context["feedback"]):
             assert [(h["action"], h["comment"]) for h in shown] == [("revise", "name the customer")]
         faber("step", "start", begun, "frame:fetch-work")
+    shown = faber("context", begun, "--format", "text").out
+    assert "Answered: Well? → request_changes: name the customer" in shown
     faber("step", "complete", begun, "frame:fetch-work")
     assert faber("next", begun).json["feedback"] == []
     assert [h["comment"] for h in faber("context", begun).json["answers"]] == ["name the customer"]
@@ -156,6 +158,22 @@ def test_the_second_answer_is_told_of_the_first(faber: Faber, begun: str, git: C
     answer = faber("feedback", "respond", begun, "reject", "--request", name)
     assert (answer.status, answer.code) == (4, "already_answered")
     assert "by Ada (terminal) at 20" in answer.json["error"]["message"]
+
+
+def test_many_answers_at_once_are_one(faber: Faber, begun: str, project: Path) -> None:
+    """Of several people who answer at the same time exactly one is recorded, and the others are told of it."""
+    ask(faber, begun, "--type", "review")
+    command = [sys.executable, str(MAIN), "feedback", "respond", begun]
+    said = [(response, f"said {number}") for number, response in enumerate(("approve", "changes", "lgtm", "approve"))]
+    started = [
+        subprocess.Popen([*command, response, "--comment", comment], cwd=project, stdout=subprocess.PIPE)
+        for response, comment in said
+    ]
+    answers = [json.loads(process.communicate(timeout=SECONDS)[0]) for process in started]
+    assert sorted(process.returncode for process in started) == [0, 4, 4, 4]
+    ((answer,),) = [request["answers"] for request in faber("feedback", "history", begun).json["requests"]]
+    assert {a["error"]["event_id"] for a in answers if "error" in a} == {answer["event_id"]}
+    assert answer["comment"] == said[[process.returncode for process in started].index(0)][1]
 
 
 def test_an_agent_answers_nothing(faber: Faber, begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,12 +322,11 @@ class Terminal:
             preexec_fn=own,
         )
         os.close(slave)
-        self.seen = ""
+        self.seen, self.read = "", 0
 
     def until(self, text: str) -> None:
         """Read until the child says `text`, after what was read before."""
-        start = len(self.seen)
-        while text not in self.seen[start:]:
+        while text not in self.seen[self.read :]:
             ready, _, _ = select.select([self.master], [], [], SECONDS)
             assert ready, f"it says nothing more: {self.seen!r}"
             try:
@@ -318,6 +335,7 @@ class Terminal:
                 data = b""
             assert data, f"it ended: {self.seen!r}"
             self.seen += data.decode("utf-8", "replace")
+        self.read = self.seen.index(text, self.read) + len(text)
 
     def type(self, text: str) -> None:
         """Type `text`."""
@@ -349,7 +367,7 @@ def terminal(project: Path) -> Iterator[Callable[..., Terminal]]:
 
 
 def test_a_terminal_asks(faber: Faber, begun: str, terminal: Callable[..., Terminal]) -> None:
-    """Prompt, artifacts and numbered options are shown; empty and wrong input asks again; a revision needs a comment."""
+    """Prompt, artifacts, numbered options are shown; empty and wrong input asks again; a revision needs a comment."""
     ask(faber, begun, "--type", "review", "--prompt", "Is the\nspec good?", "--artifact", "specs/7.md")
     ask(faber, begun)
     child = terminal("feedback", "respond", begun)
@@ -413,11 +431,11 @@ def test_giving_up_records_nothing(
 
 def test_answered_elsewhere_meanwhile(faber: Faber, begun: str, terminal: Callable[..., Terminal]) -> None:
     """What was answered elsewhere while the terminal asked is said, and no other request is answered instead."""
-    first = ask(faber, begun)
-    ask(faber, begun, "--type", "confirmation", "--option", "approve", "--option", "reject")
+    first = ask(faber, begun, "--type", "review")
+    ask(faber, begun)
     child = terminal("feedback", "respond", begun)
     child.until("Your answer: ")
-    assert faber("feedback", "respond", begun, "approve", "--request", first).status == 0
+    assert faber("feedback", "respond", begun, "changes", "--request", first).status == 0
     child.type("approve\n")
     status, out = child.ended()
     assert (status, json.loads(out)["error"]["code"]) == (4, "already_answered")

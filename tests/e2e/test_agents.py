@@ -151,7 +151,7 @@ def test_an_answer_of_many_steps_is_the_last_one(agent: Any, api: MessagesApi, c
     api.script.reply(text("I look.") + call("Bash", {"command": "ls"}), refused, text(WHOLE))
     seen: list[str] = []
     made = agent(permission_mode="dontAsk")
-    made._on_event = lambda event: seen.append(event["type"])
+    made.on_event = lambda event: seen.append(event["type"])
     result = made.turn("go")
     assert (result.outcome, result.text, result.turns) == (Outcome.COMPLETED, WHOLE, 3)
     assert [each.tool for each in result.denials] == ["Bash"]
@@ -190,7 +190,7 @@ def test_a_cancelled_turn_can_be_resumed(agent: Any, api: MessagesApi, client: C
         if event.get("subtype") == "init":
             made.cancel()
 
-    made._on_event = cancel_when_asked
+    made.on_event = cancel_when_asked
     result = made.turn("go on")
     assert result.outcome is Outcome.CANCELLED
     assert client.running == []

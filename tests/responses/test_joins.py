@@ -134,9 +134,10 @@ def test_a_cut_continuation_is_an_unfinished_merge(cut, data):
         return
     assert made.text == text[:later]
     assert made.detection.truncated
-    with pytest.raises(ChunkMergeError) as refused:
-        merge_chunks(text[:end], echo, "proven")
-    assert refused.value.reason in ("unfinished", "ambiguous")
+    if detect_truncation(made.text).truncated:  # and not a number that is complete if nobody says that it was cut
+        with pytest.raises(ChunkMergeError) as refused:
+            merge_chunks(text[:end], echo, "proven")
+        assert refused.value.reason in ("unfinished", "ambiguous")
     rest = made.chunk.anchor() + text[made.chunk.certain_end :]
     assert same(made.chunk.join(rest, "proven").text, text)
 
@@ -275,10 +276,13 @@ def test_an_anchor_is_short_where_nothing_recurs():
 
 def test_an_anchor_among_numbers():
     """In a long list of numbers everything may follow everything; the anchor is short all the same, and proves."""
-    text = json.dumps({"rows": list(range(100_000, 101_000))})
-    chunk = Chunk.of(text[:4000])
-    assert 48 <= len(chunk.anchor()) <= 60
-    assert merge_chunks(text[:4000], chunk.anchor() + text[chunk.certain_end :], "proven") == text
+    # Where digits without a zero go on for long, no beginning among them is one that could not follow.
+    for rows in (list(range(100_000, 101_000)), [int(str(3**1800).replace("0", "7")), 1, 2]):
+        text = json.dumps({"rows": rows})
+        end = text.index(",", 800) + 1
+        chunk = Chunk.of(text[:end])
+        assert 48 <= len(chunk.anchor()) <= 60
+        assert merge_chunks(text[:end], chunk.anchor() + text[chunk.certain_end :], "proven") == text
 
 
 def test_a_longer_anchor_proves_as_well():

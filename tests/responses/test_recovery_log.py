@@ -35,7 +35,16 @@ def layout(tmp_path: Path) -> Layout:
 def run(layout: Layout) -> str:
     """A run."""
     plan = load_plan(layout, "default")
-    create_run(layout, run_id=RUN, plan=plan, work_id="1", target=None, autonomy="guarded", created_by="test")
+    create_run(
+        layout,
+        run_id=RUN,
+        plan=plan,
+        work_id="1",
+        target=None,
+        autonomy="guarded",
+        created_by="test",
+        first={"type": "checkpoint"},
+    )
     return RUN
 
 
@@ -260,19 +269,31 @@ def test_a_locked_database_is_a_warning(layout: Layout) -> None:
     holder.close()
 
 
-def test_a_mode_that_cannot_be_changed_at_once_is_tried_again(layout: Layout) -> None:
-    """While another reads the new database, WAL has to wait; it waits."""
-    import threading
+def test_a_mode_that_cannot_be_changed_at_once_is_tried_again() -> None:
+    """Two that change a new database to WAL at once: one is refused without waiting, and tries again."""
 
-    os.makedirs(layout.store)
-    holder = sqlite3.connect(layout.database, isolation_level=None, check_same_thread=False)
-    holder.execute("CREATE TABLE t (a)")
-    holder.execute("BEGIN")
-    holder.execute("SELECT * FROM t").fetchall()
-    threading.Timer(0.2, lambda: holder.execute("COMMIT")).start()
-    assert RecoveryLog(layout).record(ONE) == []
-    holder.close()
-    assert len(entries(layout)) == 1
+    class Refusing:
+        def __init__(self, times: int) -> None:
+            self.times = times
+            self.mode = "delete"
+
+        def execute(self, statement: str) -> "Refusing":
+            if "=" in statement:
+                if self.times:
+                    self.times -= 1
+                    error = sqlite3.OperationalError("database is locked")
+                    error.sqlite_errorname = "SQLITE_BUSY"
+                    raise error
+                self.mode = "wal"
+            return self
+
+        def fetchone(self) -> tuple[str]:
+            return (self.mode,)
+
+    recoverylog._write_ahead(twice := Refusing(2), seconds=5)  # type: ignore[arg-type]
+    assert (twice.mode, twice.times) == ("wal", 0)
+    with pytest.raises(sqlite3.OperationalError):
+        recoverylog._write_ahead(Refusing(10_000), seconds=0.03)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])

@@ -7,8 +7,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -106,6 +107,28 @@ def test_no_process_of_a_turn_outlives_its_time(client: Callable[..., ClaudeCode
     assert alive(name) == set()
 
 
+def test_what_others_start_for_a_turn_ends_with_it(client: Callable[..., ClaudeCodeClient]) -> None:
+    """A process that carries the turn's marker ends too where it does not descend from the client."""
+    made = client(
+        """
+        import json, os, time
+        print(json.dumps({"type": "x", "turn": os.environ["FABER_TURN"]}), flush=True)
+        time.sleep(1000)
+        """
+    )
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(event: Mapping[str, Any]) -> None:
+        sleeper = [sys.executable, "-c", "import time; time.sleep(1000)"]
+        started.append(subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": event["turn"]}))
+        until(lambda: started[0].pid in keeper.find(f"FABER_TURN={event['turn']}"))
+        made.cancel()
+
+    made.on_event = start
+    assert made.turn("go").outcome is Outcome.CANCELLED
+    assert started[0].wait(20) != 0  # interrupted, or killed
+
+
 def test_an_interrupted_client_may_finish_what_it_notes(client: Callable[..., ClaudeCodeClient]) -> None:
     """SIGINT comes first, and what the client still says within its grace counts."""
     made = client(
@@ -136,6 +159,29 @@ def test_a_turn_is_cancelled_from_another_thread(client: Callable[..., ClaudeCod
         made.complete("again")
 
 
+def test_turns_side_by_side_end_each_by_itself(client: Callable[..., ClaudeCodeClient], tmp_path: Path) -> None:
+    """Cancelling one conversation leaves another, started by the same faber, to its end."""
+    program = f"""
+        import json, os, sys, time
+        name = sys.stdin.read()
+        open(name, "w").close()
+        while not os.path.exists("go on"):
+            time.sleep(0.01)
+        print('''{RESULT}''')
+        """
+    one, two = client(program), client(program)
+    came: list[Outcome] = []
+    other = threading.Thread(target=lambda: came.append(two.turn("two").outcome))
+    other.start()
+    until((tmp_path / "two").exists)
+    threading.Thread(target=lambda: (until((tmp_path / "one").exists), one.cancel())).start()
+    assert one.turn("one").outcome is Outcome.CANCELLED
+    assert other.is_alive()
+    (tmp_path / "go on").touch()
+    other.join(20)
+    assert came == [Outcome.COMPLETED]
+
+
 def test_an_exception_ends_the_turn_first(client: Callable[..., ClaudeCodeClient], name: str) -> None:
     """An interruption passes through `turn` once everything is ended."""
     made = client(WANDERERS + '\nprint(\'{"type": "x"}\', flush=True)\ntime.sleep(1000)')
@@ -143,7 +189,7 @@ def test_an_exception_ends_the_turn_first(client: Callable[..., ClaudeCodeClient
     def interrupt(event: object) -> None:
         raise KeyboardInterrupt
 
-    made._on_event = interrupt
+    made.on_event = interrupt
     with pytest.raises(KeyboardInterrupt):
         made.turn("go")
     assert alive(name) == set()
@@ -242,7 +288,7 @@ def test_the_budget_is_the_conversations(client: Callable[..., ClaudeCodeClient]
         """,
         max_budget_usd=1.5,
     )
-    made.session_id, made._continued = "s", True
+    made.session_id = "s"
     assert made.turn("one").stderr == "limit 1.500000 1"
     assert made.turn("two").stderr == "limit 0.750000 1"
     with pytest.raises(BudgetStop):

@@ -85,7 +85,7 @@ def test_what_was_said_before_a_tool_call_is_no_answer() -> None:
     told = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t"}]}}
     reading = read(*response("let me look", "tool_use", 1), call, told, *response("done", "end_turn", 2), RESULT)
     assert reading.answer == (Piece("done", "end_turn"),)
-    assert read(call, told, RESULT).answer == ()
+    assert read(*response("let me look", "tool_use", 1), call, told, RESULT).answer == ()
 
 
 def test_what_a_subagent_says_is_no_part_of_the_answer() -> None:

@@ -15,6 +15,7 @@ from faber.model.acceptance import Repeated, accept
 from faber.model.answers import DEFAULT_OPTIONS, Responder
 from faber.model.documents import Draft, Metadata, Plan, State
 from faber.model.next import next_action
+from faber.model.text import redact_json
 from faber.store.people import KEPT_ANSWERS, KEPT_FEEDBACK
 from faber.store.reducer import fold, initial_state
 from faber.store.schema import problems
@@ -423,7 +424,32 @@ def test_a_second_answer_to_a_cancelled_run_is_answered_too(bench: Bench) -> Non
     bench.ask("error_resolution")
     bench.answer("abort")
     with pytest.raises(AlreadyAnswered):
-        bench.answer("abort", name="fr-1")
+        bench.answer("retry", name="fr-1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "again"),
+    [
+        ("review", "changes", "request_changes"),
+        ("clarification", "Port 80", " Port 80"),
+        ("error_resolution", "abort", "ABORT"),
+    ],
+)
+def test_the_same_answer_once_more_is_a_repetition(bench: Bench, kind: str, said: str, again: str) -> None:
+    """The same person repeating the same command is answered with the event of the first; anything else is refused."""
+    bench.ask(kind)
+    secret = "because ghp_" + "a" * 36
+    answer: Any = {"response": said, "comment": secret, "responder": ADA}
+    given: Any = respond(bench.state, bench.plan, request_id=None, **answer)
+    bench.append([redact_json(draft) for draft in given])
+    number = bench.log[-1]["event_id"]
+    for name in (None, "fr-1"):
+        repeated = respond(bench.state, bench.plan, request_id=name, **{**answer, "response": again})
+        assert repeated == Repeated(number)
+    bo = {**ADA, "name": "Bo"}
+    for other in ({"response": "something else"}, {"comment": "other"}, {"responder": bo}, {"responder": None}):
+        with pytest.raises(AlreadyAnswered):
+            respond(bench.state, bench.plan, request_id=None, **{**answer, **other})
 
 
 def test_nothing_asked_is_nothing_to_answer(bench: Bench) -> None:

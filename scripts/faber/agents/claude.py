@@ -118,8 +118,7 @@ class ClaudeCodeClient:
         self.cancelled = cancel or threading.Event()
         self.spent_usd = 0.0
         self.turns: list[TurnResult] = []
-        self._on_event = on_event
-        self._continued = session_id is not None
+        self.on_event = on_event
 
     def cancel(self) -> None:
         """End the turn that runs, from any thread; it comes to `Outcome.CANCELLED` soon after."""
@@ -133,9 +132,9 @@ class ClaudeCodeClient:
         result = self._turn(prompt)
         self.turns.append(result)
         self.spent_usd += result.cost_usd or 0.0
-        # A session that failed before its first answer cannot be resumed: begin again.
-        if result.session_id and (self._continued or result.pieces or result.turns):
-            self.session_id, self._continued = result.session_id, True
+        # A session in which the model never spoke cannot be resumed: the next turn begins another.
+        if result.session_id and any(result.usage.values()):
+            self.session_id = result.session_id
         return result
 
     def complete(self, prompt: str) -> Completion:
@@ -165,16 +164,15 @@ class ClaudeCodeClient:
         marker = f"{options.label}.{os.urandom(8).hex()}"
         environment = agent_environment(inherited, options.environment, marker)
         command = [*(options.command or [environment.get("FABER_CLAUDE") or "claude"])]
-        session = self.session_id if self._continued else None
         reader = StreamReader()
 
         def take(line: bytes) -> None:
             event = reader.feed(line)
-            if event is not None and self._on_event is not None:
-                self._on_event(event)
+            if event is not None and self.on_event is not None:
+                self.on_event(event)
 
         running = Running(
-            [*command, *options.arguments(session, budget)],
+            [*command, *options.arguments(self.session_id, budget)],
             cwd=options.cwd,
             environment=environment,
             marker=f"{TURN}={marker}",

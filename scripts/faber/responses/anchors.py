@@ -39,7 +39,7 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standi
         if larger:
             size = larger
             continue
-        made = text[end - size : end]
+        made = text[end - size : end].lstrip(SPACES)
         if end - size > opening and size >= length:
             return made
         standing = standing or JsonScanner().feed(text).certain(end)

@@ -191,22 +191,26 @@ def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[
         _check_regular(layout.database)
     except FileNotFoundError:
         make_directories(layout.store)
-    deadline = time.monotonic() + busy_seconds
     connection = sqlite3.connect(layout.database, timeout=busy_seconds, isolation_level=None)
     try:
-        while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                # Changing the mode does not wait for others, as everything else does.
-                if not _is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+        _write_ahead(connection, busy_seconds)
         connection.execute("PRAGMA synchronous = NORMAL")
         migrate(connection)
         yield connection
     finally:
         connection.close()
+
+
+def _write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # Of two that change the mode of a new database, SQLite refuses one without waiting.
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _check_regular(path: str) -> None:
