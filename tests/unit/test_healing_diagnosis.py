@@ -2,7 +2,8 @@
 
 import asyncio
 import concurrent.futures
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
@@ -26,6 +27,7 @@ from faber.nebula.healing.diagnosis import (
     output_end,
     policy_from,
 )
+from faber.nebula.healing.partialwork import PartialWork
 from faber.nebula.parse import parse_nebula
 from faber.nebula.specs import Execution
 
@@ -223,6 +225,16 @@ def test_many_findings_are_counted() -> None:
     assert len(found) == 41
     assert found[-1] == "and 20 more"
     assert max(map(len, found)) <= 500
+
+
+def test_a_diagnosis_as_json_has_every_field() -> None:
+    """Nothing that is known is left out where a program reads it."""
+    work = PartialWork("parser", ("1" * 40,), cycles_used=1)
+    found = replace(analyze_failure("parser", max_cycles(), None, None), partial_work=work)
+    told = found.as_dict()
+    assert list(told) == [field.name for field in fields(found)]
+    assert sorted(told["partial_work"]) == sorted(field.name for field in fields(work))
+    assert json.loads(json.dumps(told)) == told
 
 
 # --- outputs ---------------------------------------------------------------------------------------

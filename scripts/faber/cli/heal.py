@@ -2,7 +2,6 @@
 
 import os
 import threading
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -153,7 +152,7 @@ def _document(stopped: "Stopped") -> dict[str, Any]:
     )
     return {
         "phase": diagnosis.phase_id,
-        "diagnosis": asdict(diagnosis),
+        "diagnosis": diagnosis.as_dict(),
         "attempts": stopped.attempts,
         "heals": reason is None,
         "why_not": reason.value if reason else None,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from typing import Any
 
 from faber import errors
 from faber.loop import outcomes
@@ -64,6 +65,25 @@ class FailureDiagnosis:
     findings: tuple[str, ...] = ()
     recurring: tuple[str, ...] = ()
     partial_work: PartialWork | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The diagnosis as a JSON object."""
+        return {
+            "phase_id": self.phase_id,
+            "kind": self.kind.value,
+            "healable": self.healable,
+            "summary": self.summary,
+            "cycles_used": self.cycles_used,
+            "budget_spent": self.budget_spent,
+            "budget_limit": self.budget_limit,
+            "last_coder_out": self.last_coder_out,
+            "last_review_out": self.last_review_out,
+            "filter_name": self.filter_name,
+            "filter_output": self.filter_output,
+            "findings": list(self.findings),
+            "recurring": list(self.recurring),
+            "partial_work": self.partial_work.as_dict() if self.partial_work else None,
+        }
 
 
 def analyze_failure(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from faber.loop.cyclestate import CycleState, Stage
 from faber.loop.findings import SEVERITIES, Finding
@@ -48,6 +48,18 @@ class PartialWork:
     def last_commit(self) -> str | None:
         """Where the remediation's branch begins; None where nothing was committed."""
         return self.commit_shas[-1] if self.commit_shas else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The work as a JSON object."""
+        return {
+            "phase_id": self.phase_id,
+            "commit_shas": list(self.commit_shas),
+            "base_commit_sha": self.base_commit_sha,
+            "files_touched": list(self.files_touched),
+            "files_total": self.files_total,
+            "cycles_used": self.cycles_used,
+            "last_findings": list(self.last_findings),
+        }
 
 
 def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id: str) -> PartialWork | None:
