@@ -39,7 +39,7 @@ COMMITS = 50
 
 class Stopped(NamedTuple):
     """A failure with all that an architect is asked from. `attempts` counts how often healing was begun for it,
-    `original` is the phase that people wrote."""
+    `original` is the phase that people wrote, `named_files` are those that its open findings name."""
 
     nebula: Nebula
     spec: PhaseSpec
@@ -47,6 +47,7 @@ class Stopped(NamedTuple):
     attempts: int
     original: str
     notices: list[Notice]
+    named_files: tuple[str, ...] = ()
 
     @property
     def partial_work(self) -> PartialWork | None:
@@ -249,7 +250,8 @@ def _stopped(
 ) -> Stopped:
     diagnosis = analyze_failure(phase, *failure)
     work = _partial_work(root, failure.state, phase, notices)
-    return Stopped(nebula, spec, replace(diagnosis, partial_work=work), attempts, original, notices)
+    named = tuple(sorted({finding.file for finding in failure.state.findings if finding.is_open and finding.file}))
+    return Stopped(nebula, spec, replace(diagnosis, partial_work=work), attempts, original, notices, named)
 
 
 def _partial_work(root: str, state: CycleState, phase: str, notices: list[Notice]) -> PartialWork | None:
