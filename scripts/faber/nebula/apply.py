@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
+from faber.agents.loop import Record
 from faber.agents.running import end_turns
 from faber.errors import Exit, InvalidInput, Notice, Severity
 from faber.loop.budget import Ledger
@@ -17,7 +18,8 @@ from faber.model.documents import NebulaPhase, State
 from faber.nebula.dag import Dag, nebula_dag
 from faber.nebula.group import GroupResult, WorkerGroup
 from faber.nebula.healing.diagnosis import policy_from
-from faber.nebula.healing.healer import GroupHealer, MakeArchitect
+from faber.nebula.healing.healer import GroupHealer, MakeArchitect, healing_events
+from faber.nebula.healing.history import attempts_of, without_planned
 from faber.nebula.journal import Journal
 from faber.nebula.load import load_nebula
 from faber.nebula.names import Names, names_of
@@ -50,6 +52,7 @@ class Crew(NamedTuple):
 
     agents: MakeAgents
     architect: MakeArchitect
+    record: Record = lambda recovery: []
 
 
 class Applied(NamedTuple):
@@ -123,6 +126,9 @@ class Application:
                 text = "Processes of turns that an earlier faber had begun were still there; they were ended."
                 self.runner.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
             journal = Journal(self.layout, run_id, self.directory, notice=self.runner.notice, actor=self._actor)
+            if continued:
+                # A remediation that is planned and not inserted is no phase yet, though its file may stand here.
+                self.nebula = without_planned(self.nebula, attempts_of(healing_events(self.layout, run_id)))
             self._begin(journal, names, beginning, known, continued=continued)
             if not self._plan_approved(journal):
                 return self._report(journal.state, GroupResult(), "waiting")
@@ -242,6 +248,7 @@ class Application:
             policy,
             crew.architect,
             again=self.wanted.heal,
+            record=crew.record,
             show=self.runner.show,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
@@ -278,8 +285,9 @@ class Application:
             return
         self._looked = time.monotonic()
         now = {spec.file: spec.digest for spec in load_nebula(self.directory).nebula.phases}
+        own = self.healer.placed if self.healer is not None else set()
         for file in sorted({*now, *self._seen}):
-            if now.get(file) == self._seen.get(file) or file in self._told:
+            if now.get(file) == self._seen.get(file) or file in self._told or file in own:
                 continue
             self._told.add(file)
             what = "is new" if file not in self._seen else "changed" if file in now else "is gone"
