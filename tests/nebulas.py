@@ -13,12 +13,13 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.loop.agents import Agents, ReviewTurn
 from faber.nebula.apply import Application, Applied, Wanted
 from faber.nebula.load import load_nebula
+from faber.nebula.phasework import MakeAgents
 from faber.nebula.problems import require_valid
 from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import PhaseSpec
 from faber.store.layout import Layout
-from scripted import tree_in
-from trees import repository, write
+from scripted import tree_in, writes
+from trees import git, repository
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "e": [], "f": ["e"]}
 
@@ -51,7 +52,7 @@ class Author:
         self.before: Callable[[str, str], None] = lambda role, phase: None
         self._lock = threading.Lock()
 
-    def agents(self, run_id: str, label: str) -> Callable[[PhaseSpec, str, threading.Event], Agents]:
+    def agents(self, run_id: str, label: str) -> MakeAgents:
         """What makes the agents of a phase."""
 
         def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
@@ -79,7 +80,8 @@ class _OfPhase:
         if self.cancel.is_set():
             return TurnResult(Outcome.CANCELLED)
         deeds = self.author.deeds.get(self.phase)
-        said = deeds.pop(0)(self.path, prompt) if deeds else write(self.path, {f"{self.phase}.txt": f"{self.phase}\n"})
+        usual = writes({f"{self.phase}.txt": f"{self.phase}\n"})
+        said = (deeds.pop(0) if deeds else usual)(self.path, prompt)
         if isinstance(said, TurnResult):
             return said
         return TurnResult(Outcome.COMPLETED, f"Write {self.phase}.", cost_usd=min(self.author.cost, budget), turns=1)
@@ -127,8 +129,6 @@ class Project:
 
     def files(self, revision: str) -> list[str]:
         """The files of a commit, without those of the nebula."""
-        from trees import git
-
         names = git(self.root, "ls-tree", "-r", "--name-only", revision).splitlines()
         return [name for name in names if not name.startswith("plan/")]
 

@@ -1,16 +1,13 @@
 """Nebulas worked through by the real client."""
 
-import threading
 from pathlib import Path
 
 import pytest
 
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
-from e2e.replies import Reply, text
-from e2e.request import Request
 from nebulas import DIAMOND, nebula_files
-from trees import git, repository
+from trees import repository
 
 
 @pytest.fixture

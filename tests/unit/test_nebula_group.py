@@ -30,6 +30,7 @@ ALL = sorted(f"{name}.txt" for name in DIAMOND)
 
 
 def integration(applied: Any) -> str:
+    """The branch that everything came together on."""
     return str(applied.report["branch"])
 
 

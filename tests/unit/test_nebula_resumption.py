@@ -24,7 +24,7 @@ SAVED = Checkpoint("p", "n", "", SHA, 1, STATE)
         (Branch(NEXT, (OWN, NEXT)), (NEXT,), "ahead_own", "continue", "continue"),
         (Branch(NEXT, (OWN, NEXT)), (), "ahead_others", "fresh", "continue"),
         (Branch(ALIEN, None), (), "diverged", "fresh", "fresh"),
-        (Branch(SHA, (), True), (), "dirty", "fresh", "fresh"),
+        (Branch(SHA, (), True), (), "dirty", "continue", "continue"),
         (Branch(None), (), "gone", "fresh", "fresh"),
         (None, (), "unknown", "fresh", "fresh"),
     ],

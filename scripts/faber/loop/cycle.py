@@ -125,6 +125,8 @@ class Loop(Progress):
         if self.state.phase is Stage.APPROVED and self._head == checkpoint.git_sha:
             return self._result(approved=True)
         cycle, stage = self.state.next_stage
+        if stage is Stage.APPROVED:
+            stage = Stage.FILTERING  # of another commit than the one that is here
         if self._head != checkpoint.git_sha and stage is Stage.CODING and self.state.phase is not Stage.APPROVED:
             # The coder's commit of that cycle is here, its checkpoint was not written.
             stage = Stage.FILTERING

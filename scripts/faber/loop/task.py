@@ -13,8 +13,8 @@ class PhaseTask:
     `body` is the task in Markdown, `scope` the globs it may touch (empty: everything), `goals` and `constraints` are
     the project's, `project_context` stands before them (what healing says of an earlier attempt), `partial_work`
     says what an abandoned attempt of this phase did. `max_budget_usd` None: only the run's limit holds.
-    `directory` is where the filters run, relative to the tree's top; `top` is the tree's own path, which an agent is not
-    told otherwise.
+    `directory` is where the filters run, relative to the tree's top; `top` is the path of the tree, which its agents
+    are not told otherwise.
     """
 
     id: str

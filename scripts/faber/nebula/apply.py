@@ -87,7 +87,7 @@ class Application:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
     def run(self, agents: Callable[[str, str], MakeAgents]) -> Applied:
-        """Work until nothing can go on. `agents` makes what makes the agents, for the run and the label of their processes.
+        """Work until nothing can go on. `agents` makes what makes the agents of a run whose processes have a label.
 
         Raises `NebulaUnfinished`, `TreeInUse` where another process works on the run, and what makes the repository
         unusable (see `repository.usable`).

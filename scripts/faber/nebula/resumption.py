@@ -59,8 +59,6 @@ def relation(checkpoint: Checkpoint, branch: Branch | None, recorded: Collection
         return "unknown"
     if branch.head is None:
         return "gone"
-    if branch.dirty:
-        return "dirty"
     if branch.head == checkpoint.git_sha:
         return "same"
     if branch.ahead is None:
@@ -106,6 +104,9 @@ def judge(
     goes_on = found in ("same", "ahead_own") or (found == "ahead_others" and force)
     cycle, stage = checkpoint.state.next_stage
     why = _WHY[found].format(saved=checkpoint.git_sha[:10], head=(branch.head or "")[:10] if branch else "")
+    if branch is not None and branch.dirty and branch.head is not None:
+        # What a killed turn left is parked, and the turn taken again: it is no reason to do the others again.
+        why, found = f"{why} {_WHY['dirty']}", "dirty"
     if not goes_on:
         return Verdict("fresh", f"{why} The checkpoint is parked.", relation=found, stale=True)
     return Verdict("continue", why, cycle, stage.word, found)
@@ -116,7 +117,7 @@ _WHY: dict[Relation, str] = {
     "ahead_own": "The branch is ahead of the checkpoint ({saved}) by the phase's own commits, at {head}.",
     "ahead_others": "The branch is at {head}, ahead of the checkpoint ({saved}) by commits of others (--force).",
     "diverged": "The branch is at {head}, which does not descend from the checkpoint's {saved}.",
-    "dirty": "The worktree holds work that was not committed; it is kept on a ref of its own.",
+    "dirty": "Work that was not committed is parked on a ref of its own first.",
     "gone": "The branch of the checkpoint ({saved}) is gone.",
     "unknown": "The branch of the checkpoint ({saved}) could not be looked at.",
 }
