@@ -152,6 +152,11 @@ class WorkerGroup:
                 if not self._running and (self._cancel.is_set() or self._stands_still()):
                     break
                 self._collect()
+        except BaseException:
+            # Nobody is left to decide: the turns that run are ended before their worktrees are given back.
+            self._cancel.set()
+            wait(self._running)
+            raise
         finally:
             self._end()
         return self.result
@@ -216,6 +221,8 @@ class WorkerGroup:
         for future in done:
             phase = self._running.pop(future)
             error = future.exception()
+            if self.journal.failure is not None:
+                raise self.journal.failure
             if error is None:
                 self._advance(phase, future.result())
             elif isinstance(error, PhaseCancelled) or (self._cancel.is_set() and not isinstance(error, LoopEnded)):
