@@ -5,7 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 from faber.agents.running import end_turns
@@ -15,6 +16,8 @@ from faber.loop.checkpoint import load_all, park
 from faber.model.documents import NebulaPhase, State
 from faber.nebula.dag import Dag, nebula_dag
 from faber.nebula.group import GroupResult, WorkerGroup
+from faber.nebula.healing.diagnosis import policy_from
+from faber.nebula.healing.healer import GroupHealer, MakeArchitect
 from faber.nebula.journal import Journal
 from faber.nebula.load import load_nebula
 from faber.nebula.names import Names, names_of
@@ -39,6 +42,14 @@ class Wanted:
     max_workers: int | None = None
     max_budget_usd: float | None = None
     gate: str | None = None
+    heal: bool = False
+
+
+class Crew(NamedTuple):
+    """What makes the agents of a run."""
+
+    agents: MakeAgents
+    architect: MakeArchitect
 
 
 class Applied(NamedTuple):
@@ -83,10 +94,13 @@ class Application:
         self._seen: dict[str, str] = {spec.file: spec.digest for spec in nebula.phases}
         self._told: set[str] = set()
         self._looked = 0.0
+        self.healer: GroupHealer | None = None
+        if wanted.heal and not wanted.resume:
+            raise InvalidInput("--heal heals what failed in an earlier run: it goes with --resume.")
         if wanted.resume and wanted.fresh:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
-    def run(self, agents: Callable[[str, str], MakeAgents]) -> Applied:
+    def run(self, agents: Callable[[str, str], Crew]) -> Applied:
         """Work until nothing can go on. `agents` makes what makes the agents of a run whose processes have a label.
 
         Raises `NebulaUnfinished`, `TreeInUse` where another process works on the run, and what makes the repository
@@ -155,6 +169,10 @@ class Application:
             )
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
+        if self.wanted.heal:
+            for name, phase in self._phases(journal).items():
+                if phase["status"] == "skipped":
+                    journal.record("phase_reset", name, message="What it waits for may be healed.")
         if self.wanted.retry_failed:
             for name, phase in self._phases(journal).items():
                 if phase["status"] in ("failed", "skipped"):
@@ -189,11 +207,17 @@ class Application:
 
     # --- the work ----------------------------------------------------------------------------------
 
-    def _work(self, journal: Journal, worktrees: Worktrees, agents: MakeAgents, label: str) -> GroupResult:
+    def _work(self, journal: Journal, worktrees: Worktrees, crew: Crew, label: str) -> GroupResult:
         execution = self.nebula.execution
         limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
         spent = journal.state["nebula"]["spent"]
-        reserve = (execution.healing_budget_reserve or 0.0) if execution.healing else 0.0
+        policy = policy_from(execution)
+        if self.wanted.heal:
+            policy = replace(policy, enabled=True)
+        # Without a limit there is nothing to keep back.
+        reserve = (
+            policy.budget_reserve if policy.enabled and limit is not None and isfinite(policy.budget_reserve) else 0.0
+        )
         ledger = Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])
         workers = self.wanted.max_workers or execution.max_workers
         if execution.isolation == "tree":
@@ -203,12 +227,22 @@ class Application:
             journal=journal,
             worktrees=worktrees,
             ledger=ledger,
-            agents=agents,
+            agents=crew.agents,
             cancel=self.cancel,
             checkpoints=self.directory,
             label=label,
             notice=self.runner.notice,
             force=self.wanted.force,
+        )
+        self.healer = GroupHealer(
+            self.nebula,
+            self.directory,
+            journal,
+            ledger,
+            policy,
+            crew.architect,
+            again=self.wanted.heal,
+            show=self.runner.show,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
             group = WorkerGroup(
@@ -223,6 +257,7 @@ class Application:
                 cancel=self.cancel,
                 resume_enabled=self.wanted.resume,
                 gate=self.wanted.gate,
+                healer=self.healer,
                 look=self._look,
             )
             return group.run()
@@ -298,6 +333,7 @@ class Application:
                 for each in asked
             ],
             "cost_usd": nebula["spent"]["cost"] if nebula else 0.0,
+            "healing": self.healer.summary() if self.healer is not None else "",
             "next_steps": nexts,
         }
         return Applied(status, _EXITS[status], report)

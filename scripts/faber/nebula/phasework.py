@@ -21,6 +21,7 @@ from faber.loop.cyclestate import CycleState, Stage
 from faber.loop.filters import run_filters
 from faber.loop.findings import make_finding
 from faber.loop.outcomes import AgentFailed, MergeConflict, PhaseCancelled, TaskResult
+from faber.loop.prompts import bullets
 from faber.loop.standing import Standing, Verdict, verdict
 from faber.loop.task import PhaseTask
 from faber.loop.tree import PhaseTree
@@ -65,7 +66,8 @@ class Start:
 
     `unsaved` is true where no checkpoint was written: what was committed before it could be is gone on with.
     `start` is the commit its branch begins at (None: the integration branch); `project_context` and `guards` are a
-    remediation's; `remedies` is true for one, whose turns may use the healing reserve.
+    remediation's; `remedies` is true for one, whose turns may use the healing reserve. With `integrate` the integration
+    branch is merged in first, and what conflicts is the coder's.
     """
 
     checkpoint: Checkpoint | None = None
@@ -75,6 +77,7 @@ class Start:
     project_context: str = ""
     guards: tuple[Guard, ...] = ()
     remedies: bool = False
+    integrate: bool = False
 
 
 class FilterOnMerge(Exception):
@@ -110,6 +113,7 @@ class PhaseWork:
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
             base = tree.head()
+            partial += self._integrated(tree)
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
         shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
@@ -182,8 +186,10 @@ class PhaseWork:
         base = known.get("base")
         if base is None or tree.git.commit_of(tree.ref) == base:
             return None
-        found = verdict(tree.facts(base), tree.run_id, tree.phase, known.get("commit"))
-        if found.committed is not Standing.AHEAD_OWN:
+        facts, recorded = tree.facts(base), known.get("commit")
+        # A remediation's branch may begin with a merge: that is the work of no cycle.
+        worked = facts.head == recorded or any(made.cycle for made in facts.between)
+        if not worked or verdict(facts, tree.run_id, tree.phase, recorded).committed is not Standing.AHEAD_OWN:
             return None
         settings, spent = self.shop.nebula.settings(self.spec), known.get("cost", 0.0)
         state = CycleState(self.spec.title, settings.max_review_cycles, phase=Stage.CODING, cycle=1)
@@ -237,6 +243,19 @@ class PhaseWork:
         files = tree.diff_files(base, head, KEPT_FILES)
         worktrees.start_over(tree, start)
         return abandoned_work(self.start.why or "It was interrupted.", commits, files.paths, files.total)
+
+    def _integrated(self, tree: PhaseTree) -> str:
+        """Merge in what was merged meanwhile, if that is wanted; what the coder is told of it."""
+        if not self.start.integrate:
+            return ""
+        files = integrate_into(tree, self.shop.worktrees)
+        if not files:
+            tree.commit_cycle(0, "Merge what the other phases did")
+            return ""
+        return (
+            "\n\nA merge with what other phases did stands in this directory, with conflict markers in:\n"
+            f"{bullets(files)}\n\nResolve all of them so that both intentions hold, and remove every marker."
+        )
 
     def _loop(self, tree: PhaseTree, task: PhaseTask, base: str) -> Loop:
         shop = self.shop
