@@ -124,17 +124,19 @@ class _OfPhase:
 
 
 class Project:
-    """A repository with a nebula in `plan/`."""
+    """A repository with a nebula in `plan/`; without `files`, the one that is there."""
 
-    def __init__(self, path: Path, files: Mapping[str, str | bytes]) -> None:
-        self.root = repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
+    def __init__(self, path: Path, files: Mapping[str, str | bytes] | None = None) -> None:
+        self.root = path.resolve()
+        if files is not None:
+            repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
         self.directory = str(self.root / "plan")
         self.layout = Layout(str(self.root))
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Author, **wanted: Any) -> Applied:
-        """`faber nebula apply` in this process."""
+    def apply(self, author: Any, **wanted: Any) -> Applied:
+        """`faber nebula apply` in this process, by an `Author` or whatever else has a crew."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
         runner = PlainRunner(self.said.append)

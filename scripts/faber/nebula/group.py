@@ -7,7 +7,7 @@ What happens to a phase is an event before anything else is done about it, so th
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
@@ -162,6 +162,11 @@ class WorkerGroup:
                 if not self._running and (self._cancel.is_set() or self._stands_still()):
                     break
                 self._collect()
+        except BaseException:
+            # Nobody is left to decide: the turns that run are ended before their worktrees are given back.
+            self._cancel.set()
+            wait(self._running)
+            raise
         finally:
             self._end()
         return self.result
@@ -205,11 +210,11 @@ class WorkerGroup:
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
             self.runner.show(phase, text, Notice(error.code, Severity.WARNING, text, error.recovery, phase))
             self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
-            return None, _because(start, "Its checkpoint could not be read.")
+            return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
-            return None, _because(start, "It was interrupted before its first cycle was committed.")
+            return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
         # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
-        return checkpoint, _because(start, "Its checkpoint no longer fitted its branch.")
+        return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:
         """Checkpoints of phases that have ended are stale: those of done ones go, those of failed ones are kept."""
@@ -226,6 +231,8 @@ class WorkerGroup:
         for future in done:
             phase = self._running.pop(future)
             error = future.exception()
+            if self.journal.failure is not None:
+                raise self.journal.failure
             if phase in self._healing:
                 self._healed(phase, future, error)
             elif error is None:
@@ -352,9 +359,3 @@ class WorkerGroup:
         for work in self._work.values():
             work.close()
         self.journal.project()
-
-
-def _because(start: Start, why: str) -> Start:
-    from dataclasses import replace
-
-    return replace(start, why=why)

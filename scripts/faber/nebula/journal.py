@@ -40,6 +40,8 @@ class Journal:
         self.run_id = run_id
         self.directory = directory
         self.state: State = load(layout, run_id).state
+        # What kept an event from being written: the run ends with it, and no phase fails for it.
+        self.failure: FaberError | None = None
         self._notice = notice
         self._actor = actor
         self._monotonic = monotonic
@@ -137,7 +139,11 @@ class Journal:
     def _commit(self, decide: Callable[[State, Plan], Decision]) -> int:
         # The store's own lock is for processes and waits by asking again; threads queue here.
         with self._lock:
-            done = commit(self.layout, self.run_id, decide, actor=self._actor)
+            try:
+                done = commit(self.layout, self.run_id, decide, actor=self._actor)
+            except FaberError as error:
+                self.failure = self.failure or error
+                raise
             self.state = done.state
             if self._monotonic() - self._projected >= PROJECTED_EVERY:
                 self._project()
