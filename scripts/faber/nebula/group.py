@@ -143,7 +143,7 @@ class WorkerGroup:
         self.frontier = Frontier(
             dag,
             done=[name for name, phase in phases.items() if phase["status"] in ("done", "decomposed")],
-            failed=[name for name, phase in phases.items() if phase["status"] == "failed"],
+            failed=[name for name, phase in phases.items() if phase["status"] == "failed" and name in dag.dependencies],
             skipped=[name for name, phase in phases.items() if phase["status"] == "skipped"],
         )
 

@@ -109,7 +109,7 @@ class PhaseWork:
         opened = shop.worktrees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
         unsaved = self._unsaved(tree) if self.start.unsaved else None
-        checkpoint = self._judged(tree, self.start.checkpoint or unsaved)
+        checkpoint = self._of_this_text(self._judged(tree, self.start.checkpoint or unsaved))
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
             base = tree.head()
@@ -198,6 +198,18 @@ class PhaseWork:
     def _known(self) -> NebulaPhase:
         nebula = self.shop.journal.state.get("nebula")
         return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
+
+    def _of_this_text(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+        """`checkpoint`, but where the phase's file was edited since it was begun: then no commit of it was reviewed
+        for what it is to be now, and its coder is asked first."""
+        known = self._known()
+        begun = known.get("digest") if known["status"] == "in_progress" else None
+        if checkpoint is None or begun in (None, self.spec.digest) or checkpoint.state.next_stage[1] is Stage.CODING:
+            return checkpoint
+        changed = replace(checkpoint, state=replace(checkpoint.state, phase=Stage.REVIEW_COMPLETE))
+        # Before the new text is recorded as begun: a kill in between must not make the old approval one of it.
+        self._save(changed.state, changed.git_sha)
+        return changed
 
     def _judged(self, tree: PhaseTree, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint` if the phase can go on from it, after what is uncommitted was parked. Recorded and shown."""
