@@ -46,7 +46,9 @@ def pull(
     if layout.find_run_dir(run_id) is None:
         done = _create(layout, remote, run_id, commit)
     else:
-        done = _update(layout, remote, load_own(layout, run_id), commit, merge=merge, park=park)
+        run = load_own(layout, run_id)
+        standing = stand(remote, run, commit, look(remote, run, None).base)
+        done = take(layout, remote, standing, merge=merge, park=park)
     run = load_own(layout, run_id)
     return {
         "run_id": run_id,
@@ -67,10 +69,11 @@ def _create(layout: Layout, remote: Remote, run_id: str, commit: str) -> dict[st
     return {"result": "created", "events": len(events), "parked": 0, "notices": notices}
 
 
-def _update(layout: Layout, remote: Remote, run: Run, commit: str, *, merge: bool, park: bool) -> dict[str, Any]:
-    base = look(remote, run, None).base
-    standing = stand(remote, run, commit, base)
-    tree, relation, joined = standing.tree, standing.relation, standing.joined
+def take(
+    layout: Layout, remote: Remote, standing: Standing, *, merge: bool = False, park: bool = False
+) -> dict[str, Any]:
+    """Take into this copy what it lacks of the remote's; `{"result", "events", "parked", "notices"}` as `pull` says."""
+    run, tree, relation, joined = standing
     if relation.kind in ("equal", "ahead"):
         notices = settle(remote, run.run_id, tree, None if relation.kind == "ahead" else run.state)
         return {"result": relation.kind, "events": 0, "parked": 0, "notices": notices}

@@ -16,9 +16,10 @@ from faber.sync.commits import Known, look, write_commit
 from faber.sync.credentials import secret_values
 from faber.sync.git import Result
 from faber.sync.local import branch_of, credential_in, files_after, load_own
-from faber.sync.pull import pull, settle
+from faber.sync.pull import settle, take
 from faber.sync.remotes import (
     HEADS,
+    Listing,
     Remote,
     fetch,
     listing,
@@ -71,6 +72,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
         name = branch_of(run)
         known = look(remote, run, name if name and not branch_problem(name) else None)
         branch, notices = to_push(remote, run, known.branch)
+        there: Listing | None = None
         if known.seen in (known.base, cleared):
             commit, sent_events = _commit(remote, run, known)
             sent = _send(remote, run_id, commit, known, None if without_branch else branch)
@@ -100,7 +102,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
                     continue
                 without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
                 continue
-        joined, cleared = _meet(layout, remote, run_id, merge=merge)
+        joined, cleared = _meet(layout, remote, run, there, merge=merge)
         merged = joined or merged
         _pause(attempt)
     raise RemoteRejected(
@@ -112,7 +114,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
 
 
 def _pause(attempt: int) -> None:
-    time.sleep(random.uniform(0, min(0.02 * 1.5**attempt, 1.0)))
+    time.sleep(random.uniform(0, min(0.05 * 2**attempt, 3.0)))
 
 
 def _commit(remote: Remote, run: Run, known: Known) -> tuple[str, int]:
@@ -196,19 +198,19 @@ def _local(remote: Remote, sent: Sent) -> FaberError:
     )
 
 
-def _meet(layout: Layout, remote: Remote, run_id: str, *, merge: bool) -> tuple[bool, str | None]:
+def _meet(layout: Layout, remote: Remote, run: Run, there: Listing | None, *, merge: bool) -> tuple[bool, str | None]:
     """Find out what the remote has and take what this copy lacks of it, if `merge` says so.
 
     Answers whether logs were joined, and the remote's commit if this copy has all of its events and may follow it.
     Raises `Diverged` where it lacks some and `merge` was not asked for, or cannot be.
     """
-    there = listing(remote, run_id)
+    run_id = run.run_id
+    there = there or listing(remote, run_id)
     commit = there.runs.get(run_id)
     if commit is None:  # deleted there: the next push makes it again
         set_refs(remote.git, {seen_ref(remote.name, run_id): None, synced_ref(remote.name, run_id): None})
         return False, None
     fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
-    run = load_own(layout, run_id)
     standing = stand(remote, run, commit, look(remote, run, None).base)
     joined = standing.joined
     if standing.relation.kind in ("equal", "ahead"):
@@ -218,5 +220,4 @@ def _meet(layout: Layout, remote: Remote, run_id: str, *, merge: bool) -> tuple[
         return False, commit
     if not merge or (joined is not None and joined.refused is not None):
         raise refusal(remote, standing, "push")
-    done = pull(layout, remote, run_id, merge=True, known=there, fetched=True)
-    return done["result"] == "merged", None
+    return take(layout, remote, standing, merge=True)["result"] == "merged", None

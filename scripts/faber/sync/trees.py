@@ -61,15 +61,18 @@ def read_tree(git: Git, commit: str) -> Tree:
         raise ObjectsMissing(f"The commit {commit[:12]} of the run is not here.", commit=commit)
     if kind != "commit":
         raise _invalid(commit, f"it is a {kind}, not a commit")
+    # Not recursive: a tree of trees of trees can have more names than there are atoms.
+    options = ("ls-tree", "-l", "-z", "--full-tree", commit)
     try:
-        said = git.run("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit, limit=_LISTING)
+        said = git.run(*options, limit=_LISTING).out
+        said += git.run(*options, f"{EVENTS}/", f"{SUMMARIES}/", limit=_LISTING).out
     except SyncFailed as error:
         if "limit" in error.fields:
             raise _invalid(commit, "its tree has too many entries") from None
         raise
     files: dict[str, Blob] = {}
     total = 0
-    for record in said.out.split(b"\0")[:-1]:
+    for record in said.split(b"\0")[:-1]:
         entry, _, path = record.partition(b"\t")
         name, blob = _checked(commit, entry.split(), path)
         if blob is None:
