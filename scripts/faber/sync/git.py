@@ -15,6 +15,7 @@ from faber.sources.processes import clean_environment
 from faber.sources.repository import find
 
 SECONDS = 120.0
+STALE = 60.0  # seconds
 LIMIT = 512 * 1024 * 1024
 _ERROR_LIMIT = 64_000
 
@@ -90,12 +91,32 @@ class Git:
         quiet = () if hooks else ("-c", "core.hooksPath=/dev/null")
         command = [*_without(variables), _program(), *_OPTIONS, *quiet, "-C", self.directory, *arguments]
         code, out, error = _run(command, arguments[0], self.directory, variables, told, self.seconds, limit)
+        if code != 0 and "File exists" in error and self._free_locks():
+            code, out, error = _run(command, arguments[0], self.directory, variables, told, self.seconds, limit)
         result = Result(code, out, complaint(error), error)
         if code not in codes:
             lacking = any(sign in error for sign in (*_MISSING, *_ABSENT)) and arguments[0] != "push"
             kind = ObjectsMissing if lacking else SyncFailed
             raise kind(f"git {arguments[0]} failed: {result.error or f'status {code}'}.", error=result.error)
         return result
+
+    def _free_locks(self) -> bool:
+        """Remove locks of faber's own refs that a killed git left; true if there was one.
+
+        git holds such a lock for milliseconds: one of a minute has nobody who holds it.
+        """
+        found = False
+        top = os.path.join(self.repository.common_directory, "refs", "faber")
+        for directory, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(directory, name)
+                try:
+                    if name.endswith(".lock") and time.time() - os.lstat(path).st_mtime > STALE:
+                        os.unlink(path)
+                        found = True
+                except OSError:
+                    continue
+        return found
 
 
 def complaint(error: str) -> str:

@@ -34,6 +34,7 @@ from faber.sync.standing import refusal, stand
 
 # Of many who push one run at once, each round lets at least one through.
 ATTEMPTS = 25
+MOST_BUSY = 4
 # The pack protocol's own words for "somebody else holds the ref's lock this moment".
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "Unable to create")
 
@@ -66,6 +67,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
     """
     merged = False
     without_branch = False
+    busy = 0
     cleared: str | None = None  # a commit of the remote all of whose events this copy has, though not at its beginning
     for attempt in range(ATTEMPTS):
         run = load_own(layout, run_id)
@@ -97,7 +99,8 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
                 }
             there = listing(remote, run_id)
             if there.runs.get(run_id) == known.seen:
-                if any(sign in sent.said.words for sign in _BUSY):
+                if busy < MOST_BUSY and any(sign in sent.said.words for sign in _BUSY):
+                    busy += 1
                     _pause(attempt)
                     continue
                 without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
