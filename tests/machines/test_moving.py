@@ -2,11 +2,15 @@
 
 import json
 import os
+import subprocess
 from typing import Any
 
 import pytest
 
 from faber.store import strictjson
+from faber.store.layout import Layout
+from faber.store.reducer import fold
+from faber.store.runs import load
 from machines.clones import MAIN, REF, RUN, Clone, MakeClone, ask, work
 
 
@@ -147,3 +151,57 @@ def test_all_runs_at_once(a: Clone, clone: MakeClone) -> None:
         "third": "local_only",
     }
     assert a.faber("sync", "pull", RUN, "--all").status == 2
+
+
+def lengthen(machine: Clone, events: int) -> None:
+    """Bring the run to that many events, written in bulk as faber would have written them."""
+    run = load(Layout(str(machine.path)), RUN)
+    state, made = run.state, []
+    for event_id in range(state["last_event_id"] + 1, events):
+        event: Any = {"schema_version": 1, "event_id": event_id, "type": "checkpoint", "run_id": RUN}
+        event |= {"timestamp": "2026-01-01T00:00:00.000Z", "message": f"Number {event_id}"}
+        (machine.run_dir / "events" / f"{event_id:06d}-checkpoint.json").write_bytes(strictjson.dumps(event))
+        made.append(event)
+    (machine.run_dir / "state.json").write_bytes(strictjson.dumps(fold(state, made)))
+    work(machine, "The last one")
+
+
+@pytest.mark.parametrize("events", [1_500, pytest.param(10_000, marks=pytest.mark.full)])
+def test_a_long_run_travels_and_one_event_more_is_small(a: Clone, b: Clone, events: int) -> None:
+    """A long run arrives whole, at once; one event more sends a handful of objects and reads no old event again."""
+    lengthen(a, events)
+    a.must("sync", "push", RUN)
+    assert b.must("sync", "pull", RUN)["last_event_id"] == events
+    assert b.events() == a.events()
+    assert len(b.events()) == events
+    old = a.git("rev-parse", f"refs/faber/synced/origin/runs/{RUN}")
+    for name, _ in a.events()[:-1]:
+        (a.run_dir / "events" / name).chmod(0)
+    if os.geteuid() == 0:  # who may read anything must not find it
+        (a.run_dir / "events" / a.events()[5][0]).write_text("{}")
+    work(a, "One more")
+    new = a.must("sync", "push", RUN)["commit"]
+    sent = a.git("rev-list", "--objects", new, f"^{old}").splitlines()
+    assert {line.partition(" ")[2].partition("/")[0] for line in sent} == {"", "events", "state.json"}
+    assert len(sent) == 5  # the commit, two trees, the event, the state
+    pack = subprocess.run(
+        ["git", "-C", a.path, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"],
+        input=f"{new}\n^{old}\n".encode(),
+        check=True,
+        capture_output=True,
+    )
+    assert len(pack.stdout) < 4_000
+    assert b.must("sync", "pull", RUN)["events"] == 1
+
+
+def test_a_persons_own_hook_has_a_say(a: Clone) -> None:
+    """The `pre-push` hook of the clone runs for the branch; where it refuses, nothing is pushed."""
+    hook = a.path / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'Not on a Friday' >&2; exit 1\n")
+    hook.chmod(0o755)
+    work(a, "More")
+    before = a.git("ls-remote", "origin")
+    refused = a.faber("sync", "push", RUN)
+    assert (refused.status, refused.error["code"]) == (1, "sync_failed")
+    assert a.git("ls-remote", "origin") == before
