@@ -70,8 +70,8 @@ class Ratio(NamedTuple):
         return None if self.target is None else self.ratio <= self.target
 
 
-def options(documentation: str) -> argparse.Namespace:
-    """The arguments that every benchmark has; `documentation` is the script's docstring."""
+def options(documentation: str, add: Callable[[argparse.ArgumentParser], None] | None = None) -> argparse.Namespace:
+    """The arguments that every benchmark has, and those that `add` adds; `documentation` is the script's docstring."""
     parser = argparse.ArgumentParser(
         description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -83,6 +83,8 @@ def options(documentation: str) -> argparse.Namespace:
     parser.add_argument(
         "--directory", metavar="DIR", help="where to work (the disk that is measured). Default: /var/tmp"
     )
+    if add is not None:
+        add(parser)
     return parser.parse_args()
 
 

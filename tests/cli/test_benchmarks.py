@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-SCRIPTS = ["append", "hooks", "resume", "startup", "sync", "transition"]
+SCRIPTS = ["append", "comments", "hooks", "responses", "resume", "startup", "sync", "transition"]
 
 
 def run(name: str, *options: str) -> str:
@@ -27,7 +27,7 @@ def run(name: str, *options: str) -> str:
 
 def test_every_benchmark_is_run_here() -> None:
     """No script is left out, and the README names each."""
-    there = {file.stem for file in BENCHMARKS.glob("*.py")} - {"measure", "samples"}
+    there = {file.stem for file in BENCHMARKS.glob("*.py")} - {"envelopes", "measure", "repairers", "samples"}
     assert there == set(SCRIPTS)
     readme = (BENCHMARKS / "README.md").read_text()
     assert [name for name in SCRIPTS if f"`{name}.py`" not in readme] == []
@@ -40,6 +40,20 @@ def test_ratios_are_printed(name: str, jq: str) -> None:
     assert {"python", "jq", "bash", "kernel", "filesystem", "faber"} <= set(result["machine"])
     assert len(result["ratios"]) >= 3
     assert all(line["low"] <= line["ratio"] <= line["high"] for line in result["ratios"])
+
+
+def test_cut_responses_are_recognised_and_never_joined_wrong() -> None:
+    """The short mode finds every text classified right, nothing silently wrong, and every echo joined exactly."""
+    result = json.loads(run("responses", "--json"))
+    assert result["wrong"] == []
+    assert set(result["accuracy"]["faber"].values()) == {100}
+    styles = result["recovery"]
+    assert len(styles) >= 12
+    assert {shares["faber proven"]["wrong"] for shares in styles.values()} == {0}
+    assert {shares["faber consistent"]["wrong"] for style, shares in styles.items() if style != "gap"} == {0}
+    assert {
+        shares["faber proven"]["exact"] for style, shares in styles.items() if style.startswith(("echo", "whole"))
+    } == {100}
 
 
 def test_the_table_fits_a_terminal() -> None:

@@ -77,6 +77,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root.parent / "demo").mkdir()
     heavy_modules(root.parent, "demo", "--directory", str(root))
     (root / ".fractary" / "faber" / "config.yaml").write_text("context:\n  max_chars: 20000\n")
+    (root / "response.txt").write_text('{"a": [1,')
     heavy_modules(root, "context", RUN)
     return root
 
@@ -93,6 +94,8 @@ LIGHT = [
     ["event", "list", "latest", "--last", "5"],
     ["session", "list", RUN],
     ["config", "show"],
+    ["response", "check", "response.txt"],
+    ["response", "prompt", "response.txt"],
     ["step", "complete", RUN, "build:implement", "--message", "done", "--artifact", "report=report.py"],
     ["step", "start", RUN, "build:commit"],
     ["step", "start", "latest", "build:commit"],
@@ -102,6 +105,10 @@ LIGHT = [
     ["step", "fail", RUN, "build:commit", "--error", "disk full"],
     ["run", "resume", RUN],
     ["run", "fail", RUN, "--error", "disk full"],
+    ["feedback", "request", RUN, "--type", "error_resolution", "--prompt", "Again?"],
+    ["feedback", "show", RUN, "--format", "text"],
+    ["feedback", "respond", RUN, "retry"],
+    ["feedback", "history", RUN],
 ]
 
 
@@ -118,10 +125,35 @@ def test_help_loads_no_command(project: Path) -> None:
     assert not modules(project, "--help") & commands
 
 
+def test_a_comment_without_a_command_loads_nothing_heavy(project: Path) -> None:
+    """Most comments are no command: they are passed over before anything is asked or loaded for it."""
+    from github.comments import examples, write_event
+
+    path = write_event(project.parent, examples()[0])
+    assert heavy_modules(project, "feedback", "from-event", "--event-path", path) == set()
+
+
 @pytest.mark.parametrize("options", [[], ["--no-fetch"], ["--format", "text"], ["--full"], ["--record"]], ids=" ".join)
 def test_a_context_loads_nothing_heavy(project: Path, options: list[str]) -> None:
     """A context on a warm cache loads nothing heavy, though it reads a specification and asks git."""
     assert heavy_modules(project, "context", RUN, *options) == set()
+
+
+def test_github_is_loaded_only_to_ask_it(project: Path) -> None:
+    """Nothing of GitHub's is loaded but by a context that fetches an issue from there."""
+
+    def loaded(*options: str) -> set[str]:
+        return {name for name in modules(project, "context", RUN, *options) if name.startswith("faber.sources.github")}
+
+    assert loaded() == set()
+    settings = project / ".fractary" / "faber" / "config.yaml"
+    before = settings.read_text()
+    settings.write_text("work_items: {provider: github}\n")
+    modules(project, "context", RUN, "--no-fetch")
+    assert loaded("--no-fetch") == set()
+    assert heavy_modules(project, "context", RUN, "--no-fetch") == set()
+    assert "faber.sources.github" in loaded()  # there is no remote: it ends with a notice
+    settings.write_text(before)
 
 
 def test_an_unknown_specification_is_parsed_once(project: Path) -> None:

@@ -1,7 +1,10 @@
 """The plugin in the real client: a workflow is begun, killed, resumed, compacted, and cheated on."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,10 +84,10 @@ def test_an_installed_plugin_begins_a_run(client: Client, api: MessagesApi, plug
 
 
 def test_the_skills_are_there(plugged: Client, api: MessagesApi) -> None:
-    """The six skills are commands of the client, and the manager is an agent."""
+    """The seven skills are commands of the client, and the manager is an agent."""
     api.script.reply(text("ok"))
     (start,) = plugged.run("hello").of("system", "init")
-    names = {f"faber:{name}" for name in ("run", "resume", "status", "next", "checkpoint", "doctor")}
+    names = {f"faber:{name}" for name in ("run", "resume", "status", "next", "checkpoint", "doctor", "feedback")}
     assert names <= set(start["slash_commands"])
     assert "faber:faber-manager" in start["agents"]
 
@@ -228,6 +231,54 @@ def test_an_agent_that_cheats_is_refused_and_seen(plugged: Client, api: Messages
     assert codes == ["out_of_order", "steps_unfinished", "person_required"]
     assert types(run).count("step_blocked") == 1
     assert run.state["status"] == "awaiting_feedback"
+
+
+def test_a_step_that_was_sent_back_is_done_again_with_the_feedback(
+    plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
+) -> None:
+    """A step asks for a review and the session stops; a person asks for changes in a terminal; `/faber:resume` is
+    handed that step again with the comment, and after it the next one without."""
+    begin(
+        plugged,
+        api,
+        say,
+        say("step start latest frame:fetch-work"),
+        say("step complete latest frame:fetch-work"),
+        say("feedback request latest --type review --prompt 'Is it understood?' --at frame:fetch-work"),
+        say("next latest"),
+        text("A person has to answer."),
+    )
+    run = run_of(project)
+    assert run.state["status"] == "awaiting_feedback"
+    person = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_"))}
+    comment = "Name the customer, not the table"
+    faber = (sys.executable, plugin_root / "scripts/faber/__main__.py")
+    answer = subprocess.run(
+        [*faber, "feedback", "respond", run.run_id, "changes", "--comment", comment],
+        cwd=project,
+        env=person,
+        capture_output=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout
+
+    api.script.reply(
+        say("context latest --record"),
+        say("next latest"),
+        say("step start latest frame:fetch-work"),
+        say("next latest"),
+        say("step complete latest frame:fetch-work --message 'The customer is named'"),
+        say("next latest"),
+        text("Done again."),
+    )
+    result = plugged.run("/faber:resume", session_id=uuid4())
+    said = answers(result)
+    assert (result.text, result.denials) == ("Done again.", [])
+    assert [heard["comment"] for heard in said[0]["feedback"]] == [comment]
+    assert (said[1]["step"], said[1]["mode"]) == ("fetch-work", "retry")
+    assert [heard["comment"] for heard in said[1]["feedback"] + said[3]["feedback"]] == [comment] * 2
+    assert (said[-1]["step"], said[-1]["feedback"]) == ("classify", [])
+    assert types(run_of(project)).count("step_retry") == 1
 
 
 def test_what_is_not_a_plain_call_still_needs_a_grant(

@@ -67,6 +67,18 @@ def _broken(root: Path) -> None:
     shutil.rmtree(Layout(str(root)).index)
 
 
+def _asked(root: Path) -> None:
+    """A run that asks about a step which is complete."""
+    _begun(root)
+    must(root, "feedback", "request", RUN, "--type", "review", "--prompt", "Is it well?", "--at", "frame:classify")
+
+
+def _doubted(root: Path) -> None:
+    """A run that asks about the only step of its second phase."""
+    _begun(root)
+    must(root, "feedback", "request", RUN, "--type", "error_resolution", "--prompt", "Is it needed?")
+
+
 def _foreign(root: Path) -> None:
     """A run of another tool, in that tool's own store."""
     directory = root / ".fractary" / "plugins" / "faber" / "runs" / RUN
@@ -112,7 +124,22 @@ REPAIR = Operation("repair", _broken, ("repair", RUN), damaged=True)
 ADOPT = Operation("run adopt", _foreign, ("run", "adopt", RUN), done=frozenset({"illegal_transition"}))
 RECORD = Operation("context", _begun, ("context", RUN, "--record"), extra={"CLAUDE_CODE_SESSION_ID": "s-1"})
 
-OPERATIONS = {made.name: made for made in (INIT, START, COMPLETE, EMIT, SAVE, REPAIR, ADOPT, RECORD)}
+# Who answers is asked of git, whose own settings are none of the test's.
+PERSON = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+REQUEST = Operation(
+    "feedback request",
+    _begun,
+    ("feedback", "request", RUN, "--type", "review", "--prompt", "Is it good?", "--artifact", "spec.md", "--key", "q"),
+)
+REVISE = Operation(
+    "feedback respond", _asked, ("feedback", "respond", RUN, "changes", "--comment", "Shorter"), extra=PERSON
+)
+# Answered with `skip`, the phase ends with its only step: two events.
+SKIP = Operation("feedback respond skip", _doubted, ("feedback", "respond", RUN, "skip"), extra=PERSON)
+
+OPERATIONS = {
+    made.name: made for made in (INIT, START, COMPLETE, EMIT, SAVE, REPAIR, ADOPT, RECORD, REQUEST, REVISE, SKIP)
+}
 
 
 class Outcome(NamedTuple):

@@ -123,6 +123,7 @@ def temporary_files(root: Path) -> list[str]:
 _VARIABLE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
     (re.compile(r"session-\d{8}T\d+Z-"), "session-TIME-"),
+    (re.compile(r"fr-\d{8}-[0-9a-f]{8}"), "REQUEST"),
 )
 
 

@@ -18,6 +18,9 @@ EVERY = {
     "repair": 17,
     "run adopt": 37,
     "context": 13,
+    "feedback request": 13,
+    "feedback respond": 13,
+    "feedback respond skip": 17,
 }
 PARTS = 2
 CODES = {"store_unwritable"}

@@ -16,6 +16,9 @@ EVERY = {
     "repair": 4,
     "run adopt": 8,
     "context": 6,
+    "feedback request": 4,
+    "feedback respond": 4,
+    "feedback respond skip": 6,
 }
 PARTS = 2
 

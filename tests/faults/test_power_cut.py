@@ -25,6 +25,9 @@ EVERY = {
     "repair": 4,
     "run adopt": 7,
     "context": 4,
+    "feedback request": 4,
+    "feedback respond": 4,
+    "feedback respond skip": 5,
 }
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from faber.cli.app import COMMANDS, faber
 from faber.context.questions import QUESTIONS
+from faber.feedback.answers import ALIASES
+from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, MEANINGS
 from faber.model.eventtypes import known_types
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +103,37 @@ def test_every_code_of_the_context_is_documented() -> None:
         found |= set(re.findall(r"(?:Notice|warning|_problem|_warn|_warning)\(\s*\"([a-z_]+)\"", path.read_text()))
     assert len(found) > 15
     assert {code for code in found | set(QUESTIONS) if f"`{code}`" not in text} == set()
+
+
+def table(document: str, header: str) -> list[list[str]]:
+    """The cells of the rows of the table whose header begins so."""
+    lines = (ROOT / document).read_text().split(f"| {header}", 1)[1].splitlines()[2:]
+    rows = [line for line in lines[: lines.index("")] if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def quoted(cell: str) -> tuple[str, ...]:
+    """What is marked as code in a cell."""
+    return tuple(re.findall(r"`([^`]+)`", cell))
+
+
+def test_the_types_of_request_are_documented() -> None:
+    """docs/feedback.md and the protocol name every type with its options, and no other."""
+    documented = {quoted(row[0])[0]: quoted(row[1]) for row in table("docs/feedback.md", "type |")}
+    assert documented == DEFAULT_OPTIONS
+    protocol = {quoted(row[0])[0]: row[2] for row in table("workflows/feedback-resume.md", "`--type` |")}
+    assert protocol.keys() == DEFAULT_OPTIONS.keys()
+    for kind, options in DEFAULT_OPTIONS.items():
+        assert ", ".join(options) in protocol[kind]
+
+
+def test_what_answers_do_is_documented() -> None:
+    """docs/feedback.md has each action with exactly the options that mean it, and each alias with its targets."""
+    actions = {row[0]: quoted(row[1]) for row in table("docs/feedback.md", "action |")}
+    assert tuple(actions) == ACTIONS
+    assert {option: action for action, options in actions.items() for option in options} == MEANINGS
+    aliases = {word: quoted(row[1]) for row in table("docs/feedback.md", "said |") for word in quoted(row[0])}
+    assert aliases == ALIASES
 
 
 def test_the_readme_names_no_unknown_event_type() -> None:

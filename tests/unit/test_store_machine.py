@@ -56,7 +56,10 @@ MOVES: dict[str, dict[str, set[str]]] = {
     "step_error": {"in_progress": {"failed"}},
     "step_skip": {"in_progress": GOING, "failed": {"failed", "in_progress"}},
     "feedback_request": {status: {"awaiting_feedback"} for status in OPEN},
-    "feedback_received": {"awaiting_feedback": {"awaiting_feedback", "in_progress"}, "failed": {"failed"}},
+    "feedback_received": {
+        "awaiting_feedback": {"awaiting_feedback", "in_progress", "cancelled"},
+        "failed": {"failed", "in_progress", "awaiting_feedback", "cancelled"},
+    },
     "retry_loop_enter": STAYS | {"failed": {"in_progress", "awaiting_feedback"}},
 }
 
@@ -158,7 +161,13 @@ class Oracle:
         elif kind == "feedback_request":
             self.requests[event["metadata"]["request_id"]] = (event.get("phase"), event.get("step"))
         elif kind == "feedback_received":
-            self.requests.pop(event["metadata"]["request_id"])
+            self._answered(self.requests.pop(event["metadata"]["request_id"]), event["metadata"].get("action"))
+
+    def _answered(self, place: tuple[Any, Any], action: str | None) -> None:
+        if action == "skip" and place in self.order:
+            self.done.setdefault(place, "step_skip")
+        elif action in ("revise", "retry"):
+            self.done.pop(place, None)
 
     @property
     def next(self) -> tuple[str, str] | None:
@@ -272,6 +281,10 @@ class StoreMachine(RuleBasedStateMachine):
             )
 
         return act
+
+    def accepted(self, draft: dict[str, Any]) -> Callable[..., Any]:
+        """The command whose own event this is."""
+        return self.decided(acceptance.accept, draft)
 
     def emitted(self, draft: dict[str, Any]) -> Callable[..., Any]:
         return self.decided(acceptance.emit, draft)
@@ -426,18 +439,37 @@ class StoreMachine(RuleBasedStateMachine):
         }
         if index is not None:
             draft["phase"], draft["step"] = self.place(index)
-        self.do(self.emitted(draft), key, crash)
+        self.do(self.accepted(draft), key, crash)
 
     @precondition(lambda self: self.previous["feedback_queue"])
-    @rule(index=st.integers(0, 3), known=st.sampled_from([True, True, True, False]), key=keyed, crash=crashes)
-    def any_answer(self, index: int, known: bool, key: bool, crash: tuple[int, bool] | None) -> None:
-        self.answer(index, known, key, crash)
+    @rule(
+        index=st.integers(0, 3),
+        known=st.sampled_from([True, True, True, False]),
+        action=st.sampled_from(["continue", "revise", "retry", "skip", None]),
+        key=keyed,
+        crash=crashes,
+    )
+    def any_answer(
+        self, index: int, known: bool, action: str | None, key: bool, crash: tuple[int, bool] | None
+    ) -> None:
+        self.answer(index, known, key, crash, action)
 
-    def answer(self, index: int, known: bool, key: bool, crash: tuple[int, bool] | None) -> None:
+    @precondition(lambda self: self.previous["feedback_queue"])
+    @rule(luck=st.integers(0, 9), crash=crashes)
+    def abort(self, luck: int, crash: tuple[int, bool] | None) -> None:
+        if luck == 9:  # the end of all that can happen to the run
+            self.answer(0, True, False, crash, "abort")
+
+    def answer(
+        self, index: int, known: bool, key: bool, crash: tuple[int, bool] | None, action: str | None = None
+    ) -> None:
         asked = list(self.oracle.requests)
         name = asked[index % len(asked)] if known else "never-asked"
-        draft = {"type": "feedback_received", "metadata": {"request_id": name, "response": "approve"}}
-        self.do(self.emitted(draft), key, crash)
+        metadata = {"request_id": name, "response": "approve"}
+        # Without a place of its own the request took the one of the time, which the oracle does not know.
+        if action is not None and (not known or self.oracle.requests[name] != (None, None) or action == "abort"):
+            metadata["action"] = action
+        self.do(self.accepted({"type": "feedback_received", "metadata": metadata}), key, crash)
 
     @rule(first=indexes, last=indexes, key=keyed, crash=crashes)
     def loop(self, first: int, last: int, key: bool, crash: tuple[int, bool] | None) -> None:
@@ -637,7 +669,7 @@ def run_machine(examples: int, steps: int) -> None:
 
 def test_any_sequence_of_commands_and_crashes_leaves_a_sound_run() -> None:
     """Whatever is done to a run and wherever its writers die, log, state and resume point say the same truth."""
-    run_machine(120, 30)
+    run_machine(80, 30)
 
 
 @pytest.mark.full

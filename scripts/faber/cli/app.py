@@ -29,6 +29,7 @@ COMMANDS = {
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
     "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),
+    "response": ("faber.cli.response:response", "Check and complete responses that were cut."),
     "demo": ("faber.cli.demo:demo", "See a killed run reconstituted, on a sample that is made for it."),
 }
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 from faber.cli.output import say
+from faber.context.questions import QUESTIONS
 from faber.errors import AwaitingFeedback, InvalidInput, NotAnOption
 from faber.feedback.answers import Answer, Responder, read_answer
 from faber.model.answers import FREE_TEXT, action_of
@@ -120,6 +121,9 @@ def described(request: FeedbackRequest, more: int = 0) -> str:
 
 
 def _effect(request: FeedbackRequest, option: str) -> str:
+    question = request["context"].get("question")
+    if isinstance(question, dict) and question.get("code") in QUESTIONS:
+        return QUESTIONS[question["code"]].options.get(option, option)
     if "gate" in request["context"] and option == "reject":
         return "the run stops; resumed, it asks again"
     return EFFECTS[action_of(request["type"], option, request["context"])]

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, require_person, run_argument
 from faber.cli.output import print_json, say, write
-from faber.context.assemble import Request, reconstitute
+from faber.context.assemble import Request, asked_about, reconstitute
 from faber.context.budget import SMALLEST_MAX_CHARS, fit
-from faber.context.questions import ABORT, QUESTIONS, check_answers
+from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, check_answers, request_about
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model import acceptance
 from faber.model.documents import CLOSED, Draft, Plan, State
-from faber.model.text import redact_json
+from faber.model.text import redact_json, shorten
 from faber.store.config import load_config
 from faber.store.find import resolve
 from faber.store.runs import Run, commit, load, utc_now
@@ -86,7 +87,9 @@ def _context(
         loaded = _decide(obj, loaded, answers, document)
         document = reconstitute(loaded, config, Request(False, answers, utc_now()))
     if recording:
-        document["warnings"] += [notice.as_dict() for notice in _record(obj, loaded, document)]
+        state, notices = _record(obj, loaded, document)
+        document = asked_about(document, state, loaded.plan) if document["decisions"] else document
+        document["warnings"] += [notice.as_dict() for notice in notices]
     document = redact_json(document)
     fitted = fit(document, config.at("context.max_chars") if budget == 0 else budget)
     if form == "text":
@@ -131,13 +134,23 @@ class NothingToDecide(FaberError):
 
 
 def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | None) -> None:
+    """The answer to the request that asks this, else a decision of its own."""
     draft: Draft = {
         "type": "decision_point",
         "message": f"{code}: {QUESTIONS[code].options[option]}",
         "metadata": {"question": code, "option": option, "subject": subject},
     }
+    from faber.cli.asking import terminal_responder
+    from faber.feedback.requests import respond
+
+    responder = terminal_responder(obj.layout.root)
 
     def decide(state: State, plan: Plan) -> acceptance.Decision:
+        asked = request_about(state, code)
+        if asked is not None:
+            return respond(
+                state, plan, request_id=asked["request_id"], response=option, comment=None, responder=responder
+            )
         drafts = acceptance.emit(state, plan, draft)
         if option == ABORT and isinstance(drafts, list):
             drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
@@ -146,23 +159,55 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
     commit(obj.layout, run.run_id, decide, session_id=obj.session_id, actor=obj.actor)
 
 
-def _record(obj: Invocation, run: Run, document: dict[str, object]) -> list[Notice]:
-    """Append `context_loaded` with the warnings, once a session; what prevents it is a notice."""
+def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State, list[Notice]]:
+    """Append `context_loaded` with the warnings, once a session, and put open decisions to a person, each once.
+
+    Answers the state then, and as a notice what prevents it.
+    """
     if run.foreign or run.state["status"] in CLOSED:
         why = "made by another tool" if run.foreign else run.state["status"]
-        return [Notice("not_recorded", Severity.INFO, f"Nothing was recorded: the run is {why}.", source=run.run_id)]
+        message = f"Nothing was recorded: the run is {why}."
+        return run.state, [Notice("not_recorded", Severity.INFO, message, source=run.run_id)]
     session = obj.session_id
-    warnings = document["warnings"]
-    assert isinstance(warnings, list)
-    codes = [{"code": w["code"], "severity": w["severity"]} for w in warnings if w["severity"] != "INFO"]
+    codes = [{"code": w["code"], "severity": w["severity"]} for w in document["warnings"] if w["severity"] != "INFO"]
 
     def decide(state: State, plan: Plan) -> acceptance.Decision:
+        drafts = _questions(state, plan, document["decisions"])
         if session and session in state["context_sessions"]:
-            return []
-        return [{"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
+            return drafts
+        return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
 
     try:
-        commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
+        committed = commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
     except FaberError as error:
-        return [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
-    return []
+        return run.state, [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
+    from faber.cli.telling import tell
+
+    lost = tell(obj.layout, committed).get("warnings", [])
+    return committed.state, [Notice(**{**warning, "severity": Severity(warning["severity"])}) for warning in lost]
+
+
+def _questions(state: State, plan: Plan, decisions: list[dict[str, Any]]) -> list[Draft]:
+    """The requests that put these decisions to a person, but for those that are asked already."""
+    if not decisions or any(entry["code"] in NOT_ASKED for entry in decisions):
+        return []
+    from faber.cli.feedback import new_request_id
+    from faber.feedback.requests import request
+
+    drafts: list[Draft] = []
+    for entry in decisions:
+        if request_about(state, entry["code"]) is not None:
+            continue
+        about = f" ({shorten(entry['about'], 300)})" if entry["about"] else ""
+        asked = request(
+            state,
+            plan,
+            request_id=new_request_id(),
+            kind="error_resolution",
+            prompt=entry["prompt"] + about,
+            options=[option["option"] for option in entry["options"]],
+            place=None,
+            context={"question": {"code": entry["code"], "subject": entry["about"]}},
+        )
+        drafts += asked if isinstance(asked, list) else []
+    return drafts

@@ -1,5 +1,6 @@
 """`faber doctor` and `faber repair`."""
 
+import os
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from faber.cli.output import print_json, write
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model.text import inert, redact_json
 from faber.store.find import resolve
+from faber.store.layout import Layout
 
 
 @click.command()
@@ -20,14 +22,14 @@ from faber.store.find import resolve
 def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int:
     """Report what is wrong with a run, or with the store, without changing anything.
 
-    Without RUN: what the runs share (configuration, index, leftovers). Exit status 1 if a finding is
-    CRITICAL or an ERROR.
+    Without RUN: what the runs share (configuration, index, recovery log, leftovers). Exit status 1
+    if a finding is CRITICAL or an ERROR.
     """
     from faber.store.doctor import examine_run, examine_store
 
     reports: list[tuple[str | None, list[Notice]]] = []
     if run is None:
-        reports.append((None, examine_store(obj.layout)))
+        reports.append((None, [*examine_store(obj.layout), *_database(obj.layout)]))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
     reports += [(run_id, examine_run(obj.layout, run_id)) for run_id in run_ids]
     severities = {finding.severity for _, findings in reports for finding in findings}
@@ -41,6 +43,16 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     else:
         print_json({"healthy": healthy, "reports": shown})
     return Exit.OK if healthy else Exit.FAILED
+
+
+def _database(layout: Layout) -> list[Notice]:
+    if not os.path.lexists(layout.database):
+        return []
+    from faber.responses.recoverylog import CORRUPT, examine
+
+    problem = examine(layout)
+    message = f"The recovery log cannot be read: {problem}."
+    return [Notice("recovery_log", Severity.WARNING, message, CORRUPT, layout.database)] if problem else []
 
 
 def _named(obj: Invocation, run: str) -> str:
@@ -68,7 +80,9 @@ def _lines(report: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("run", metavar="RUN", required=False)
-@click.option("--store", "whole_store", is_flag=True, help="Rebuild the index and set unfinished creations aside.")
+@click.option(
+    "--store", "whole_store", is_flag=True, help="Rebuild index and recovery log, set unfinished creations aside."
+)
 @click.pass_obj
 def repair(obj: Invocation, run: str | None, whole_store: bool) -> None:
     """Rebuild a run's state, summaries and index entry from its events.
@@ -80,4 +94,10 @@ def repair(obj: Invocation, run: str | None, whole_store: bool) -> None:
 
     if (run is None) == (not whole_store):
         raise click.UsageError("Give RUN, or --store.")
-    print_json(repair_store(obj.layout) if run is None else repair_run(obj.layout, _named(obj, run)))
+    if run is not None:
+        print_json(repair_run(obj.layout, _named(obj, run)))
+        return
+    from faber.responses.recoverylog import rebuild
+
+    answers = [repair_store(obj.layout), rebuild(obj.layout)]
+    print_json({name: [each for answer in answers for each in answer[name]] for name in ("actions", "moved")})

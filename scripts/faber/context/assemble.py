@@ -4,17 +4,17 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber.context.questions import answer_to, open_questions
+from faber.context.questions import answer_to, answered_by, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import State
+from faber.model.documents import Plan, State
 from faber.model.told import told
 from faber.store import eventlog
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
 from faber.store.foreign import event_notice, newest_events, normalise_event, requested
-from faber.store.layout import WORK_ITEM, Layout
+from faber.store.layout import WORK_ITEM
 from faber.store.runs import Run
 from faber.store.sessions import LISTS, history
 from faber.store.strictjson import InvalidJSON, dumps
@@ -57,15 +57,12 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
     if awaiting:
         notices += _feedback(run)
     answered = {notice.code: answer_to(notice, request.answers, state) for notice in notices}
-    effective = _as_decided(state, answered)
-    resume = resume_point(effective, run.plan)
-    steps = next_steps(effective, run.plan, resume)
+    standing = _standing(_as_decided(state, answered), run.plan)
     if answered.get("spec_unreadable") == "regenerate":
-        steps["instruction"] = (
+        standing["next_steps"]["instruction"] = (
             f"Write the specification {state['artifacts'].get('spec_path')} again before anything else. "
-            + (steps["instruction"] or "")
+            + (standing["next_steps"]["instruction"] or "")
         ).strip()
-    waiting = effective["status"] == "awaiting_feedback"
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -80,12 +77,7 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "events": events,
         "session_history": sessions["history"],
         "session_summary": sessions["summary"],
-        "resuming_from_feedback": waiting,
-        "feedback_request": state["feedback_request"] if waiting else None,
-        "feedback": told(effective, resume.point["phase"], resume.point["step"]) if resume.point else [],
-        "answers": state["answers"],
-        "resume_point": resume.point,
-        "next_steps": steps,
+        **standing,
         "unresolved_errors": state["errors"],
         "decisions_made": state["decisions"],
         "warnings": [_warning(notice, answered) for notice in notices],
@@ -93,6 +85,34 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "omitted": [],
         "generated_at": request.now,
     }
+
+
+def _standing(state: State, plan: Plan) -> dict[str, Any]:
+    """0.6 and 0.7: who is asked what, what people said, and where the run continues."""
+    resume = resume_point(state, plan)
+    waiting = state["status"] == "awaiting_feedback"
+    return {
+        "resuming_from_feedback": waiting,
+        "feedback_request": state["feedback_request"] if waiting else None,
+        "feedback": told(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
+        "answers": state["answers"],
+        "resume_point": resume.point,
+        "next_steps": next_steps(state, plan, resume),
+    }
+
+
+def asked_about(context: dict[str, Any], state: State, plan: Plan) -> dict[str, Any]:
+    """The context once its open decisions were put to a person as requests, which `state` has and waits for."""
+    ids = {
+        asked["context"]["question"]["code"]: asked["request_id"]
+        for asked in state["feedback_queue"]
+        if isinstance(asked["context"].get("question"), dict)
+    }
+    decisions = [
+        {**entry, **answered_by(state["run_id"], ids[entry["code"]])} if entry["code"] in ids else entry
+        for entry in context["decisions"]
+    ]
+    return {**context, "status": state["status"], **_standing(state, plan), "decisions": decisions}
 
 
 def _warning(notice: Notice, answered: dict[str, str | None]) -> dict[str, Any]:
@@ -231,10 +251,11 @@ class _Sources:
         work_id = self.run.state["work_id"]
         if work_id is None:
             return None
+        from faber.sources.providers import open_source
         from faber.sources.workitems import load_issue
 
         path = os.path.join(self.run.directory, WORK_ITEM)
-        source = work_item_source(self.run.layout, self.config) if self.request.fetch else None
+        source = open_source(self.config, self.run.layout, os.environ) if self.request.fetch else None
         issue, fresh, notices = load_issue(source, work_id, cached=_cached(path), now=self.request.now)
         self.notices += notices
         if fresh is not None and not self.run.foreign:
@@ -279,15 +300,6 @@ def _cached(path: str) -> dict[str, Any] | None:
     except (OSError, FaberError, InvalidJSON):
         return None
     return found if isinstance(found, dict) else None
-
-
-def work_item_source(layout: Layout, config: Config) -> Any:
-    """The provider that config.yaml chooses; None where the project has no work items."""
-    from faber.sources.workfiles import FileWorkItems
-
-    if config.at("work_items.provider") == "none":
-        return None
-    return FileWorkItems(layout.work_items)
 
 
 # --- 0.6 feedback ----------------------------------------------------------------------------------

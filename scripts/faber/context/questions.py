@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput, Notice, Severity
-from faber.model.documents import State
+from faber.model.documents import FeedbackRequest, State
 
 ABORT = "abort"
 
@@ -66,11 +66,39 @@ def open_questions(notices: list[Notice], answers: dict[str, str], state: State)
             "prompt": QUESTIONS[notice.code].prompt,
             "about": notice.source,
             "options": [{"option": key, "means": means} for key, means in QUESTIONS[notice.code].options.items()],
+            "request_id": None,
             "answer_with": f"faber context {state['run_id']} --decide {notice.code}=OPTION",
         }
+        | _open_request(notice, state)
         for notice in notices
         if notice.code in QUESTIONS and answer_to(notice, answers, state) is None
     ]
+
+
+def _open_request(notice: Notice, state: State) -> dict[str, Any]:
+    asked = request_about(state, notice.code)
+    return answered_by(state["run_id"], asked["request_id"]) if asked else {}
+
+
+def answered_by(run_id: str, request_id: str) -> dict[str, Any]:
+    """How a question that was put to a person as a request is answered."""
+    return {
+        "request_id": request_id,
+        "answer_with": f"faber feedback respond {run_id} OPTION --request {request_id}",
+    }
+
+
+def request_about(state: State, code: str) -> FeedbackRequest | None:
+    """The open request that puts the question of this code to a person."""
+    for asked in state["feedback_queue"]:
+        question = asked["context"].get("question")
+        if isinstance(question, dict) and question.get("code") == code:
+            return asked
+    return None
+
+
+# A request that does not fit its events cannot be asked about by another one of them.
+NOT_ASKED = frozenset({"feedback_mismatch"})
 
 
 def answer_to(notice: Notice, answers: dict[str, str], state: State) -> str | None:

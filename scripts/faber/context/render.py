@@ -110,6 +110,9 @@ def _summary(context: dict[str, Any]) -> str:
     if context["feedback_request"]:
         request = context["feedback_request"]
         lines.append(f"  Waiting for: {_line(request['prompt'])} [{' | '.join(map(_line, request['options']))}]")
+    for heard in context["feedback"]:
+        said = f": {_line(heard['comment'])}" if heard["comment"] else ""
+        lines.append(f"  Answered: {_line(heard['prompt'])} → {_line(heard['response'])}{said}")
     if context["events"]:
         last_event = context["events"][-1]
         said = last_event.get("message") or ":".join(

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from faber.errors import InvalidInput, NotAnOption
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
-from faber.model.documents import FeedbackRequest
-from faber.model.text import inert
+from faber.model.documents import FeedbackRequest, Heard
+from faber.model.text import inert, redact
 
-__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "Answer", "Responder", "read_answer"]
+__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "Answer", "Responder", "read_answer", "same_answer"]
 
 MAX_ANSWER = 2_000
 
@@ -64,6 +64,14 @@ def read_answer(request: FeedbackRequest, text: str) -> Answer:
             request_id=request["request_id"],
         )
     return Answer(option, action_of(kind, option, context))
+
+
+def same_answer(heard: Heard, text: str) -> bool:
+    """True if `text` says what was answered already."""
+    said = inert(text).strip()
+    if heard["type"] == FREE_TEXT:
+        return redact(said) == heard["response"]
+    return _option([heard["response"]], said) is not None
 
 
 def _option(options: list[str], said: str) -> str | None:

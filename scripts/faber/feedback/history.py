@@ -43,13 +43,14 @@ def _entry(found: dict[str, dict[str, Any]], request_id: str) -> dict[str, Any]:
 
 
 def _asked(event: dict[str, Any], given: dict[str, Any], request_id: str) -> dict[str, Any]:
+    place = given.get("resume_point")
     return {
         "request_id": request_id,
         "type": given.get("type"),
         "prompt": given.get("prompt") or event.get("message"),
         "options": given.get("options") or [],
         "context": given.get("context") or {},
-        "resume_point": given.get("resume_point") or {"phase": event.get("phase"), "step": event.get("step")},
+        "resume_point": place if isinstance(place, dict) else {"phase": event.get("phase"), "step": event.get("step")},
         "asked_at": event.get("timestamp"),
         "event_id": event.get("event_id"),
         "answers": [],

@@ -3,14 +3,14 @@
 from typing import Any
 
 from faber.errors import AlreadyAnswered, IllegalTransition, InvalidInput
-from faber.feedback.answers import MAX_ANSWER, Responder, read_answer
+from faber.feedback.answers import MAX_ANSWER, Responder, read_answer, same_answer
 from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
 from faber.model.documents import Draft, FeedbackRequest, Heard, Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.ids import check_relative
 from faber.model.progress import next_place, places, step_state
-from faber.model.text import inert
+from faber.model.text import inert, redact
 
 MAX_ARTIFACTS = 20
 MAX_PATH = 300
@@ -117,17 +117,24 @@ def respond(
 ) -> Decision:
     """`feedback respond`: the answer to the oldest open request, or to the one named.
 
-    `response` is read by `read_answer`. Raises `AlreadyAnswered` with who did, from where and when, and
-    `IllegalTransition` where nothing is asked.
+    `response` is read by `read_answer`. The same answer by the same person once more is a repetition. Raises
+    `AlreadyAnswered` with who did, from where and when, and `IllegalTransition` where nothing is asked.
     """
-    asked = find_request(state, request_id)
+    said = inert(comment).strip() if comment is not None else ""
+    try:
+        asked = find_request(state, request_id)
+    except AlreadyAnswered as error:
+        heard = next(heard for heard in reversed(state["answers"]) if heard["event_id"] == error.fields["event_id"])
+        same_person = responder == heard["responder"] and (redact(said) or None) == heard["comment"]
+        if same_person and same_answer(heard, response):
+            return Repeated(heard["event_id"])
+        raise
     answer = read_answer(asked, response)
     metadata: dict[str, Any] = {
         "request_id": asked["request_id"],
         "response": answer.option,
         "action": answer.action,
     }
-    said = inert(comment).strip() if comment is not None else ""
     if said:
         metadata["comment"] = bounded(said, "A comment", MAX_ANSWER)
     if responder is not None:
@@ -138,6 +145,15 @@ def respond(
         "metadata": metadata,
     }
     return accept(state, plan, draft)
+
+
+def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comment_url: str | None) -> Decision:
+    """What follows a posted comment: the open request remembers where it was posted; the first posting counts."""
+    asked = find_request(state, request_id)
+    if asked["notification_sent"].get("issue_comment"):
+        return Repeated(asked["event_id"])
+    metadata = {"request_id": request_id, "comment_id": comment_id, "comment_url": comment_url}
+    return accept(state, plan, {"type": "feedback_notified", "metadata": metadata})
 
 
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:

@@ -38,6 +38,7 @@ class Layout:
         self.work_items = os.path.join(self.store, "work")
         self.gitignore = os.path.join(self.store, ".gitignore")
         self.lock = os.path.join(self.store, LOCK)
+        self.database = os.path.join(self.store, "faber.db")
 
     def exists(self) -> bool:
         """True if the project has a store."""

@@ -1,0 +1,226 @@
+"""How a turn of an agent ended: every way has a name, and an error to raise where an answer was needed."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from faber.agents.stream import CUT, Denial, Piece, Reading
+from faber.errors import Exit, FaberError
+from faber.model.text import inert, redact, shorten
+
+STDERR_TAIL = 4_000
+_MESSAGE = 1_000
+# A wrong key is refused at once, and the client goes on asking for minutes: at the second refusal it is believed.
+REFUSALS = 2
+
+
+class Outcome(StrEnum):
+    """How a turn ended.
+
+    `completed`: the agent ended it. `cut`: its output limit did, also after the client's own continuations.
+    `budget_stop` and `turn_stop`: a limit it was started with. `timed_out`, `cancelled`, `too_much_output`: faber did.
+    `not_logged_in`, `client_missing`: it never began. `agent_error`: anything else, with exit status and stderr.
+    """
+
+    COMPLETED = "completed"
+    CUT = "cut"
+    BUDGET_STOP = "budget_stop"
+    TURN_STOP = "turn_stop"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    TOO_MUCH_OUTPUT = "too_much_output"
+    NOT_LOGGED_IN = "not_logged_in"
+    CLIENT_MISSING = "client_missing"
+    AGENT_ERROR = "agent_error"
+
+
+class TurnResult(NamedTuple):
+    """What a turn came to.
+
+    `text` is the answer: the client's pieces joined as it gave them. `pieces` are these pieces, more than one where it
+    continued a cut response by itself, without an echo that would prove the join: JSON is read from the first alone
+    (`first`). `cost_usd` is None where the client was ended before it said; `usage` then still counts tokens.
+    `error` is one line for a person, empty for a turn that completed; it and `stderr` are inert and redacted.
+    `exit_status` is None if no client was started. `seconds` is how long it took.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    pieces: tuple[Piece, ...] = ()
+    stop_reason: str | None = None
+    session_id: str | None = None
+    cost_usd: float | None = None
+    usage: Mapping[str, int] = {}
+    turns: int = 0
+    denials: tuple[Denial, ...] = ()
+    error: str = ""
+    stderr: str = ""
+    exit_status: int | None = None
+    garbage: int = 0
+    seconds: float = 0.0
+
+    @property
+    def cut(self) -> bool:
+        """True if the output limit ended the first piece, whoever continued it."""
+        return bool(self.pieces) and self.pieces[0].stop_reason == CUT
+
+    @property
+    def first(self) -> Piece:
+        """What is certain to stand in one piece."""
+        return self.pieces[0] if self.pieces else Piece("", self.stop_reason)
+
+
+class TurnFailed(FaberError):
+    """A turn that gave no answer; `result` is what it came to."""
+
+    code = "agent_error"
+    exit_code = Exit.FAILED
+    recovery = "Look at the exit status and at what the client said; `claude -p hello` shows whether it works at all."
+
+    def __init__(self, result: TurnResult) -> None:
+        super().__init__(
+            result.error or "The agent's turn failed.",
+            outcome=result.outcome.value,
+            exit_status=result.exit_status,
+            session_id=result.session_id,
+            cost_usd=result.cost_usd,
+            stderr=result.stderr,
+        )
+        self.result = result
+
+
+class BudgetStop(TurnFailed):
+    """The turn, or the conversation it belongs to, has spent what it may."""
+
+    code = "budget_stop"
+    exit_code = Exit.UNFINISHED
+    recovery = "Give it a larger budget."
+
+
+class TurnStop(TurnFailed):
+    """The agent took as many steps as it may."""
+
+    code = "turn_stop"
+    exit_code = Exit.UNFINISHED
+    recovery = "Give it more turns, or a smaller task."
+
+
+class TimedOut(TurnFailed):
+    """The turn took longer than it may; every process of it was ended."""
+
+    code = "timed_out"
+    exit_code = Exit.UNFINISHED
+    recovery = "Give it more time, or a smaller task."
+
+
+class Cancelled(TurnFailed):
+    """Somebody cancelled the turn; every process of it was ended."""
+
+    code = "cancelled"
+    exit_code = Exit.INTERRUPTED
+    recovery = ""
+
+
+class TooMuchOutput(TurnFailed):
+    """The client printed more than a turn may; every process of it was ended."""
+
+    code = "too_much_output"
+
+
+class NotLoggedIn(TurnFailed):
+    """The client has no valid credentials."""
+
+    code = "not_logged_in"
+    recovery = "Run `claude` once and log in, or set ANTHROPIC_API_KEY."
+
+
+class ClientMissing(TurnFailed):
+    """There is no Claude Code client to start."""
+
+    code = "client_missing"
+    recovery = "Install Claude Code, or name the client in FABER_CLAUDE."
+
+
+_ERRORS: Mapping[Outcome, type[TurnFailed]] = {
+    Outcome.BUDGET_STOP: BudgetStop,
+    Outcome.TURN_STOP: TurnStop,
+    Outcome.TIMED_OUT: TimedOut,
+    Outcome.CANCELLED: Cancelled,
+    Outcome.TOO_MUCH_OUTPUT: TooMuchOutput,
+    Outcome.NOT_LOGGED_IN: NotLoggedIn,
+    Outcome.CLIENT_MISSING: ClientMissing,
+}
+
+
+def failure(result: TurnResult) -> TurnFailed:
+    """The error for a turn that gave no answer."""
+    return _ERRORS.get(result.outcome, TurnFailed)(result)
+
+
+def judge(
+    reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None, seconds: float
+) -> TurnResult:
+    """What a turn came to, from what its client printed, its exit status, and `ended_by` if faber ended it."""
+    outcome = _outcome(reading, exit_status, ended_by)
+    tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
+    return TurnResult(
+        outcome=outcome,
+        text="".join(piece.text for piece in reading.answer),
+        pieces=reading.answer,
+        stop_reason=reading.stop_reason,
+        session_id=reading.session_id,
+        cost_usd=reading.cost_usd,
+        usage=reading.usage,
+        turns=reading.turns,
+        denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),
+        error=_error(outcome, reading, exit_status, tail),
+        stderr=tail,
+        exit_status=exit_status,
+        garbage=reading.garbage,
+        seconds=seconds,
+    )
+
+
+def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None) -> Outcome:
+    if reading.fault == "authentication_failed" or reading.refusals >= REFUSALS:
+        return Outcome.NOT_LOGGED_IN
+    if reading.subtype == "error_max_budget_usd":
+        return Outcome.BUDGET_STOP
+    if reading.subtype == "error_max_turns":
+        return Outcome.TURN_STOP
+    # A client that had its answer out when it was told to end has done its work; an interrupted one may say a result
+    # that is an error.
+    if ended_by is not None and (reading.is_error or not reading.ended):
+        return ended_by
+    if reading.is_error and reading.fault == "max_output_tokens":
+        return Outcome.CUT
+    # Interrupted, the client exits with 0 and says nothing: only a result that says so is a success.
+    if reading.ended and not reading.is_error and (exit_status == 0 or ended_by is not None):
+        return Outcome.CUT if reading.answer and reading.answer[-1].stop_reason == CUT else Outcome.COMPLETED
+    return Outcome.AGENT_ERROR
+
+
+_SAID = {
+    Outcome.COMPLETED: "",
+    Outcome.CUT: "The answer was cut at the output limit, and so was each continuation of it.",
+    Outcome.BUDGET_STOP: "The turn spent its budget.",
+    Outcome.TURN_STOP: "The agent took as many steps as it may.",
+    Outcome.TIMED_OUT: "The turn took longer than it may and was ended.",
+    Outcome.CANCELLED: "The turn was cancelled.",
+    Outcome.TOO_MUCH_OUTPUT: "The client printed more than a turn may and was ended.",
+    Outcome.NOT_LOGGED_IN: "The client is not logged in, or its key is refused.",
+    Outcome.CLIENT_MISSING: "There is no Claude Code client to start.",
+}
+
+
+def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
+    if outcome in _SAID:
+        return _SAID[outcome]
+    said = ["the client was not started"]
+    if exit_status is not None:
+        said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)
+    if reading.garbage:
+        said.append(f"after {reading.garbage} lines that are no events, the first: {reading.garbage_sample!a}")
+    why = reading.complaint or stderr.rpartition("\n")[2]
+    text = ", ".join(said) + (f": {why}" if why else "")
+    return shorten(inert(redact(text[:1].upper() + text[1:])), _MESSAGE)

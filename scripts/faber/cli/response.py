@@ -1,0 +1,186 @@
+"""`faber response …`: what to do with a response that was cut at the output limit."""
+
+import os
+import stat
+import sys
+from typing import Any, BinaryIO
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.output import print_json
+from faber.errors import Exit, InvalidInput
+from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
+from faber.responses.constants import MAX_RESPONSE
+from faber.responses.envelope import examine
+from faber.store import strictjson
+
+MAX_SCHEMA = 1024 * 1024
+
+file_argument = click.argument("file", metavar="[FILE|-]", default="-")
+stop_reason_option = click.option(
+    "--stop-reason",
+    metavar="R",
+    help="Why the source stopped, in its words (max_tokens, length, end_turn …).",
+)
+
+
+@click.group()
+def response() -> None:
+    """Check and complete responses that were cut.
+
+    FILE is UTF-8 text of at most 64 MB; `-` (the default) is stdin.
+    """
+
+
+@response.command("check")
+@file_argument
+@stop_reason_option
+def check(file: str, stop_reason: str | None) -> None:
+    """Say whether a response is truncated, complete or malformed JSON.
+
+    Exits with 0 whichever it is: `status` says it. Where prose or a fence stands around the JSON, `envelope` holds
+    what was removed, and the index is that in the JSON text.
+    """
+    envelope, found = examine(read_response(file), stop_reason)
+    answer = found.as_dict()
+    if envelope.removed:
+        answer["envelope"] = envelope.as_dict()
+    print_json(answer)
+
+
+@response.command("merge")
+@click.argument("initial", metavar="INITIAL")
+@click.argument("continuations", metavar="CONTINUATION…", nargs=-1, required=True)
+@click.option(
+    "--join",
+    type=click.Choice(["consistent", "proven"]),
+    default="consistent",
+    show_default=True,
+    help="What a join needs: one reading of both texts, or the echo of the last valid token.",
+)
+def merge(initial: str, continuations: tuple[str, ...], join: str) -> None:
+    """Join a cut response and its continuations, in their order.
+
+    Prints the merged JSON text as `merged`. Exits with 1 if no join can be trusted or the last continuation is cut.
+    """
+    chunk = Chunk.of(read_response(initial))
+    proofs = []
+    for number, name in enumerate(continuations, start=1):
+        made = chunk.join(read_response(name), "proven" if join == "proven" else "consistent")
+        proofs.append(made.proof)
+        chunk = made.chunk
+        if made.complete and number < len(continuations):
+            raise ChunkMergeError(
+                f"The response is complete after {number} of {len(continuations)} continuations.",
+                reason="not_truncated",
+                recovery="Leave out the continuations that follow.",
+            )
+    if not made.complete:
+        raise ChunkMergeError(
+            "Everything fits, and the last continuation is itself cut.", reason="unfinished", **made.detection.as_dict()
+        )
+    print_json({"merged": made.text, "proofs": proofs})
+
+
+@response.command("prompt")
+@file_argument
+@stop_reason_option
+def prompt(file: str, stop_reason: str | None) -> None:
+    """Print the prompt that asks for the rest of a cut response.
+
+    It holds the last valid token and no more of the response: ask in the conversation that the response is from.
+    """
+    chunk = Chunk.of(read_response(file), stop_reason)
+    print_json(
+        {
+            "prompt": build_resume_prompt(chunk.anchor()),
+            "last_valid_token": chunk.detection.last_valid_token,
+            "truncation_index": chunk.detection.truncation_index,
+        }
+    )
+
+
+@response.command("validate")
+@click.option("--schema", "schema_file", required=True, metavar="FILE", help="A JSON Schema (draft 2020-12), 1 MB.")
+@file_argument
+def validate(schema_file: str, file: str) -> int:
+    """Hold a response against a JSON Schema.
+
+    Exit status 5 if it does not fit: `problems` says what is wrong, by JSON path. References in the schema are looked
+    up in it alone; nothing is fetched.
+    """
+    from faber.responses.validation import MalformedResponseHandler
+
+    found = MalformedResponseHandler.validate(read_response(file), read_schema(schema_file))
+    print_json({"valid": found.ok, "problems": found.as_dicts()})
+    return Exit.OK if found.ok else Exit.UNFINISHED
+
+
+@response.command("log")
+@click.option("--task", "task_id", metavar="ID", help="Only this task.")
+@click.option("--last", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Only the newest N.")
+@click.pass_obj
+def log(obj: Invocation, task_id: str | None, last: int) -> None:
+    """List the responses that were cut, and what became of them, oldest first."""
+    from faber.responses.recoverylog import entries
+
+    found = entries(obj.layout, task_id=task_id, last=last)
+    print_json({"entries": found, "database": obj.layout.database})
+
+
+def read_response(name: str, limit: int = MAX_RESPONSE) -> str:
+    """The text of the file `name`, or of stdin for `-`.
+
+    Raises `ResponseTooLarge` past `limit` bytes, and `InvalidInput` for bytes that are no UTF-8 text, for what is no
+    file and where stdin is a terminal.
+    """
+    if name == "-":
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InvalidInput("There is no response on stdin.", recovery="Pipe it in, or name its file.")
+        return _decoded(_limited(sys.stdin.buffer, "stdin", limit), "stdin")
+    try:
+        with open(name, "rb") as opened:
+            if stat.S_ISDIR(os.fstat(opened.fileno()).st_mode):
+                raise IsADirectoryError
+            return _decoded(_limited(opened, name, limit), name)
+    except FileNotFoundError:
+        raise InvalidInput(f"There is no file {name[:200]!a}.", recovery="Name the file of the response.") from None
+    except (IsADirectoryError, ValueError):
+        raise InvalidInput(f"{name[:200]!a} is no file.", recovery="Name the file of the response.") from None
+
+
+def read_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema in the file `name`; raises `InvalidSchema`, and `InvalidInput` as `read_response`."""
+    try:
+        value = strictjson.loads(read_response(name, MAX_SCHEMA))
+    except strictjson.InvalidJSON as error:
+        raise InvalidSchema(f"{name[:200]!a} is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidSchema(f"{name[:200]!a} holds no JSON object.")
+    return value
+
+
+def _limited(opened: BinaryIO, name: str, limit: int) -> bytes:
+    data = opened.read(limit + 1)
+    if len(data) > limit:
+        raise ResponseTooLarge(f"{name[:200]!a} has more than {limit} bytes.", limit=limit)
+    return data
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        cut = error.end == len(data) and error.reason == "unexpected end of data"
+        raise InvalidInput(
+            f"{name[:200]!a} is not UTF-8 at byte {error.start}: {error.reason}.",
+            recovery="Cut off the incomplete character at its end." if cut else "Convert the response to UTF-8 text.",
+            byte=error.start,
+        ) from None
+    if "\0" in text:
+        raise InvalidInput(
+            f"{name[:200]!a} is binary: it has a NUL at character {text.index(chr(0))}.",
+            recovery="Give the response as text.",
+        )
+    return text

@@ -1,0 +1,63 @@
+"""Response recovery: a cut response is recognised, continued, and joined only if the join can be trusted.
+
+Seed 003 (requirement 3_MCP-TAS-072). Imports with the standard library alone. Everything here but `resume` and
+`resume_if_truncated`, which ask a model, is a pure function. docs/response-recovery.md says how it works, and lists the
+seed's names beside these.
+"""
+
+from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join
+from faber.responses.detect import TruncationDetectionResult, detect_truncation
+from faber.responses.envelope import Envelope, extract_envelope
+from faber.responses.errors import (
+    ChunkMergeError,
+    CorrectionExhausted,
+    InvalidSchema,
+    PartialCompletionResumeExhaustedError,
+    RecoveryLogUnreadable,
+    ResponseTooLarge,
+)
+from faber.responses.llm import Completion, LLMClient
+from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
+from faber.responses.resuming import (
+    PartialCompletionResumeProtocol,
+    Resumption,
+    build_resume_prompt,
+    resume,
+    resume_if_truncated,
+)
+from faber.responses.scanner import JsonScanner
+from faber.responses.validation import MAX_CORRECTION_ATTEMPTS, MalformedResponseHandler, SchemaProblem, Validation
+
+__all__ = [
+    "ANCHOR_LENGTH",
+    "CUT_STOP_REASONS",
+    "MAX_CORRECTION_ATTEMPTS",
+    "MAX_RESPONSE",
+    "MAX_RESUME_ATTEMPTS",
+    "Chunk",
+    "ChunkMergeError",
+    "Completion",
+    "CorrectionExhausted",
+    "Envelope",
+    "InvalidSchema",
+    "Join",
+    "JsonScanner",
+    "LLMClient",
+    "MalformedResponseHandler",
+    "Merge",
+    "PartialCompletionResumeExhaustedError",
+    "PartialCompletionResumeProtocol",
+    "RecoveryLogUnreadable",
+    "ResponseTooLarge",
+    "Resumption",
+    "SchemaProblem",
+    "TruncationDetectionResult",
+    "Validation",
+    "build_resume_prompt",
+    "detect_truncation",
+    "extract_envelope",
+    "join_chunks",
+    "merge_chunks",
+    "resume",
+    "resume_if_truncated",
+]

@@ -1,0 +1,242 @@
+"""Joining two chunks of a response, or refusing to.
+
+Models do not continue exactly: they overlap by a few characters, begin the cut token or line once more, restate the
+whole document, wrap it in a fence, say a sentence first, leave a gap. A join puts the continuation where its
+beginning repeats the end of the first chunk, or right after it. Inside a string nearly every place reads well, so
+that JSON's grammar proves nothing there: only a repetition long enough to be no accident does.
+
+*proven*: the continuation begins with the anchor, or with all that is certain of the document.
+*consistent*: else, all places that read well must give one and the same document.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from faber.responses.anchors import anchor, stands_alone
+from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
+from faber.responses.detect import TruncationDetectionResult, result
+from faber.responses.envelope import beginnings_of_continuation, examine, suffix_removed
+from faber.responses.errors import ChunkMergeError, ResponseTooLarge
+from faber.responses.scanner import JsonScanner
+from faber.responses.syntax import SPACES
+
+_SEED = 16
+_MOST_PLACES = 64
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+
+
+class Merge(NamedTuple):
+    """Two chunks joined: `complete` JSON, or an unfinished merge, which is the protocol's own value.
+
+    `proof` is `echo` where the continuation repeats the anchor, else `consistent`. `chunk` goes on from here.
+    """
+
+    text: str
+    complete: bool
+    proof: str
+    chunk: "Chunk"
+
+    @property
+    def detection(self) -> TruncationDetectionResult:
+        """What is certain of the text."""
+        return self.chunk.detection
+
+
+class _Reading(NamedTuple):
+    """What follows the certain part; `goes_on` is False where that is no more than what is known already."""
+
+    rest: str
+    complete: bool
+    goes_on: bool
+    scanner: JsonScanner
+
+
+class Chunk:
+    """A cut response and a scanner that has read it: what follows is all that a join has to read."""
+
+    def __init__(self, text: str, scanner: JsonScanner, stop_reason: str | None = None) -> None:
+        self.text = text
+        self.detection = result(scanner, text, stop_reason)
+        self._scanner = scanner
+        self._anchors: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, raw: str, stop_reason: str | None = None) -> "Chunk":
+        """The chunk in `raw`, without what stands around it; raises `ChunkMergeError` if nothing of it was cut."""
+        envelope, found = examine(raw, stop_reason)
+        if not found.truncated:
+            wrong = "complete" if found.status == "complete" else f"not the beginning of JSON: {_said(found)}"
+            raise ChunkMergeError(f"The first chunk is {wrong}.", reason="not_truncated", status=found.status)
+        return cls(envelope.text, JsonScanner().feed(envelope.text), stop_reason)
+
+    @property
+    def certain_end(self) -> int:
+        """Where what is certain of the text ends."""
+        return self.detection.certain_end or 0
+
+    def anchor(self, length: int = ANCHOR_LENGTH) -> str:
+        """What a continuation is asked to begin with, of about `length` characters."""
+        if length not in self._anchors:
+            self._anchors[length] = anchor(self.detection, length, self._scanner.certain(self.certain_end))
+        return self._anchors[length]
+
+    def join(
+        self,
+        continuation: str,
+        join: Join = "consistent",
+        stop_reason: str | None = None,
+        asked: int = ANCHOR_LENGTH,
+    ) -> Merge:
+        """This chunk continued; `stop_reason` is the continuation's, `asked` the length its anchor was chosen with.
+
+        Raises `ChunkMergeError` and `ResponseTooLarge`.
+        """
+        if len(self.text) + len(continuation) > MAX_RESPONSE:
+            raise ResponseTooLarge(f"The merged response would pass {MAX_RESPONSE} characters.", limit=MAX_RESPONSE)
+        views = [continuation[begin:] for begin in beginnings_of_continuation(continuation)]
+        echoed = False
+        for view in views:
+            rests = self._echoed(view, asked)
+            echoed = echoed or bool(rests)
+            if found := self._decided(rests, stop_reason):
+                return self._merged(found, "echo", stop_reason)
+        if echoed:
+            raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
+        if join == "proven":
+            raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
+        for group in self._grouped(views):
+            rests = [rest for view in group for rest in self._fitting(view)]
+            found = self._decided(rests, stop_reason)
+            if found and (found.complete or stop_reason is None or stop_reason in CUT_STOP_REASONS):
+                return self._merged(found, "consistent", stop_reason)
+        raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
+
+    def _echoed(self, view: str, asked: int) -> list[str | None]:
+        """What follows the certain part, by each place where `view` repeats enough of it to prove the join."""
+        end = self.certain_end
+        if not end:  # nothing is certain, so nothing can be repeated: the whole document, begun again
+            begun = self.text.lstrip(SPACES)
+            if begun and self._scanner.copy().feed(view).status != "malformed":
+                return []
+            return [view] if view.lstrip(SPACES).startswith(begun) else []
+        overlaps = self._overlaps(view)
+        sizes = {len(self.anchor(size)) for size in (ANCHOR_LENGTH, asked)}
+        whole = len(self.text[:end].lstrip(SPACES))
+        proving = [size for size in overlaps if size in sizes or size >= whole]
+        if proving and not all(stands_alone(self.text, end, size) for size in proving):
+            return list(self._fitting(view))
+        return [self._rest(view, size) for size in proving]
+
+    def _grouped(self, views: list[str]) -> Iterator[list[str]]:
+        """The views that are decided on together: outside a string, those that differ by white space in front."""
+        group: list[str] = []
+        for view in views:
+            if group and (self._scanner.in_string or view.lstrip(SPACES) != group[0].lstrip(SPACES)):
+                yield group
+                group = []
+            group.append(view)
+        yield group
+
+    def _fitting(self, view: str) -> Iterator[str | None]:
+        """What follows the certain part, by each place that `view` may have."""
+        yield from (self._rest(view, size) for size in self._overlaps(view))
+        yield from self._plain(view)
+
+    def _overlaps(self, view: str) -> list[int]:
+        """By how many characters `view` can repeat the end of the certain part."""
+        end = self.certain_end
+        certain = self.text[:end]
+        sizes = [size for size in range(1, min(_SEED, end + 1, len(view) + 1)) if certain.endswith(view[:size])]
+        if len(view) < _SEED:
+            return sizes
+        at = certain.find(view[:_SEED], max(0, end - len(view)))
+        while at >= 0:
+            if view.startswith(certain[at:]):
+                sizes.append(end - at)
+                if len(sizes) > _MOST_PLACES:
+                    raise ChunkMergeError("The continuation fits at too many places.", reason="ambiguous")
+            at = certain.find(view[:_SEED], at + 1)
+        return sizes
+
+    def _rest(self, view: str, size: int) -> str | None:
+        """What follows the certain part if `view` repeats `size` characters of it; None if it denies the cut piece."""
+        rest = view[size:]
+        cut = self.text[self.certain_end :]
+        if self._scanner.in_string:
+            return rest if rest.startswith(cut) else None
+        return rest if rest.lstrip(SPACES).startswith(cut.lstrip(SPACES)) else None
+
+    def _plain(self, view: str) -> Iterator[str | None]:
+        """What follows the certain part if `view` repeats nothing of it, but maybe a piece of what is cut."""
+        cut = self.text[self.certain_end :]
+        if cut:
+            yield self._rest(view, 0)
+        for kept in range(1, len(cut) + 1) if cut else [0]:
+            if view.startswith(cut[kept:]):
+                yield cut[:kept] + view
+
+    def _decided(self, rests: Iterable[str | None], stop_reason: str | None) -> _Reading | None:
+        """The one way to read the continuation; None if there is none, `ChunkMergeError` if there are several."""
+        readings: dict[str, _Reading] = {}
+        for rest in rests:
+            reading = None if rest is None else self._read(rest, stop_reason)
+            if reading is not None:
+                readings.setdefault(reading.rest if self._scanner.in_string else reading.rest.strip(SPACES), reading)
+        complete = [reading for reading in readings.values() if reading.complete]
+        unfinished = [reading for reading in readings.values() if not reading.complete]
+        if complete and stop_reason is not None and stop_reason not in CUT_STOP_REASONS:
+            unfinished = []
+        found = complete + unfinished
+        if len(found) > 1 and (unfinished or len({self._tokens(reading.rest) for reading in complete}) > 1):
+            raise ChunkMergeError("The continuation can be read in several ways that differ.", reason="ambiguous")
+        return found[0] if found and found[0].goes_on else None
+
+    def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
+        """`rest` after the certain part, without what stands behind a finished value; None if it is no JSON."""
+        end = self.certain_end
+        scanner = self._scanner.certain(end).feed(rest)
+        if scanner.status == "malformed":
+            value_end = scanner.value_end
+            if value_end is None or suffix_removed(rest[value_end - end :]) is None:
+                return None
+            rest = rest[: value_end - end]
+            scanner = self._scanner.certain(end).feed(rest)
+        complete = not result(scanner, self.text[:end] + rest, stop_reason).truncated
+        goes_on = complete or len(rest.strip(SPACES)) > len(self.text[end:].strip(SPACES))
+        return _Reading(rest, complete, goes_on, scanner)
+
+    def _tokens(self, rest: str) -> tuple[str, ...]:
+        """The document that `rest` makes of the certain part, whatever its white space."""
+        return tuple(_TOKENS.findall(self.text[: self.certain_end] + rest))
+
+    def _merged(self, reading: _Reading, proof: str, stop_reason: str | None) -> Merge:
+        text = self.text[: self.certain_end] + reading.rest
+        return Merge(text, reading.complete, proof, Chunk(text, reading.scanner, stop_reason))
+
+
+def _said(found: TruncationDetectionResult) -> str:
+    return f"{found.error.message} at character {found.error.position}" if found.error else found.status
+
+
+def join_chunks(initial: str, continuation: str, join: Join = "consistent", *, stop_reason: str | None = None) -> Merge:
+    """`initial` continued by `continuation`, finished or not; `stop_reason` is the continuation's.
+
+    Raises `ChunkMergeError` where `merge_chunks` does, but for a continuation that is itself cut: then the merge is
+    unfinished and its `chunk` can be joined with the next one.
+    """
+    return Chunk.of(initial).join(continuation, join, stop_reason)
+
+
+def merge_chunks(initial: str, continuation: str, join: Join = "consistent") -> str:
+    """The complete JSON text that `initial`, which was cut, and `continuation` make (seed 003, `mergeChunks`).
+
+    `join="proven"` takes a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`) or
+    more of what precedes the cut; `"consistent"` takes another one, too, if every place that it fits gives the same
+    document. A gap cannot be seen without the echo. Raises `ChunkMergeError`, also where the merged text is still cut
+    (`unfinished`).
+    """
+    merge = join_chunks(initial, continuation, join)
+    if not merge.complete:
+        raise ChunkMergeError("The continuation fits, and is itself cut.", reason="unfinished")
+    return merge.text

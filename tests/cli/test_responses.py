@@ -1,0 +1,122 @@
+"""`faber response check|merge|prompt`: text in, JSON out, never a traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENTRY = Path(__file__).resolve().parents[2] / "scripts" / "faber" / "__main__.py"
+
+
+def faber(*arguments, stdin=b"", cwd=None):
+    """The exit status and the answer of `faber response ARGUMENTS`."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-X", "utf8", ENTRY, "response", *arguments],
+        input=stdin,
+        cwd=cwd,
+        capture_output=True,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "answer"),
+    [
+        ('{"a":1}', [], ["complete", False, None, None, None]),
+        ('{"a":"hel', [], ["truncated", True, 5, '"a":"hel', None]),
+        ("", [], ["truncated", True, 0, "", None]),
+        ("{a}", [], ["malformed", False, None, None, {"message": "Expected a key or '}'", "position": 1}]),
+        ("12", [], ["complete", False, None, None, None]),
+        ("12", ["--stop-reason", "max_tokens"], ["truncated", True, 0, "", None]),
+    ],
+)
+def test_check(text, options, answer):
+    """The status of a response, with exit status 0 whichever it is."""
+    status, said = faber("check", *options, stdin=text.encode())
+    assert status == 0
+    assert list(said.items()) == list(
+        zip(["status", "truncated", "truncation_index", "last_valid_token", "error"], answer, strict=True)
+    )
+
+
+def test_check_says_what_stood_around_the_json(tmp_path):
+    """A fence and prose are removed and named; the index is that in the JSON."""
+    (tmp_path / "answer.md").write_text('Here:\n```json\n{"a": [1,')
+    status, said = faber("check", "answer.md", cwd=tmp_path)
+    assert (status, said["status"], said["truncation_index"]) == (0, "truncated", 9)
+    assert said["envelope"] == {"prefix": "Here:\n```json\n", "suffix": "", "removed": ["prose before", "code fence"]}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "options", "status", "answer"),
+    [
+        (['{"a":"hel', 'p me"}'], [], 0, {"merged": '{"a":"help me"}', "proofs": ["consistent"]}),
+        (['{"a":"hel', '"a":"help', '"a":"help me"}'], ["--join", "proven"], 0, {"proofs": ["echo", "echo"]}),
+        (['{"a":"hel', 'p me"}'], ["--join", "proven"], 1, {"code": "chunks_do_not_join", "reason": "no_echo"}),
+        (['{"a":"hel', 'lo"}'], [], 1, {"reason": "ambiguous"}),
+        (['{"a":[1,', "2"], [], 1, {"reason": "unfinished", "truncation_index": 8}),
+        (['{"a":[1,', "2]}", "]"], [], 1, {"reason": "not_truncated"}),
+        (['{"a":1}', "}"], [], 1, {"reason": "not_truncated", "status": "complete"}),
+    ],
+)
+def test_merge(tmp_path, chunks, options, status, answer):
+    """Chunks are joined in their order, or refused with a reason."""
+    names = [f"{number}.txt" for number in range(len(chunks))]
+    for name, text in zip(names, chunks, strict=True):
+        (tmp_path / name).write_text(text)
+    ended, said = faber("merge", *options, *names, cwd=tmp_path)
+    assert ended == status
+    said = said.get("error", said)
+    assert answer.items() <= said.items()
+
+
+def test_merge_reads_one_of_them_from_stdin(tmp_path):
+    """`-` is stdin."""
+    (tmp_path / "first").write_text('{"a":[1,')
+    assert faber("merge", "first", "-", stdin=b"2]}", cwd=tmp_path)[1]["merged"] == '{"a":[1,2]}'
+
+
+def test_prompt():
+    """The prompt, and the token in it."""
+    status, said = faber("prompt", stdin=b'{"a":"hel')
+    assert status == 0
+    assert said["last_valid_token"] in said["prompt"]
+    assert said["truncation_index"] == 5
+    assert faber("prompt", stdin=b'{"a":1}')[0] == 1
+    assert faber("prompt", "--stop-reason", "length", stdin=b"12")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
+        (b'{"a": "\xe2\x82', "unexpected end of data"),
+        (b'\x00\x01{"a"', "binary"),
+        ('{"a":1}'.encode("utf-16"), "not UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_refused(data, words):
+    """Binary data and bytes that are not UTF-8 are usage errors that say where."""
+    for command in ("check", "prompt"):
+        status, said = faber(command, stdin=data)
+        assert (status, said["error"]["code"]) == (2, "invalid_input")
+        assert words in said["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["missing.json", ".", "nul\udcff"])
+def test_what_is_no_file_is_refused(tmp_path, name):
+    """A missing file, a directory and an impossible name are usage errors."""
+    status, said = faber("check", name, cwd=tmp_path)
+    assert (status, said["error"]["code"]) == (2, "invalid_input")
+
+
+def test_the_limit(tmp_path):
+    """A file past 64 MB is refused, without being read further."""
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    status, said = faber("check", "large", cwd=tmp_path)
+    assert (status, said["error"]["code"], said["error"]["limit"]) == (2, "response_too_large", 64 * 1024 * 1024)

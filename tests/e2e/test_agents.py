@@ -1,0 +1,319 @@
+"""Agents in the real client and over the Messages API: answers really cut, by a scripted API on loopback."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.client import Client
+from e2e.messages_api import MessagesApi
+from e2e.replies import Reply, call, error, hang, text, tool
+from e2e.request import Request
+from faber.agents.claude import AgentOptions, ClaudeCodeClient
+from faber.agents.loop import AgentLoop
+from faber.agents.messages import AnthropicClient
+from faber.agents.outcome import BudgetStop, NotLoggedIn, Outcome, TimedOut, TurnFailed, TurnStop
+from faber.errors import FaberError
+from faber.responses.recoverylog import Recovery
+
+VALUE = {"action": "write_file", "parameters": {"path": "/src/a.ts", "content": 'line 1\nline 2 — "é" 🙂\n' * 6}}
+WHOLE = json.dumps(VALUE, ensure_ascii=False)
+SCHEMA = {
+    "type": "object",
+    "required": ["action", "parameters"],
+    "properties": {"action": {"enum": ["write_file"]}, "parameters": {"type": "object"}},
+}
+
+
+@pytest.fixture
+def agent(client: Client) -> Any:
+    """`agent(…)`: a `ClaudeCodeClient` in the project, with options."""
+
+    def make(**options: Any) -> ClaudeCodeClient:
+        given = {"command": [str(client.binary)], "inherited": client.environment(), "max_turns": 6, **options}
+        return ClaudeCodeClient(AgentOptions(str(client.project), **given))
+
+    return make
+
+
+@pytest.fixture
+def recorded() -> list[Recovery]:
+    """What was recorded."""
+    return []
+
+
+def loop(client: Any, recorded: list[Recovery]) -> AgentLoop:
+    """A loop that records here."""
+
+    def record(recovery: Recovery) -> list[Any]:
+        recorded.append(recovery)
+        return []
+
+    return AgentLoop(client, record)
+
+
+def echo(document: str, length: int | None = None) -> Any:
+    """What an honest model answers to a resume prompt: the last valid token and all that follows, `length` of it."""
+
+    def answer(request: Request) -> Reply:
+        token = request.prompt.split("<<<<<<<<\n")[1].split("\n>>>>>>>>")[0]
+        rest = document[document.index(token) :]
+        return text(rest) if length is None else text(rest).cut(length)
+
+    return answer
+
+
+def test_an_answer_cut_once_is_completed_in_its_session(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
+    """The client continues a cut answer by itself; its first piece is kept, and continued with an echo."""
+    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo(WHOLE))
+    made = agent()
+    response = loop(made, recorded).run_turn("task", 3, "Write it.", SCHEMA)
+    assert response.value == VALUE
+    assert (response.final_status, response.resume_attempts, response.corrections) == ("RESOLVED", 1, 0)
+    assert [each[:2] + each[3:6] for each in recorded] == [("task", 3, 90, 1, "RESOLVED")]
+    assert len({each.session for each in api.turns}) == 1
+    assert made.session_id == response.session_id == api.turns[-1].session
+    prompt = api.turns[-1].prompt
+    assert "Output ONLY the remaining JSON" in prompt
+    assert WHOLE[:60] not in prompt
+    assert api.turns[-1].has(WHOLE[:60])  # the model sees its own cut text
+    assert response.cost_usd == pytest.approx(made.spent_usd)
+    assert response.cost_usd > 0
+
+
+def test_a_continuation_that_is_cut_is_continued(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
+    """Cut twice, the answer is joined twice; what the client continued by itself is never joined."""
+    api.script.reply(text(WHOLE).cut(90), text("x"), echo(WHOLE, 100), text("y"), echo(WHOLE))
+    response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
+    assert response.value == VALUE
+    assert (response.resume_attempts, recorded[0].final_status) == (2, "RESOLVED")
+
+
+def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
+    """Exhausted resumes fall back to a correction: the client exits with 1 after four cuts, and nothing is lost."""
+    small = {"action": "write_file", "parameters": {}}
+    cut = text(WHOLE).cut(90)
+    api.script.reply(*[cut] * 4, *[text("nothing that fits").cut(10)] * 8, text(json.dumps(small)))
+    made = agent()
+    response = loop(made, recorded).run_turn("task", 1, "Write it.", SCHEMA)
+    assert response.value == small
+    assert (response.final_status, response.resume_attempts, response.corrections) == ("EXHAUSTED", 2, 1)
+    assert [each.final_status for each in recorded] == ["EXHAUSTED"]
+    assert [each.outcome for each in made.turns] == [Outcome.CUT] * 3 + [Outcome.COMPLETED]
+    assert [each.exit_status for each in made.turns] == [1, 1, 1, 0]
+    assert all(each.cost_usd and each.session_id == made.session_id for each in made.turns)
+    assert "by JSON path" in api.turns[-1].prompt
+
+
+def test_malformed_answers_are_corrected_and_never_resumed(agent: Any, api: MessagesApi) -> None:
+    """JSON that no continuation can mend goes to correction, with the validator's words."""
+    api.script.reply(text('{"action": "write_file", }'), text('{"action": "read"}'), text(WHOLE))
+    recorded: list[Recovery] = []
+    response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
+    assert (response.value, response.final_status, response.corrections) == (VALUE, None, 2)
+    assert recorded == []
+    assert not any(each.has("Output ONLY the remaining JSON") for each in api.turns)
+    assert "$.action" in api.turns[-1].prompt
+
+
+def test_a_tool_call_cut_for_ever_stops_at_the_turn_limit(agent: Any, api: MessagesApi) -> None:
+    """Nothing else stops it; cost, session and the reason are there although the exit status is 1."""
+    api.script.always(tool("Bash", command="echo hi").cut(15))
+    made = agent(max_turns=3)
+    result = made.turn("go")
+    assert (result.outcome, result.exit_status, result.stop_reason) == (Outcome.TURN_STOP, 1, "max_tokens")
+    assert result.cost_usd
+    assert result.session_id
+    assert len(api.turns) == 3
+    with pytest.raises(TurnStop):
+        made.complete("again")
+
+
+def test_a_budget_that_is_crossed_is_a_budget_stop(agent: Any, api: MessagesApi) -> None:
+    """The response that crosses it is paid and told, and nothing more is asked for."""
+    api.script.reply(text(WHOLE).cut(90).using(input_tokens=1_000_000))
+    made = agent(max_budget_usd=0.5)
+    with pytest.raises(BudgetStop) as caught:
+        made.complete("go")
+    assert (caught.value.result.cost_usd or 0) > 0.5
+    assert caught.value.result.first.text == WHOLE[:90]
+    assert made.turn("more").outcome is Outcome.BUDGET_STOP
+    assert len(api.turns) == 1
+
+
+def test_an_answer_of_many_steps_is_the_last_one(agent: Any, api: MessagesApi, client: Client) -> None:
+    """What is said before a tool call is no part of the answer; refused calls are listed, and the turn goes on."""
+    refused = text("I delete it.") + call("Bash", {"command": "rm -rf build"})
+    api.script.reply(text("I look.") + call("Bash", {"command": "ls"}), refused, text(WHOLE))
+    seen: list[str] = []
+    made = agent(permission_mode="dontAsk")
+    made.on_event = lambda event: seen.append(event["type"])
+    result = made.turn("go")
+    assert (result.outcome, result.text, result.turns) == (Outcome.COMPLETED, WHOLE, 3)
+    assert [each.tool for each in result.denials] == ["Bash"]
+    assert "rm -rf build" in result.denials[0].call
+    assert {"system", "stream_event", "assistant", "result"} <= set(seen)
+
+
+def test_an_agents_tools_see_a_child_and_no_session_around_it(agent: Any, api: MessagesApi, client: Client) -> None:
+    """`FABER_CHILD` is set in what it runs; the variables of a session that faber itself runs in are not passed on."""
+    around = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "outer", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+    script = "echo child=$FABER_CHILD session=$CLAUDE_CODE_SESSION_ID"
+    api.script.reply(tool("Bash", command=script), text("done"))
+    made = agent(inherited={**client.environment(), **around}, allowed_tools=["Bash"])
+    result = made.turn("go")
+    assert api.turns[-1].results[-1].text.strip() == f"child=1 session={result.session_id}"
+
+
+def test_a_turn_that_hangs_is_ended_with_all_it_started(agent: Any, api: MessagesApi, client: Client) -> None:
+    """A command that the agent runs has a session of its own; at the time limit it ends too, and so does its child."""
+    script = "(setsid env -i /bin/sleep 1000 &); sleep 1000"
+    api.script.reply(tool("Bash", command=script))
+    made = agent(timeout=3.0, allowed_tools=["Bash"])
+    with pytest.raises(TimedOut) as caught:
+        made.complete("go")
+    assert caught.value.result.session_id
+    assert client.running == []
+
+
+def test_a_cancelled_turn_can_be_resumed(agent: Any, api: MessagesApi, client: Client) -> None:
+    """Cancelled while the model speaks, the session is there for the next client."""
+    api.script.reply(text("one"), hang(), text("two"))
+    made = agent()
+    assert made.turn("begin").text == "one"
+
+    def cancel_when_asked(event: Any) -> None:
+        if event.get("subtype") == "init":
+            made.cancel()
+
+    made.on_event = cancel_when_asked
+    result = made.turn("go on")
+    assert result.outcome is Outcome.CANCELLED
+    assert client.running == []
+    api.script.clear()
+    api.script.reply(text("two"))
+    later = ClaudeCodeClient(made.options, session_id=made.session_id)
+    assert later.turn("again").text == "two"
+    assert api.turns[-1].has("begin")
+
+
+def test_a_client_without_credentials_is_not_logged_in(agent: Any, api: MessagesApi, client: Client) -> None:
+    """No key is told at once; a key that is refused after two refusals, not after the client's minutes of retries."""
+    bare = {name: value for name, value in client.environment().items() if name != "ANTHROPIC_API_KEY"}
+    with pytest.raises(NotLoggedIn):
+        agent(inherited=bare).complete("go")
+    api.script.always(error(401, "invalid x-api-key"))
+    with pytest.raises(NotLoggedIn):
+        agent().complete("go")
+    assert len(api.turns) <= 4  # it would be eleven
+
+
+def test_other_errors_tell_their_reason(agent: Any, api: MessagesApi) -> None:
+    """An agent or a model that does not exist is an agent error, with what the client said of it."""
+    result = agent(agent="no-such-agent").turn("go")
+    assert (result.outcome, result.exit_status) == (Outcome.AGENT_ERROR, 1)
+    assert "no-such-agent" in result.error
+    api.script.always(error(404, "model: nosuch"))
+    with pytest.raises(TurnFailed) as caught:
+        agent(model="nosuch").complete("go")
+    assert "nosuch" in str(caught.value)
+
+
+def test_a_session_begun_elsewhere_cannot_be_resumed_from_nowhere(agent: Any) -> None:
+    """A session that is not there is an agent error with the client's words."""
+    made = agent()
+    gone = ClaudeCodeClient(made.options, session_id="11111111-1111-4111-8111-111111111111")
+    result = gone.turn("go")
+    assert result.outcome is Outcome.AGENT_ERROR
+    assert "No conversation found" in result.error
+
+
+# --- the Messages API ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def direct(api: MessagesApi) -> Iterator[Any]:
+    """`direct(…)`: an `AnthropicClient` of the scripted API."""
+    api.script.is_side = lambda request: False
+    made: list[AnthropicClient] = []
+
+    def make(**options: Any) -> AnthropicClient:
+        given = {"base_url": api.url, "api_key": "dummy", "max_retries": 0, **options}
+        made.append(AnthropicClient("a-model", **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each._made is not None:
+            each._made.close()
+
+
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_an_answer_of_the_api_is_completed(direct: Any, api: MessagesApi, recorded: list[Recovery], cuts: int) -> None:
+    """Cut never, once or twice, an answer of the Messages API comes to the same value."""
+    first = text(WHOLE).cut(90) if cuts else text(WHOLE)
+    api.script.reply(first, *[echo(WHOLE, 80)] * (cuts - 1), *[echo(WHOLE)] * (cuts > 0))
+    response = loop(direct(prices=(1e6, 2e6)), recorded).run_turn("task", 1, "Write it.", SCHEMA)
+    assert (response.value, response.resume_attempts) == (VALUE, cuts)
+    assert [each.final_status for each in recorded] == ["RESOLVED"] * (cuts > 0)
+    assert response.cost_usd == (cuts + 1) * (10 + 20)
+    said = [message["role"] for message in api.requests[-1].messages]
+    assert said == ["user", "assistant"] * cuts + ["user"]
+
+
+def test_an_answer_of_the_api_cut_for_ever_is_exhausted(
+    direct: Any, api: MessagesApi, recorded: list[Recovery]
+) -> None:
+    """After two resumes and two corrections, each cut, the turn ends with what the validator says."""
+    api.script.always(text(WHOLE).cut(90))
+    with pytest.raises(FaberError) as caught:
+        loop(direct(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
+    assert caught.value.code == "response_invalid"
+    assert len(api.requests) == 3 * 3
+    assert [each.final_status for each in recorded] == ["EXHAUSTED"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (error(401, "invalid x-api-key"), "not_logged_in"),
+        (error(529, "Overloaded"), "agent_error"),
+        (error(400, "prompt is too long"), "agent_error"),
+        (text("half").hang(), "timed_out"),
+        (hang(), "timed_out"),
+    ],
+)
+def test_what_the_api_refuses_has_a_name(direct: Any, api: MessagesApi, answer: Reply, code: str) -> None:
+    """A refused key, an overloaded API and silence are told apart, and nothing of them is remembered."""
+    api.script.reply(answer, text("well"))
+    made = direct(timeout=0.5)
+    with pytest.raises(FaberError) as caught:
+        made.complete("go")
+    assert caught.value.code == code
+    assert made.complete("again").text == "well"
+    assert len(api.requests[-1].messages) == 1
+
+
+def test_an_answer_of_the_api_can_be_cancelled(direct: Any, api: MessagesApi) -> None:
+    """Set from another thread, `cancel` ends an answer that does not come; the conversation is over."""
+    api.script.reply(text("half").hang())
+    made = direct()
+    threading.Thread(target=lambda: (api.wait_for("go"), made.cancel())).start()
+    for prompt in ("go", "again"):
+        with pytest.raises(FaberError) as caught:
+            made.complete(prompt)
+        assert caught.value.code == "cancelled"
+    assert len(api.requests) == 1
+
+
+def test_a_key_is_needed(direct: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without any key the API is not asked, and the error says what is lacking."""
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NotLoggedIn):
+        direct(api_key=None).complete("go")
