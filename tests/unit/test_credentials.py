@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from faber.sync.credentials import find, secret_values, without
+from faber.model.credentials import secret_values
+from faber.sync.credentials import find, without
 
 TOKEN = "ghp_" + "k3" * 18
 VALUES = {"plain-words-only": "SHOP_API_KEY"}
