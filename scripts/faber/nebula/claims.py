@@ -19,8 +19,8 @@ class Claim:
     """The right to work in one tree, or to lead one run, for as long as this process lives or until `release`.
 
     Nobody waits until it is given back: who finds it taken is told by whom and leaves. So it may be held while programs
-    run, which no lock of the store may. Programs that are given `fileno` hold it too: a git or an agent that outlives a killed
-    faber still works in the tree.
+    run, which no lock of the store may. Programs that are given `fileno` hold it too: a git or an agent that outlives a
+    killed faber still works in the tree.
     """
 
     def __init__(self, path: str, what: str, *, patience: float = PATIENCE) -> None:
