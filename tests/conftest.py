@@ -2,10 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from github.fake import FakeGitHub
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("faber", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,3 +48,14 @@ def strace() -> str:
 def jq() -> str:
     """The path of jq."""
     return _needed(shutil.which("jq"), "jq is not installed")
+
+
+@pytest.fixture
+def github() -> "Iterator[FakeGitHub]":
+    """A GitHub on loopback with issue 7; what it was asked and what it answered is as GitHub describes it."""
+    from github.fake import FakeGitHub
+
+    with FakeGitHub() as made:
+        made.add_issue(7)
+        yield made
+    assert made.violations == []

@@ -124,6 +124,23 @@ def test_a_context_loads_nothing_heavy(project: Path, options: list[str]) -> Non
     assert heavy_modules(project, "context", RUN, *options) == set()
 
 
+def test_github_is_loaded_only_to_ask_it(project: Path) -> None:
+    """Nothing of GitHub's is loaded but by a context that fetches an issue from there."""
+
+    def loaded(*options: str) -> set[str]:
+        return {name for name in modules(project, "context", RUN, *options) if name.startswith("faber.sources.github")}
+
+    assert loaded() == set()
+    settings = project / ".fractary" / "faber" / "config.yaml"
+    before = settings.read_text()
+    settings.write_text("work_items: {provider: github}\n")
+    modules(project, "context", RUN, "--no-fetch")
+    assert loaded("--no-fetch") == set()
+    assert heavy_modules(project, "context", RUN, "--no-fetch") == set()
+    assert "faber.sources.github" in loaded()  # there is no remote: it ends with a notice
+    settings.write_text(before)
+
+
 def test_an_unknown_specification_is_parsed_once(project: Path) -> None:
     """A specification that was never seen loads the Markdown parser; the next context does not."""
     with (project / "specs" / "csv-export.md").open("a") as file:

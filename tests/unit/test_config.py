@@ -1,7 +1,9 @@
 """The project's settings."""
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,13 @@ def test_an_edit_is_in_force_at_once(layout: Layout) -> None:
         ("context: {max_chars: true}\n", "context.max_chars"),
         ("context: null\n", "context"),
         ("autonomy: reckless\n", "autonomy"),
+        ("work_items: {provider: githab}\n", "work_items.provider"),
+        ("work_items: {github: {repo: a/b}}\n", "work_items.github.repo"),
+        ("work_items: {github: {timout_seconds: 3}}\n", "did you mean 'timeout_seconds'"),
+        ("work_items: {github: {repository: https://github.com/a/b}}\n", "is not a repository as owner/name"),
+        ("work_items: {github: {host: 'a.example@b.example'}}\n", "is not a host name"),
+        ("work_items: {github: {api_url: 'https://x@b.example/'}}\n", "is not the https URL"),
+        ("work_items: {github: {max_comments: 6000}}\n", "work_items.github.max_comments"),
         ("workflow: ''\n", "workflow"),
         ("schema_version: 2\n", "schema_version"),
         ("- a\n", "top level"),
@@ -96,9 +105,31 @@ def test_a_link_is_not_followed(layout: Layout, tmp_path: Path) -> None:
         load_config(layout)
 
 
+def test_the_documented_settings_are_the_settings(layout: Layout) -> None:
+    """The examples of docs/work-items.md are in force as they stand, and its table has every setting."""
+    from faber.store.schema import schema
+
+    text = (Path(__file__).parents[2] / "docs" / "work-items.md").read_text()
+    examples = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        write(layout, example)
+        assert load_config(layout).at("work_items.provider") == "github"
+    known = schema("config")["properties"]["work_items"]["properties"]["github"]["properties"]
+    table = text.partition("| setting |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(known)
+    for key in ("timeout_seconds", "deadline_seconds", "max_comments"):
+        assert f"{key}: {DEFAULTS['work_items']['github'][key]}" in examples[1]
+        assert re.search(rf"`{key}` .* {known[key]['minimum']} to {known[key]['maximum']}", table)
+
+
 def test_the_defaults_satisfy_the_schema() -> None:
     """What is in force without a file could be written into one, but for what stands for nothing."""
     from faber.store.schema import problems
 
-    context = {key: value for key, value in DEFAULTS["context"].items() if value is not None}
-    assert problems("config", DEFAULTS | {"context": context}) == []
+    def said(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: said(inside) for key, inside in value.items() if inside is not None}
+
+    assert problems("config", said(DEFAULTS)) == []

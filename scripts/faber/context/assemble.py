@@ -13,7 +13,7 @@ from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
 from faber.store.foreign import event_notice, newest_events, normalise_event, requested
-from faber.store.layout import WORK_ITEM, Layout
+from faber.store.layout import WORK_ITEM
 from faber.store.runs import Run
 from faber.store.sessions import LISTS, history
 from faber.store.strictjson import InvalidJSON, dumps
@@ -228,10 +228,11 @@ class _Sources:
         work_id = self.run.state["work_id"]
         if work_id is None:
             return None
+        from faber.sources.providers import open_source
         from faber.sources.workitems import load_issue
 
         path = os.path.join(self.run.directory, WORK_ITEM)
-        source = work_item_source(self.run.layout, self.config) if self.request.fetch else None
+        source = open_source(self.config, self.run.layout, os.environ) if self.request.fetch else None
         issue, fresh, notices = load_issue(source, work_id, cached=_cached(path), now=self.request.now)
         self.notices += notices
         if fresh is not None and not self.run.foreign:
@@ -276,15 +277,6 @@ def _cached(path: str) -> dict[str, Any] | None:
     except (OSError, FaberError, InvalidJSON):
         return None
     return found if isinstance(found, dict) else None
-
-
-def work_item_source(layout: Layout, config: Config) -> Any:
-    """The provider that config.yaml chooses; None where the project has no work items."""
-    from faber.sources.workfiles import FileWorkItems
-
-    if config.at("work_items.provider") == "none":
-        return None
-    return FileWorkItems(layout.work_items)
 
 
 # --- 0.6 feedback ----------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""git programs run side by side: asked without a shell, in a clean environment, for a bounded time and answer."""
+"""Programs run without a shell, for a bounded time and answer: git's side by side, in a clean environment."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .files import StrPath
 
@@ -51,10 +51,18 @@ class Question(NamedTuple):
     arguments: Sequence[str]
 
 
-class Answer(NamedTuple):
-    """What a git program said.
+class Program(NamedTuple):
+    """A program by its absolute path, with its arguments, whole environment and standard input."""
 
-    `code` is its exit status, None if it has none: then `problem` is `missing` (no git program),
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    given: bytes = b""
+
+
+class Answer(NamedTuple):
+    """What a program said.
+
+    `code` is its exit status, None if it has none: then `problem` is `missing` (no such program),
     `failed` (it could not be started) or `timeout`. `problem` is `cut` where `out` was more than the
     limit. `error` is the first line of stderr that says what is wrong.
     """
@@ -92,7 +100,20 @@ def begin(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int
     """
     deadline = time.monotonic() + seconds
     environment = clean_environment(os.environ)
-    running = [_Running(question, environment) for question in questions]
+    running = [
+        _Running([*_PREFIX, "-C", os.fspath(question.directory), *question.arguments], environment)
+        for question in questions
+    ]
+    return _answers(running, deadline, limit)
+
+
+def run(program: Program, *, seconds: float, limit: int = LIMIT) -> Answer:
+    """Run one program to its end, within `seconds` and with at most `limit` bytes of answer. Never raises."""
+    deadline = time.monotonic() + seconds
+    return _answers([_Running(program.command, program.environment, program.given)], deadline, limit)()[0]
+
+
+def _answers(running: "Sequence[_Running]", deadline: float, limit: int) -> Callable[[], list[Answer]]:
 
     def answers() -> list[Answer]:
         try:
@@ -105,19 +126,19 @@ def begin(questions: Sequence[Question], *, seconds: float = SECONDS, limit: int
     return answers
 
 
-def clean_environment(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """`environment` as git is to see it: see the comments on what is kept and set."""
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     return kept | _SET
 
 
 class _Running:
-    """One git program on its way, and what it has said so far.
+    """One program on its way, and what it has said so far.
 
     Not `subprocess`: importing it takes as long as git takes to answer.
     """
 
-    def __init__(self, question: Question, environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], given: bytes = b"") -> None:
         self.out = bytearray()
         self.err = bytearray()
         self.problem: str | None = None
@@ -125,12 +146,21 @@ class _Running:
         self.code: int | None = None
         self.streams: list[int] = []
         try:
-            self._start([*_PREFIX, "-C", os.fspath(question.directory), *question.arguments], environment)
+            if given:
+                import tempfile
+
+                # A file and not a pipe: nobody has to write while the program reads.
+                with tempfile.TemporaryFile() as file:
+                    file.write(given)
+                    file.seek(0)
+                    self._start(command, environment, (os.POSIX_SPAWN_DUP2, file.fileno(), 0))
+            else:
+                self._start(command, environment, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
         except (OSError, ValueError) as error:
             self.problem = "missing" if isinstance(error, FileNotFoundError) else "failed"
             self.err += str(error).encode(errors="replace")
 
-    def _start(self, command: list[str], environment: dict[str, str]) -> None:
+    def _start(self, command: Sequence[str], environment: Mapping[str, str], stdin: tuple[Any, ...]) -> None:
         out, out_end = os.pipe()
         self.streams.append(out)
         try:
@@ -139,10 +169,10 @@ class _Running:
             try:
                 self.pid = os.posix_spawnp(
                     command[0],
-                    command,
+                    list(command),
                     environment,
                     file_actions=[
-                        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                        stdin,
                         (os.POSIX_SPAWN_DUP2, out_end, 1),
                         (os.POSIX_SPAWN_DUP2, err_end, 2),
                     ],

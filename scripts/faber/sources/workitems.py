@@ -6,7 +6,7 @@ Implements context reconstitution 0.3. What a work item says was written by anyb
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model.text import outsiders, redact, shorten
@@ -22,7 +22,11 @@ class Comment(TypedDict):
 
 
 class WorkItem(TypedDict):
-    """One work item; `source` says which provider it came from, comments are newest last."""
+    """One work item; `source` says which provider it came from, comments are newest last.
+
+    `comments_total` and `comments_omitted` are there where the provider limits how many it reads: the
+    oldest are left out.
+    """
 
     id: str
     title: str
@@ -34,6 +38,38 @@ class WorkItem(TypedDict):
     author: str | None
     updated_at: str | None
     source: str
+    comments_total: NotRequired[int]
+    comments_omitted: NotRequired[int]
+
+
+class PostedComment(NamedTuple):
+    """A comment as the provider keeps it: `id` names it for good, `author` is a login ('' where the account
+    is gone), `author_type` the provider's word for what that is (`User`, `Bot`, '' where gone).
+
+    `body` is what somebody wrote, untouched: data, to be made inert and redacted before it is shown.
+    `created_at` is an ISO 8601 time.
+    """
+
+    id: int
+    body: str
+    author: str
+    author_type: str
+    created_at: str
+    url: str
+
+
+class Permission(NamedTuple):
+    """What the provider answered about a user's rights on the repository, word for word; nothing is guessed.
+
+    `permission` is one of `admin`, `write`, `read`, `none`; `role_name` the finer role (`maintain`,
+    `triage`, a custom one), None where the provider has none. `login` and `type` are of the account that
+    the answer is about.
+    """
+
+    permission: str
+    role_name: str | None
+    login: str
+    type: str
 
 
 class WorkItemError(FaberError):
@@ -50,11 +86,24 @@ class WorkItemNetworkError(WorkItemError):
     recovery = "The workflow can go on, perhaps without the latest comments; try again later."
 
 
+class WorkItemRateLimited(WorkItemNetworkError):
+    """The source wants to be left alone for longer than the command may wait; `until` says when to return."""
+
+    code = "work_item_rate_limited"
+
+
 class WorkItemNotFound(WorkItemError):
     """The source has no work item of this id."""
 
     code = "work_item_not_found"
     recovery = "It may have been deleted, or never written down; correct work_id if it is wrong."
+
+
+class WorkItemGone(WorkItemNotFound):
+    """The source had this work item, and deleted it for good."""
+
+    code = "work_item_gone"
+    recovery = "It was deleted; give the run another work_id, or go on without."
 
 
 class WorkItemUnauthorised(WorkItemError):
@@ -80,8 +129,35 @@ class WorkItemSource(Protocol):
         ...
 
 
+@runtime_checkable
+class Commenting(Protocol):
+    """A source whose work items can be commented on. Every method raises a `WorkItemError`, and nothing else."""
+
+    def comments(self, work_id: str) -> list[PostedComment]:
+        """The comments of a work item, oldest first; where there are more than the limit, the newest."""
+        ...
+
+    def post_comment(self, work_id: str, body: str) -> PostedComment:
+        """Write a new comment.
+
+        Not repeated where it cannot be told whether it arrived: the error then has the field `uncertain`,
+        and the caller looks through `comments` for what marks its own before it tries again.
+        """
+        ...
+
+    def edit_comment(self, comment_id: int, body: str) -> PostedComment:
+        """Replace a comment's text; doing it twice is doing it once, so failures are retried."""
+        ...
+
+    def permission(self, login: str) -> Permission:
+        """What a user may do in the repository; `WorkItemNotFound` where there is no such user."""
+        ...
+
+
 _NOTICES = (
+    (WorkItemRateLimited, "issue_rate_limited", Severity.WARNING),
     (WorkItemNetworkError, "issue_network", Severity.WARNING),
+    (WorkItemGone, "issue_gone", Severity.WARNING),
     (WorkItemNotFound, "issue_not_found", Severity.WARNING),
     (WorkItemUnauthorised, "issue_unauthorised", Severity.ERROR),
     (WorkItemError, "issue_invalid", Severity.WARNING),
@@ -99,7 +175,8 @@ def load_issue(
     unless the fetch succeeded. Without a `source` nothing is fetched and `cached` is served as it is.
     `now` is an ISO 8601 time.
 
-    Notices: `issue_network`, `issue_not_found`, `issue_invalid` (WARNING), `issue_unauthorised` (ERROR).
+    Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),
+    `issue_unauthorised` (ERROR), `issue_comments_omitted` (INFO).
     """
     if source is None:
         return _from_cache(cached, work_id, now), None, []
@@ -109,7 +186,7 @@ def load_issue(
         issue = _from_cache(cached, work_id, now)
         return issue, None, [_notice(error, work_id, served=issue is not None)]
     kept = _safe(dict(item)) | {"fetched_at": now}
-    return _issue(kept, now, stale=False), kept, []
+    return _issue(kept, now, stale=False), kept, _left_out(kept, work_id)
 
 
 def age_seconds(earlier: Any, now: str) -> int | None:
@@ -139,7 +216,7 @@ def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> dic
 def _issue(kept: dict[str, Any], now: str, *, stale: bool) -> dict[str, Any]:
     comments = kept.get("comments")
     return {
-        **{key: kept.get(key) for key in WorkItem.__annotations__},
+        **{key: kept.get(key) for key in WorkItem.__annotations__ if key in WorkItem.__required_keys__ or key in kept},
         "comments": _newest_last(comments if isinstance(comments, list) else []),
         "untrusted": True,
         "fetched_at": kept.get("fetched_at"),
@@ -166,6 +243,14 @@ def _safe(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _safe(item) for key, item in value.items()}
     return value
+
+
+def _left_out(kept: Mapping[str, Any], work_id: str) -> list[Notice]:
+    omitted, total = kept.get("comments_omitted"), kept.get("comments_total")
+    if not omitted:
+        return []
+    message = f"Of {total} comments on the work item the {total - omitted} newest were read." if total else ""
+    return [Notice("issue_comments_omitted", Severity.INFO, message, f"The others are at {kept['url']}.", work_id)]
 
 
 def _notice(error: WorkItemError, work_id: str, *, served: bool) -> Notice:

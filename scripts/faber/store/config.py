@@ -17,7 +17,18 @@ DEFAULTS: dict[str, Any] = {
     "schema_version": 1,
     "workflow": "default",
     "autonomy": "guarded",
-    "work_items": {"provider": "file"},
+    "work_items": {
+        "provider": "file",
+        # host and repository from the remote, api_url from the host, where they are None
+        "github": {
+            "host": None,
+            "repository": None,
+            "api_url": None,
+            "timeout_seconds": 10,
+            "deadline_seconds": 20,
+            "max_comments": 200,
+        },
+    },
     "branches": {"protected": []},  # beside ALWAYS_PROTECTED
     "context": {"max_chars": 24_000, "default_branch": None},
 }

@@ -1,0 +1,97 @@
+"""Stands in for `gh`: the two subcommands that faber calls, with gh's own arguments, output and exit statuses.
+
+Its login is for the host in STAND_IN_HOST; `gh api` asks the server at STAND_IN_API. Every call is a line of the
+file in STAND_IN_LOG: the arguments, and the variables that could carry a credential or change what is printed.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import sys
+from urllib.parse import urlsplit
+
+TOKEN = "gh-login-of-the-tests"
+WATCHED = ("GH_", "GITHUB_", "DEBUG", "CLICOLOR", "NO_COLOR")
+
+
+def token(arguments: argparse.Namespace) -> int:
+    """`gh auth token`."""
+    if arguments.hostname != os.environ.get("STAND_IN_HOST"):
+        print("no oauth token", file=sys.stderr)
+        return 1
+    print(TOKEN)
+    return 0
+
+
+def api(arguments: argparse.Namespace) -> int:
+    """`gh api`: redirects of reads are followed, an answer past 299 is printed and ends with status 1."""
+    body = sys.stdin.buffer.read() if arguments.input == "-" else None
+    method = arguments.method or ("POST" if body is not None else "GET")
+    headers = {"User-Agent": "GitHub CLI", "Authorization": f"token {TOKEN}", "Time-Zone": "UTC"}
+    headers |= {"Content-Type": "application/json; charset=utf-8"} if body is not None else {}
+    for header in arguments.header:
+        name, _, value = header.partition(":")
+        headers[name.strip()] = value.strip()
+    root = urlsplit(os.environ["STAND_IN_API"])
+    target = f"{root.path}/{arguments.endpoint}"
+    for _ in range(10):
+        try:
+            connection = http.client.HTTPConnection(root.hostname or "", root.port)
+            connection.request(method, target, body, headers)
+            answer = connection.getresponse()
+            data = answer.read()
+        except ConnectionRefusedError:
+            print(f"error connecting to {arguments.hostname}", file=sys.stderr)
+            print("check your internet connection or https://githubstatus.com", file=sys.stderr)
+            return 1
+        except (OSError, http.client.HTTPException) as error:
+            print(f'{method.capitalize()} "https://{arguments.hostname}{target}": {error}', file=sys.stderr)
+            return 1
+        if answer.status not in (301, 302, 307, 308) or method != "GET":
+            break
+        target = urlsplit(answer.getheader("Location") or "").path
+    out = sys.stdout.buffer
+    if arguments.include:
+        out.write(f"HTTP/1.1 {answer.status} {answer.reason}\n".encode())
+        for name in sorted({name for name, _ in answer.getheaders()}):
+            out.write(f"{name}: {answer.headers.get(name)}\r\n".encode())
+        out.write(b"\r\n")
+    out.write(data)
+    out.flush()
+    if answer.status > 299:
+        try:
+            said = f"{json.loads(data)['message']} (HTTP {answer.status})"
+        except (ValueError, KeyError, TypeError):
+            said = f"HTTP {answer.status}"
+        print(f"gh: {said}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main() -> int:
+    """What the arguments ask for, after writing them down."""
+    with open(os.environ["STAND_IN_LOG"], "a") as log:
+        seen = {name: value for name, value in os.environ.items() if name.startswith(WATCHED)}
+        log.write(json.dumps({"arguments": sys.argv[1:], "environment": seen}) + "\n")
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    commands = parser.add_subparsers(required=True)
+    auth = commands.add_parser("auth", allow_abbrev=False).add_subparsers(required=True)
+    one = auth.add_parser("token", allow_abbrev=False)
+    one.add_argument("--hostname", default="github.com")
+    one.set_defaults(do=token)
+    one = commands.add_parser("api", allow_abbrev=False)
+    one.add_argument("endpoint")
+    one.add_argument("--hostname", default="github.com")
+    one.add_argument("--include", action="store_true")
+    one.add_argument("--method")
+    one.add_argument("--header", action="append", default=[])
+    one.add_argument("--input")
+    one.set_defaults(do=api)
+    arguments = parser.parse_args()
+    status: int = arguments.do(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
