@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
-from faber.loop.checkpoint import Checkpoint, load, park, remove
+from faber.loop.checkpoint import Checkpoint, load, park, remove, validate
 from faber.loop.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.model.documents import Heard, NebulaPhase
 from faber.nebula.dag import Dag
@@ -205,6 +205,9 @@ class WorkerGroup:
         """What a phase in progress goes on from. One that cannot be read is parked: the phase starts afresh."""
         try:
             checkpoint = load(self.checkpoint_dir, phase)
+            if checkpoint is not None:
+                # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
+                validate(checkpoint, checkpoint.git_sha)
         except InvalidCheckpoint as error:
             parked = park(self.checkpoint_dir, phase, self.park_dir)
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
@@ -213,7 +216,6 @@ class WorkerGroup:
             return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
             return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
-        # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
         return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from faber.errors import FaberError, Notice, Severity
+from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
 from faber.model.acceptance import Decision
 from faber.model.documents import Draft, Heard, Plan, State
@@ -141,6 +141,8 @@ class Journal:
         with self._lock:
             try:
                 done = commit(self.layout, self.run_id, decide, actor=self._actor)
+            except UsageError:
+                raise  # this event cannot be, others can
             except FaberError as error:
                 self.failure = self.failure or error
                 raise
