@@ -11,12 +11,13 @@ from uuid import uuid4
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.loop.agents import Agents, ReviewTurn
-from faber.nebula.apply import Application, Applied, Wanted
+from faber.nebula.apply import Application, Applied, Crew, Wanted
 from faber.nebula.load import load_nebula
 from faber.nebula.phasework import MakeAgents
 from faber.nebula.problems import require_valid
 from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import PhaseSpec
+from faber.responses.llm import Completion
 from faber.store.layout import Layout
 from scripted import tree_in, writes
 from trees import git, repository
@@ -48,11 +49,20 @@ class Author:
         self.prompts: list[str] = []
         self.deeds: dict[str, list[Callable[[Path, str], Any]]] = {}
         self.verdicts: dict[str, list[Any]] = {}
+        self.plans: dict[str, list[str]] = {}
         self.cost = cost
         self.before: Callable[[str, str], None] = lambda role, phase: None
         self._lock = threading.Lock()
 
-    def agents(self, run_id: str, label: str) -> MakeAgents:
+    def crew(self, run_id: str, label: str) -> Crew:
+        """What makes the agents of a run."""
+        return Crew(self.agents(), self.architect)
+
+    def architect(self, spec: PhaseSpec, budget: float) -> "_Architect":
+        """An architect that says what is in `plans`, turn by turn."""
+        return _Architect(self, spec.id)
+
+    def agents(self) -> MakeAgents:
         """What makes the agents of a phase."""
 
         def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
@@ -66,6 +76,19 @@ class Author:
             self.asked.append((role, phase))
             self.prompts.append(prompt)
         self.before(role, phase)
+
+
+class _Architect:
+    def __init__(self, author: Author, phase: str) -> None:
+        self.author = author
+        self.phase = phase
+
+    def complete(self, prompt: str) -> Completion:
+        self.author.note("architect", self.phase, prompt)
+        plans = self.author.plans.get(self.phase)
+        usual = '+++\nid = "x"\ntitle = "Finish it"\n+++\n\nDo what is missing.\n'
+        said = plans.pop(0) if plans else usual
+        return Completion(json.dumps({"phase_file": said}), "end_turn", self.author.cost, "s")
 
 
 class _OfPhase:
@@ -101,17 +124,19 @@ class _OfPhase:
 
 
 class Project:
-    """A repository with a nebula in `plan/`."""
+    """A repository with a nebula in `plan/`; without `files`, the one that is there."""
 
-    def __init__(self, path: Path, files: Mapping[str, str | bytes]) -> None:
-        self.root = repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
+    def __init__(self, path: Path, files: Mapping[str, str | bytes] | None = None) -> None:
+        self.root = path.resolve()
+        if files is not None:
+            repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
         self.directory = str(self.root / "plan")
         self.layout = Layout(str(self.root))
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Author, **wanted: Any) -> Applied:
-        """`faber nebula apply` in this process."""
+    def apply(self, author: Any, **wanted: Any) -> Applied:
+        """`faber nebula apply` in this process, by an `Author` or whatever else has a crew."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
         runner = PlainRunner(self.said.append)
@@ -125,7 +150,7 @@ class Project:
             runner=runner,
             cancel=self.cancel,
         )
-        return application.run(author.agents)
+        return application.run(author.crew)
 
     def files(self, revision: str) -> list[str]:
         """The files of a commit, without those of the nebula."""

@@ -15,12 +15,12 @@ from faber.errors import Exit, FaberError
 from faber.loop.agents import Agents, AgentSetup, ClaudeAgents
 from faber.loop.filters import run_filters
 from faber.model.text import inert, redact, redact_json
-from faber.nebula.apply import Application, Wanted
+from faber.nebula.apply import Application, Crew, Wanted
+from faber.nebula.healing.architect import ArchitectClient, architect_client
 from faber.nebula.journal import Journal
 from faber.nebula.land import land as land_nebula
 from faber.nebula.load import load_nebula
 from faber.nebula.names import names_of
-from faber.nebula.phasework import MakeAgents
 from faber.nebula.problems import require_valid
 from faber.nebula.runners import LiveRunner, PlainRunner
 from faber.nebula.specs import GATES, Nebula, PhaseSpec
@@ -66,7 +66,7 @@ def apply(obj: Invocation, directory: str, wanted: Wanted, *, problems: Problems
             runner=runner,
             cancel=cancel,
         )
-        applied = application.run(lambda run_id, label: _agents(obj, nebula, runner, run_id, label))
+        applied = application.run(lambda run_id, label: _crew(obj, nebula, runner, run_id, label, cancel))
     if form == "text":
         write(redact(inert(_text(applied.report))))
     else:
@@ -124,7 +124,9 @@ def _new_id(obj: Invocation) -> str:
     return new_id(obj)
 
 
-def _agents(obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str) -> MakeAgents:
+def _crew(
+    obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str, cancel: threading.Event
+) -> Crew:
     log = RecoveryLog(obj.layout, run_id=run_id)
 
     def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
@@ -146,7 +148,18 @@ def _agents(obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, l
             log=log.record,
         )
 
-    return make
+    def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
+        setup = AgentSetup(plugin_dir=PLUGIN, model=nebula.settings(spec).model)
+        return architect_client(
+            setup,
+            directory=obj.layout.root,
+            label=label,
+            budget=budget,
+            cancel=cancel,
+            on_event=lambda event: runner.heard(spec.id, "architect", event),
+        )
+
+    return Crew(make, architect, log.record)
 
 
 @contextmanager
@@ -182,6 +195,8 @@ def _text(report: dict[str, Any]) -> str:
     for name, phase in report["phases"].items():
         detail = phase.get("reason") or (f"{phase['cycle']} cycles" if "cycle" in phase else "")
         lines.append(f"{marks.get(phase['status'], ' ')} {name}  {phase['status']}  {detail}".rstrip())
+    if report["healing"]:
+        lines.append(report["healing"].rstrip())
     lines.append(f"{report['status']}, {report['cost_usd']:.2f} USD, run {report['run_id']}")
     lines += [f"next: {step}" for step in report["next_steps"]]
     return "\n".join(lines) + "\n"

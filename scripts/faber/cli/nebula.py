@@ -132,6 +132,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
 @click.option("--max-workers", type=click.IntRange(1, 1000), help="Phases at once. Default: as the nebula says.")
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="For the whole run.")
 @click.option("--gate", type=click.Choice(["trust", "review", "approve", "watch"]), help="Instead of the nebula's.")
+@click.option("--heal", is_flag=True, help="With --resume: heal what failed in an earlier run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as `plan` does.")
 @format_option
 @click.pass_obj
@@ -145,6 +146,7 @@ def apply_command(
     max_workers: int | None,
     max_budget_usd: float | None,
     gate: str | None,
+    heal: bool,
     dry_run: bool,
     form: str,
 ) -> int:
@@ -160,7 +162,7 @@ def apply_command(
     from faber.cli.apply import apply
     from faber.nebula.apply import Wanted
 
-    wanted = Wanted(resume, fresh, retry_failed, force, max_workers, max_budget_usd, gate)
+    wanted = Wanted(resume, fresh, retry_failed, force, max_workers, max_budget_usd, gate, heal)
     return apply(obj, directory, wanted, problems=_problems, form=form)
 
 

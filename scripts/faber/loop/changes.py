@@ -57,6 +57,14 @@ def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list
     return sorted(inert(path) for path in _differing(git, base, failed_head) - _differing(git, base, new_head))
 
 
+def moved_from(git: Git, base: str, head: str) -> set[str]:
+    """The files of `base` that are at `head` under another name (inert): much of their content is."""
+    asked = git.run(
+        "diff", "--name-status", "-z", "-M", "-l1000", "--diff-filter=R", *_PLAIN, checked(base), checked(head), "--"
+    )
+    return {inert(path) for path in asked.out.split("\0")[1:-1:3]}
+
+
 def _differing(git: Git, base: str, head: str) -> set[str]:
     asked = git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, checked(base), checked(head), "--")
     return set(asked.out.split("\0")[:-1])

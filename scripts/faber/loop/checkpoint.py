@@ -8,7 +8,7 @@ from typing import Any
 
 from faber.errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint, UnsafeFile
 from faber.loop.cyclestate import CycleState, Stage, from_table, to_table
-from faber.model.ids import phase_id_problem
+from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
 from faber.store.files import make_directories, read_bytes, sync_directory, unwritable, write_atomic
 from faber.store.strict import Malformed, toml_value
 from faber.store.tomltext import table_text
@@ -17,7 +17,6 @@ VERSION = 1
 PREFIX = "checkpoint."
 SUFFIX = ".toml"
 MAX_CHECKPOINT = 4 * 1024 * 1024
-_ID_CHARS = 120
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def validate(checkpoint: Checkpoint, current_sha: str) -> None:
 
 def checkpoint_file(phase_id: str) -> str:
     """The name of a phase's checkpoint; raises `InvalidCheckpoint` for an id that no file may carry."""
-    reason = phase_id_problem(phase_id, _ID_CHARS)
+    reason = phase_id_problem(phase_id, MAX_REMEDIATION_ID)
     if reason:
         raise InvalidCheckpoint(f"The phase id {phase_id[:60]!a} {reason}.", phase=ascii(phase_id))
     return f"{PREFIX}{phase_id}{SUFFIX}"

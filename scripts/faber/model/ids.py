@@ -96,6 +96,8 @@ def check_work_id(work_id: str) -> str:
 
 _PHASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 MAX_PHASE_ID = 80  # of those that people write; a remediation's id is longer by its prefix
+MAX_REMEDIATION_ID = 120
+REMEDIATION = "heal-"
 
 
 def phase_id_problem(name: str, limit: int = MAX_PHASE_ID) -> str | None:

@@ -9,10 +9,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from faber.errors import InvalidNebula, UnknownPhase
-from faber.model.ids import phase_id_problem
+from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
 from faber.nebula.specs import PRIORITY, Nebula, PhaseSpec
 
-MAX_REMEDIATION_ID = 120
 MAX_CYCLES_SHOWN = 20
 Edges = Mapping[str, tuple[str, ...]]
 

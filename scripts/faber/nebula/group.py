@@ -5,28 +5,24 @@ What happens to a phase is an event before anything else is done about it, so th
 """
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
-from faber.loop.checkpoint import Checkpoint, load, park, remove
+from faber.loop.checkpoint import Checkpoint, load, park, remove, validate
 from faber.loop.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.model.documents import Heard, NebulaPhase
-from faber.model.text import shorten
 from faber.nebula.dag import Dag
 from faber.nebula.frontier import Frontier
+from faber.nebula.gates import ASKING, Gates, Rejected, Waiting, summary
 from faber.nebula.journal import Journal
 from faber.nebula.merging import Merged
 from faber.nebula.phasework import Start
 from faber.nebula.specs import Nebula, PhaseSpec
 
 POLL = 0.2  # seconds between looks at what no worker tells: a cancellation, people's answers
-ANSWERS = 2.0  # seconds between looks for people's answers
-ASKING_GATES = frozenset({"review", "approve"})
-_DIFF = 1_200
 
 
 class Work(Protocol):
@@ -61,20 +57,31 @@ class Runner(Protocol):
 
 
 class Healer(Protocol):
-    """Puts a remediation in the place of a failed phase."""
+    """Puts a remediation in the place of a failed phase; `nebula.healing.healer.GroupHealer` is one.
 
-    def heal(self, group: "WorkerGroup", phase: str, error: Exception) -> bool:
-        """True if a remediation was inserted, and what waited for the phase waits for it."""
+    Only what `begin` and `resume` return is called by a worker: it asks an architect, which takes a while.
+    """
+
+    def begin(self, phase: str) -> Callable[[], object] | None:
+        """What plans a remediation of a phase that failed now; None where it stays failed."""
+
+    def resume(self, phase: str) -> Callable[[], object] | None:
+        """The same for a phase that failed before this process began."""
+
+    def is_healed(self, phase: str) -> bool:
+        """True if a remediation took the phase's place."""
+
+    def insert(self, phase: str, planned: Any, dag: Dag) -> Any:
+        """The remediation's spec, and the graph with it (`healer.Inserted`)."""
+
+    def gave_up(self, phase: str, error: BaseException) -> None:
+        """There is no remediation."""
+
+    def ended(self, phase: str, *, success: bool) -> None:
+        """A phase ended, a remediation perhaps."""
 
     def start_of(self, phase: str) -> Start | None:
         """How a remediation begins; None for any other phase."""
-
-
-class Waiting(NamedTuple):
-    """A phase at its gate: the request a person has to answer."""
-
-    phase: str
-    request_id: str
 
 
 @dataclass
@@ -130,13 +137,13 @@ class WorkerGroup:
         self._look = look
         self._running: dict[Future[object], str] = {}
         self._work: dict[str, Work] = {}
-        self._at_gate: dict[str, str] = {}
-        self._asked_at = 0.0
+        self._gates = Gates(journal)
+        self._healing: set[str] = set()
         phases = self._phases()
         self.frontier = Frontier(
             dag,
             done=[name for name, phase in phases.items() if phase["status"] in ("done", "decomposed")],
-            failed=[name for name, phase in phases.items() if phase["status"] == "failed"],
+            failed=[name for name, phase in phases.items() if phase["status"] == "failed" and name in dag.dependencies],
             skipped=[name for name, phase in phases.items() if phase["status"] == "skipped"],
         )
 
@@ -145,13 +152,21 @@ class WorkerGroup:
         if self.resume_enabled:
             self._clean_up()
         try:
+            for phase in sorted(self.frontier.failed):
+                self._after_failure(phase, before=True)
             while True:
                 if not self._cancel.is_set():
-                    self._hear()
+                    for phase, heard in self._gates.heard():
+                        self._obey(phase, heard)
                     self._dispatch()
                 if not self._running and (self._cancel.is_set() or self._stands_still()):
                     break
                 self._collect()
+        except BaseException:
+            # Nobody is left to decide: the turns that run are ended before their worktrees are given back.
+            self._cancel.set()
+            wait(self._running)
+            raise
         finally:
             self._end()
         return self.result
@@ -190,16 +205,18 @@ class WorkerGroup:
         """What a phase in progress goes on from. One that cannot be read is parked: the phase starts afresh."""
         try:
             checkpoint = load(self.checkpoint_dir, phase)
+            if checkpoint is not None:
+                # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
+                validate(checkpoint, checkpoint.git_sha)
         except InvalidCheckpoint as error:
             parked = park(self.checkpoint_dir, phase, self.park_dir)
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
             self.runner.show(phase, text, Notice(error.code, Severity.WARNING, text, error.recovery, phase))
             self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
-            return None, _because(start, "Its checkpoint could not be read.")
+            return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
-            return None, _because(start, "It was interrupted before its first cycle was committed.")
-        # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
-        return checkpoint, _because(start, "Its checkpoint no longer fitted its branch.")
+            return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
+        return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:
         """Checkpoints of phases that have ended are stale: those of done ones go, those of failed ones are kept."""
@@ -216,7 +233,11 @@ class WorkerGroup:
         for future in done:
             phase = self._running.pop(future)
             error = future.exception()
-            if error is None:
+            if self.journal.failure is not None:
+                raise self.journal.failure
+            if phase in self._healing:
+                self._healed(phase, future, error)
+            elif error is None:
                 self._advance(phase, future.result())
             elif isinstance(error, PhaseCancelled) or (self._cancel.is_set() and not isinstance(error, LoopEnded)):
                 self._work.pop(phase).close()
@@ -233,11 +254,11 @@ class WorkerGroup:
         assert isinstance(value, TaskResult)
         gate = self._gate or self.nebula.settings(self.specs[phase]).gate
         self.runner.show(phase, f"approved after {value.cycles} cycles ({value.cost_usd:.2f} USD)")
-        if gate in ASKING_GATES:
+        if gate in ASKING:
             self._ask(phase, value)
         else:
             if gate == "watch":
-                self.runner.show(phase, self._summary(phase, value))
+                self.runner.show(phase, summary(phase, value))
             self._merge(phase)
 
     def _merge(self, phase: str) -> None:
@@ -253,22 +274,57 @@ class WorkerGroup:
         remove(self.checkpoint_dir, phase)
         work.close()
         self.runner.show(phase, "done")
+        if self._healer is not None:
+            self._healer.ended(phase, success=True)
         self.frontier.finish(phase)
 
     def _fail(self, phase: str, error: Exception) -> None:
         work = self._work.pop(phase, None)
         message = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         code = error.code if isinstance(error, FaberError) else "internal_error"
+        money = {
+            key: error.fields[key]
+            for key in ("spent_usd", "limit_usd")
+            if isinstance(error, FaberError) and key in error.fields
+        }
         self.result.failures[phase] = error
-        self.journal.record("phase_error", phase, error=message, code=code)
+        self.journal.record("phase_error", phase, error=message, code=code, **money)
         self.frontier.fail(phase)
         self.runner.show(phase, f"failed: {message}")
-        healed = self._healer is not None and self._healer.heal(self, phase, error)
         park(self.checkpoint_dir, phase, self.park_dir)
         if work is not None:
             work.close()
-        if not healed:
+        if self._healer is not None:
+            self._healer.ended(phase, success=False)
+        self._after_failure(phase, before=False)
+
+    def _after_failure(self, phase: str, *, before: bool) -> None:
+        """Heal a failed phase, or skip what waits for it. `before`: it failed before this process began."""
+        if self._healer is not None:
+            if self._healer.is_healed(phase):
+                return
+            plan = self._healer.resume(phase) if before else self._healer.begin(phase)
+            if plan is not None and not self._cancel.is_set():
+                self._healing.add(phase)
+                self._submit(phase, plan)
+                return
+        self.skip_after(phase)
+
+    def _healed(self, phase: str, future: "Future[object]", error: BaseException | None) -> None:
+        """An architect has answered, or not."""
+        assert self._healer is not None
+        self._healing.discard(phase)
+        if error is None:
+            inserted = self._healer.insert(phase, future.result(), self.frontier.dag)
+            self.specs[inserted.spec.id] = inserted.spec
+            self.frontier.insert(inserted.insertion, phase, inserted.spec.id)
+        elif self._cancel.is_set():
+            self.runner.show(phase, "stopped while its remediation was planned")
+        elif isinstance(error, Exception):
+            self._healer.gave_up(phase, error)
             self.skip_after(phase)
+        else:
+            raise error
 
     def skip_after(self, phase: str) -> None:
         """Skip what waits for a failed phase, by name."""
@@ -277,50 +333,20 @@ class WorkerGroup:
             self.journal.record("phase_skip", name, message=f"It waits for {phase}, which failed.")
             self.runner.show(name, f"skipped: it waits for {phase}")
 
-    # --- people ------------------------------------------------------------------------------------
-
     def _ask(self, phase: str, result: TaskResult) -> None:
-        """Ask a person, unless that was done before this process began; then the phase waits without a worker."""
-        request_id = self.journal.open_requests().get(phase) or self._answered(phase, result)
-        if request_id is None:
-            context = {"commit": result.commit, "base": result.base_commit, "why": self._summary(phase, result)}
-            prompt = f"Phase {phase} is approved by its reviewer. Merge it?"
-            request_id = self.journal.ask("review", prompt, phase=phase, context=context)
-        self._at_gate[phase] = request_id
-        self._asked_at = 0.0
+        request_id = self._gates.ask(phase, result)
         self.runner.show(phase, f"waits for a person: {request_id}")
 
-    def _answered(self, phase: str, result: TaskResult) -> str | None:
-        """The request about this very commit that was answered while nobody worked."""
-        known = self._phases().get(phase, {"status": "pending"})
-        return known.get("asked") if known.get("asked_commit") == result.commit else None
-
-    def _hear(self) -> None:
-        """Take up people's answers, looked for every few seconds while something waits for one."""
-        if not self._at_gate or time.monotonic() - self._asked_at < ANSWERS:
-            return
-        self._asked_at = time.monotonic()
-        self.journal.refresh()
-        for phase, request_id in list(self._at_gate.items()):
-            heard = self.journal.answer_to(request_id)
-            if heard is not None:
-                del self._at_gate[phase]
-                self._obey(phase, heard)
-
     def _obey(self, phase: str, heard: Heard) -> None:
+        """Do what a person answered about an approved phase."""
         work = self._work[phase]
         if heard["action"] == "continue":
             self._merge(phase)
-        elif heard["action"] == "revise" and heard["response"] != "reject":
+        elif heard["response"] == "request_changes":
             comment = heard["comment"] or "Changes are needed; the review says which."
             self._submit(phase, lambda: work.revise(comment))
         else:
-            assert work.result is not None
             self._fail(phase, Rejected(f"A person rejected it: {heard['comment'] or 'no reason was given'}."))
-
-    def _summary(self, phase: str, result: TaskResult) -> str:
-        report = shorten(result.report, _DIFF) or "no report"
-        return f"{phase}: {result.base_commit[:12]}..{result.commit[:12]}, {result.cycles} cycles. {report}"
 
     # --- the end -----------------------------------------------------------------------------------
 
@@ -329,22 +355,9 @@ class WorkerGroup:
 
     def _end(self) -> None:
         self.result.cancelled = self._cancel.is_set()
-        self.result.waiting = [Waiting(phase, asked) for phase, asked in sorted(self._at_gate.items())]
+        self.result.waiting = self._gates.waiting()
         for future in list(self._running):
             future.cancel()
         for work in self._work.values():
             work.close()
         self.journal.project()
-
-
-class Rejected(FaberError):
-    """A person does not want a phase's work."""
-
-    code = "rejected"
-    recovery = "`faber nebula apply DIR --resume --retry-failed` does the phase again."
-
-
-def _because(start: Start, why: str) -> Start:
-    from dataclasses import replace
-
-    return replace(start, why=why)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from faber.errors import FaberError, Notice, Severity
+from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
 from faber.model.acceptance import Decision
 from faber.model.documents import Draft, Heard, Plan, State
@@ -43,6 +43,8 @@ class Journal:
         self.run_id = run_id
         self.directory = directory
         self.state: State = load(layout, run_id).state
+        # What kept an event from being written: the run ends with it, and no phase fails for it.
+        self.failure: FaberError | None = None
         self._notice = notice
         self._actor = actor
         self._monotonic = monotonic
@@ -67,9 +69,13 @@ class Journal:
         status: str | None = None,
         message: str | None = None,
         error: str | None = None,
+        once: str | None = None,
         **metadata: object,
     ) -> int:
-        """Append an event; its id. Raises what `store.runs.commit` raises: without its log a run does not go on."""
+        """Append an event; its id. Raises what `store.runs.commit` raises: without its log a run does not go on.
+
+        What is recorded again under the same `once` is recorded once.
+        """
         draft: Draft = {"type": type}
         if phase is not None:
             draft["phase"] = phase
@@ -82,7 +88,7 @@ class Journal:
         given = {name: value for name, value in metadata.items() if value is not None}
         if given:
             draft["metadata"] = given
-        return self._commit(lambda state, plan: [draft])
+        return self._commit(lambda state, plan: [draft], once)
 
     def for_phase(self, phase: str) -> Callable[..., None]:
         """`record` for one phase, as `loop.progress.Record` has it."""
@@ -137,17 +143,27 @@ class Journal:
     def project(self) -> None:
         """Write `nebula.state.toml` now, and state.json where it is behind.
 
-        That the first cannot be written is a warning, never the end of the work.
+        That they cannot be written is a warning, never the end of the work: both can be made again from the events.
         """
         with self._lock:
             self._project()
-            if self._kept.behind:
-                settle(self.layout, self.run_id, self._kept)
+            try:
+                if self._kept.behind:
+                    settle(self.layout, self.run_id, self._kept)
+            except FaberError as error:
+                text = f"state.json could not be brought up to date: {error.message}"
+                self._notice(Notice("state_behind", Severity.WARNING, text, error.recovery, self.run_id))
 
-    def _commit(self, decide: Callable[[State, Plan], Decision]) -> int:
+    def _commit(self, decide: Callable[[State, Plan], Decision], key: str | None = None) -> int:
         # The store's own lock is for processes and waits by asking again; threads queue here.
         with self._lock:
-            done = commit(self.layout, self.run_id, decide, actor=self._actor, kept=self._kept)
+            try:
+                done = commit(self.layout, self.run_id, decide, key=key, actor=self._actor, kept=self._kept)
+            except UsageError:
+                raise  # this event cannot be, others can
+            except FaberError as error:
+                self.failure = self.failure or error
+                raise
             self.state = done.state
             if self._monotonic() - self._projected >= self._pause:
                 self._project()

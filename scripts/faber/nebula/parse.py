@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import Severity
-from faber.model.ids import phase_id_problem
+from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
 from faber.nebula.problems import Problem
 from faber.nebula.specs import (
     FILTER_SECONDS,
@@ -209,7 +209,7 @@ def _phase(file: str, source: Source, body: str, text: str, problems: list[Probl
             fix = f'Add id = "{file.removesuffix(".md")[:60]}".'
             table.note("missing_id", "id", "The phase has no id.", fix)
         given = ""
-    elif reason := phase_id_problem(given):
+    elif reason := phase_id_problem(given, MAX_REMEDIATION_ID if given.startswith(REMEDIATION) else MAX_PHASE_ID):
         fix = "Use letters, digits, '-' and '_', at most 80, the first a letter or digit."
         table.note("bad_id", "id", f"The id {given[:60]!a} {reason}.", fix)
         given = ""

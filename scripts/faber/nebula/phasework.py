@@ -21,9 +21,11 @@ from faber.loop.cyclestate import CycleState, Stage
 from faber.loop.filters import run_filters
 from faber.loop.findings import make_finding
 from faber.loop.outcomes import AgentFailed, MergeConflict, PhaseCancelled, TaskResult
-from faber.loop.standing import Verdict, verdict
+from faber.loop.prompts import bullets
+from faber.loop.standing import Standing, Verdict, verdict
 from faber.loop.task import PhaseTask
 from faber.loop.tree import PhaseTree
+from faber.model.documents import NebulaPhase
 from faber.nebula.journal import Journal
 from faber.nebula.merging import Merged, integrate_into, merge_phase
 from faber.nebula.specs import Nebula, PhaseSpec
@@ -62,16 +64,20 @@ class Workshop:
 class Start:
     """How a phase begins: from `checkpoint` if there is one, else afresh, with `why` an earlier attempt was given up.
 
+    `unsaved` is true where no checkpoint was written: what was committed before it could be is gone on with.
     `start` is the commit its branch begins at (None: the integration branch); `project_context` and `guards` are a
-    remediation's; `remedies` is true for one, whose turns may use the healing reserve.
+    remediation's; `remedies` is true for one, whose turns may use the healing reserve. With `integrate` the integration
+    branch is merged in first, and what conflicts is the coder's.
     """
 
     checkpoint: Checkpoint | None = None
     why: str = ""
+    unsaved: bool = False
     start: str | None = None
     project_context: str = ""
     guards: tuple[Guard, ...] = ()
     remedies: bool = False
+    integrate: bool = False
 
 
 class FilterOnMerge(Exception):
@@ -102,10 +108,12 @@ class PhaseWork:
         shop, spec = self.shop, self.spec
         opened = shop.worktrees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
-        checkpoint = self._judged(tree, self.start.checkpoint)
+        unsaved = self._unsaved(tree) if self.start.unsaved else None
+        checkpoint = self._of_this_text(self._judged(tree, self.start.checkpoint or unsaved))
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
             base = tree.head()
+            partial += self._integrated(tree)
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
         shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
@@ -172,14 +180,48 @@ class PhaseWork:
             raise AssertionError("work() comes first")
         return self.loop
 
+    def _unsaved(self, tree: PhaseTree) -> Checkpoint | None:
+        """The checkpoint that a process killed after the first commit of a phase had no time to write."""
+        known = self._known()
+        base = known.get("base")
+        if base is None or tree.git.commit_of(tree.ref) == base:
+            return None
+        facts, recorded = tree.facts(base), known.get("commit")
+        # A remediation's branch may begin with a merge: that is the work of no cycle.
+        worked = facts.head == recorded or any(made.cycle for made in facts.between)
+        if not worked or verdict(facts, tree.run_id, tree.phase, recorded).committed is not Standing.AHEAD_OWN:
+            return None
+        settings, spent = self.shop.nebula.settings(self.spec), known.get("cost", 0.0)
+        state = CycleState(self.spec.title, settings.max_review_cycles, phase=Stage.CODING, cycle=1)
+        return self._checkpoint(replace(state, base_commit_sha=base, total_cost_usd=spent), base)
+
+    def _known(self) -> NebulaPhase:
+        nebula = self.shop.journal.state.get("nebula")
+        return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
+
+    def _of_this_text(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+        """`checkpoint`, but where the phase's file was edited since it was begun: then no commit of it was reviewed
+        for what it is to be now, and its coder is asked first."""
+        known = self._known()
+        begun = known.get("digest") if known["status"] == "in_progress" else None
+        if checkpoint is None or begun in (None, self.spec.digest) or checkpoint.state.next_stage[1] is Stage.CODING:
+            return checkpoint
+        changed = replace(checkpoint, state=replace(checkpoint.state, phase=Stage.REVIEW_COMPLETE))
+        # Before the new text is recorded as begun: a kill in between must not make the old approval one of it.
+        self._save(changed.state, changed.git_sha)
+        return changed
+
     def _judged(self, tree: PhaseTree, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint` if the phase can go on from it, after what is uncommitted was parked. Recorded and shown."""
         if checkpoint is None:
             return None
         shop, phase = self.shop, self.spec.id
-        for notice in tree.bring_home(checkpoint.git_sha):
+        # To the branch as it is: whether that fits the checkpoint is the question.
+        for notice in tree.bring_home(None):
             shop.notice(notice)
-        found = self.verdict = verdict(tree.facts(checkpoint.git_sha), tree.run_id, tree.phase)
+        found = self.verdict = verdict(
+            tree.facts(checkpoint.git_sha), tree.run_id, tree.phase, self._known().get("commit")
+        )
         parked = tree.park_dirty("uncommitted when the phase was resumed")
         # Uncommitted work is on a ref now, and the tree is at its head: how the commits stand is what counts.
         settled = found._replace(standing=found.committed)
@@ -214,6 +256,19 @@ class PhaseWork:
         files = tree.diff_files(base, head, KEPT_FILES)
         worktrees.start_over(tree, start)
         return abandoned_work(self.start.why or "It was interrupted.", commits, files.paths, files.total)
+
+    def _integrated(self, tree: PhaseTree) -> str:
+        """Merge in what was merged meanwhile, if that is wanted; what the coder is told of it."""
+        if not self.start.integrate:
+            return ""
+        files = integrate_into(tree, self.shop.worktrees)
+        if not files:
+            tree.commit_cycle(0, "Merge what the other phases did")
+            return ""
+        return (
+            "\n\nA merge with what other phases did stands in this directory, with conflict markers in:\n"
+            f"{bullets(files)}\n\nResolve all of them so that both intentions hold, and remove every marker."
+        )
 
     def _loop(self, tree: PhaseTree, task: PhaseTask, base: str) -> Loop:
         shop = self.shop
