@@ -16,7 +16,11 @@ from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES, WHITESPACE
 
 _INSIDE_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_AFTER_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,4}|.)\Z")
+_WITHIN_WORD = re.compile(r"[^\W_]{2}")
 _TRIES = 32
+# How many characters more an anchor may have to begin within a word.
+_FURTHER = 32
 
 
 def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standing: JsonScanner | None = None) -> str:
@@ -66,9 +70,11 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
     """`size` or as much more as it takes, `most` and one at most, to begin at a place that an anchor may begin at.
 
     That is neither white space, nor the rest of an escape, nor where the string that was cut begins (`opening` is its
-    quote), nor after a character that is also the last.
+    quote), nor after a character that is also the last. Within a word if there is one near: a text begins to repeat
+    itself at the beginning of a line or of a word.
     """
-    while 0 < size <= most:
+    first = 0
+    while 0 < size <= most and (not first or size < first + _FURTHER):
         begin = end - size
         if (
             text[begin] not in SPACES
@@ -76,9 +82,11 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
             and (not begin or text[begin - 1] != text[end - 1])
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
         ):
-            break
+            if _WITHIN_WORD.fullmatch(text, begin - 1, begin + 1) and not _AFTER_ESCAPE.search(text, begin - 6, begin):
+                return size
+            first = first or size
         size += 1
-    return size
+    return first or size
 
 
 def _larger(text: str, end: int, size: int) -> int:
