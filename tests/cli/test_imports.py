@@ -125,6 +125,14 @@ def test_help_loads_no_command(project: Path) -> None:
     assert not modules(project, "--help") & commands
 
 
+def test_a_comment_without_a_command_loads_nothing_heavy(project: Path) -> None:
+    """Most comments are no command: they are passed over before anything is asked or loaded for it."""
+    from github.comments import examples, write_event
+
+    path = write_event(project.parent, examples()[0])
+    assert heavy_modules(project, "feedback", "from-event", "--event-path", path) == set()
+
+
 @pytest.mark.parametrize("options", [[], ["--no-fetch"], ["--format", "text"], ["--full"], ["--record"]], ids=" ".join)
 def test_a_context_loads_nothing_heavy(project: Path, options: list[str]) -> None:
     """A context on a warm cache loads nothing heavy, though it reads a specification and asks git."""

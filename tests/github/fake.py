@@ -1,4 +1,4 @@
-"""A GitHub on loopback with five operations, issues that remember, and faults to order.
+"""A GitHub on loopback with six operations, issues that remember, and faults to order.
 
 Every request it gets is held to GitHub's description of its API and every answer it gives of its own accord, too:
 `violations` is empty or the test fails. What a fault sends instead is the test's own.
@@ -61,6 +61,7 @@ class FakeGitHub:
     def __init__(self, *, public: str | None = None, token: str = "fake-token-of-the-tests") -> None:
         self.token = token
         self.login = "faber-helper[bot]"
+        self.job = False
         self.issues: dict[int, dict[str, Any]] = {}
         self.comments: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, tuple[str, str]] = {}
@@ -161,6 +162,8 @@ class FakeGitHub:
                 self.violations.append(f"{seen.method} {seen.path}: {problem}")
             if seen.headers.get("authorization") not in (f"Bearer {self.token}", f"token {self.token}"):
                 status, headers, value = _error(401, "Bad credentials")
+            elif asked.path == "/user":
+                status, headers, value = self._account()
             elif f"{asked.parameters['owner']}/{asked.parameters['repo']}".lower() != self.slug:
                 status, headers, value = _error(404, "Not Found")
             else:
@@ -192,6 +195,13 @@ class FakeGitHub:
         if asked.path.endswith("comments"):
             return self._page(number, parse_qs(query))
         return 200, {}, dict(self.issues[number])
+
+    def _account(self) -> tuple[int, dict[str, str], Any]:
+        """Whose the token is; the token of a job may not ask."""
+        if self.job:
+            return _error(403, "Resource not accessible by integration")
+        value = example("private-user-response-with-public-and-private-profile-information")
+        return 200, {}, value | {"login": self.login}
 
     def _page(self, number: int, query: dict[str, list[str]]) -> tuple[int, dict[str, str], Any]:
         size, page = (int(query.get(name, [default])[0]) for name, default in (("per_page", "30"), ("page", "1")))

@@ -181,7 +181,10 @@ def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State,
         committed = commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
     except FaberError as error:
         return run.state, [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
-    return committed.state, []
+    from faber.cli.telling import tell
+
+    lost = tell(obj.layout, committed).get("warnings", [])
+    return committed.state, [Notice(**{**warning, "severity": Severity(warning["severity"])}) for warning in lost]
 
 
 def _questions(state: State, plan: Plan, decisions: list[dict[str, Any]]) -> list[Draft]:

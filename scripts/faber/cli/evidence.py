@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from faber.cli.app import Invocation
+from faber.cli.telling import tell
 from faber.errors import EvidenceMissing, InvalidInput, ProtectedBranch
 from faber.model.commands import BLOCKED_ASKS, block_step, completes
 from faber.model.documents import Evidence
@@ -111,6 +112,7 @@ def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list[dict[
         session_id=obj.session_id,
         actor=obj.actor,
     )
+    told = tell(obj.layout, committed)
     blocked = step_state(committed.state, phase, step)["blocked"]
     asked = committed.state["status"] == "awaiting_feedback"
     raise EvidenceMissing(
@@ -121,4 +123,5 @@ def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list[dict[
         recovery="A person is asked now whether to waive it; stop and wait."
         if asked
         else f"Do what is missing, then complete the step again (refused {blocked} of {BLOCKED_ASKS} times).",
+        **told,
     )

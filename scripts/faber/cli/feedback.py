@@ -40,6 +40,7 @@ def new_request_id() -> str:
 )
 @click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks. Default: the one begun, else the next.")
 @click.option("--gate", "gate_id", metavar="ID", help="The gate to be opened, as `faber next` names it.")
+@click.option("--post", is_flag=True, help="Post it as a comment on the run's issue, too.")
 @key_option
 @click.pass_obj
 def request(
@@ -51,6 +52,7 @@ def request(
     artifacts: tuple[str, ...],
     where: str | None,
     gate_id: str | None,
+    post: bool,
     key: str | None,
 ) -> None:
     """Open a request; the run waits until a person answers it.
@@ -76,6 +78,7 @@ def request(
             artifacts=list(artifacts),
         ),
         key=key,
+        post=post,
     )
 
 
@@ -178,3 +181,44 @@ def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
     return events, warnings
+
+
+@feedback.command("post")
+@run_argument
+@click.option("--progress", is_flag=True, help="Bring the comment with the run's progress up to date, too.")
+@click.pass_obj
+def post_command(obj: Invocation, run: str, progress: bool) -> None:
+    """Post every open request that is not on the issue yet; repeating posts nothing twice.
+
+    Exits with 1 if something could not be posted.
+    """
+    from faber.cli.telling import tell_all
+
+    told = tell_all(obj.layout, load(obj.layout, resolve(obj.layout, run)), progress=progress)
+    print_json({"run_id": resolve(obj.layout, run), **told})
+    if told["warnings"]:
+        raise click.exceptions.Exit(1)
+
+
+@feedback.command("from-event")
+@click.option(
+    "--event-path",
+    metavar="FILE",
+    envvar="GITHUB_EVENT_PATH",
+    required=True,
+    help="The event's file. Default: $GITHUB_EVENT_PATH.",
+)
+@click.pass_obj
+def from_event(obj: Invocation, event_path: str) -> None:
+    """Take a person's answer from a new comment on the run's issue (GitHub's issue_comment event).
+
+    Prints {"result": recorded|denied|stale|ambiguous|ignored, "reason", "resume", ...}. Exit status 0 for
+    recorded and ignored, 4 for the others. In a GitHub Actions job result, resume, run_id and request_id
+    become outputs of the step.
+    """
+    from faber.cli.arrival import arrive
+
+    outcome = arrive(obj, event_path)
+    print_json(outcome)
+    if outcome["result"] in ("denied", "stale", "ambiguous"):
+        raise click.exceptions.Exit(4)

@@ -6,6 +6,7 @@ from typing import Any
 from faber.cli.app import Invocation
 from faber.cli.arguments import standing
 from faber.cli.output import print_json
+from faber.cli.telling import tell
 from faber.model.acceptance import Decision
 from faber.model.documents import Plan, State
 from faber.store.find import resolve
@@ -18,8 +19,12 @@ def record(
     decide: Callable[[State, Plan], Decision],
     *,
     key: str | None = None,
+    post: bool = False,
 ) -> None:
-    """Commit `decide` to the run that `run` names and print what was recorded and what comes next."""
+    """Commit `decide` to the run that `run` names and print what was recorded and what comes next.
+
+    What people are to be told on the issue is posted afterwards, where the configuration or `post` says so.
+    """
     invocation.run = run
     run_id = resolve(invocation.layout, run)
     committed = commit(
@@ -30,7 +35,7 @@ def record(
         session_id=invocation.session_id,
         actor=invocation.actor,
     )
-    print_json(answer(committed))
+    print_json(answer(committed) | tell(invocation.layout, committed, post=post))
 
 
 def answer(committed: Committed) -> dict[str, Any]:

@@ -147,6 +147,15 @@ def respond(
     return accept(state, plan, draft)
 
 
+def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comment_url: str | None) -> Decision:
+    """What follows a posted comment: the open request remembers where it was posted; the first posting counts."""
+    asked = find_request(state, request_id)
+    if asked["notification_sent"].get("issue_comment"):
+        return Repeated(asked["event_id"])
+    metadata = {"request_id": request_id, "comment_id": comment_id, "comment_url": comment_url}
+    return accept(state, plan, {"type": "feedback_notified", "metadata": metadata})
+
+
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:
     """The open request of that id, or the oldest one; see `respond` for what is raised if there is none."""
     for asked in state["feedback_queue"]:

@@ -41,8 +41,8 @@ ALLOWED = frozenset(
     }
 )
 # Deciding, and giving itself more freedom, is a person's; a definition of the agent's own could name commands
-# that faber would then run; another root is another project.
-REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy")
+# that faber would then run; another root is another project; a comment goes out to everybody.
+REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
 
 _WORD = re.compile(
     r"""(?: [A-Za-z0-9_@%+:,./=-]+      # nothing the shell would read as more than itself

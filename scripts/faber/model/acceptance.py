@@ -140,6 +140,15 @@ def _check_superseded(state: State, plan: Plan, draft: Draft) -> None:
     _check_said(given)
 
 
+def _check_comment(state: State, plan: Plan, draft: Draft) -> None:
+    given = draft["metadata"]
+    number, url = given["comment_id"], given.get("comment_url")
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInput("metadata.comment_id is the number of a comment.")
+    if url is not None and (not isinstance(url, str) or len(url) > 500):
+        raise InvalidInput("metadata.comment_url is a text of at most 500 characters.")
+
+
 def _check_said(given: dict[str, Any]) -> None:
     bounded(given["response"], "metadata.response", MAX_MESSAGE)
     if given.get("comment") is not None:
@@ -163,6 +172,8 @@ _CHECKS = {
     "feedback_request": _check_request,
     "feedback_received": _check_answer,
     "feedback_superseded": _check_superseded,
+    "feedback_notified": _check_comment,
+    "progress_notified": _check_comment,
     "retry_loop_enter": _check_loop,
     "decision_point": _check_decision,
     "session_end": _check_session,

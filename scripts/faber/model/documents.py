@@ -254,6 +254,8 @@ class State(TypedDict):
     feedback_request: FeedbackRequest | None
     feedback_queue: list[FeedbackRequest]
     last_answer: dict[str, Any] | None
+    # The issue comment in which the run's progress is kept: comment_id, comment_url, event_id.
+    progress_comment: dict[str, Any] | None
     # The newest twenty answers, so that whoever answers again is told who already did.
     answers: list[Heard]
     decisions: list[dict[str, Any]]

@@ -113,6 +113,13 @@ register(
         person=True,
         notable=True,
     ),
+    # Where people were told, outside the terminal: the comment of a request, and the one of a run's progress.
+    EventType(
+        "feedback_notified",
+        ("metadata.request_id", "metadata.comment_id"),
+        command="faber feedback request --post",
+    ),
+    EventType("progress_notified", ("metadata.comment_id",), command="faber feedback post"),
     # An answer that came second, from another copy of the run: shown in the history, and without effect.
     EventType(
         "feedback_superseded",

@@ -26,6 +26,7 @@ from .processes import Question, ask
 from .workitems import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
 
 MAX_BODY = 65_536
+ACTIONS_LOGIN = "github-actions[bot]"
 
 _NUMBER = re.compile(r"#?([1-9][0-9]{0,9})")
 _ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
@@ -68,13 +69,16 @@ class GitHubWorkItems:
         """`connect` is called once, by the first method that needs it."""
         self.settings = settings or Settings()
         self.machine = machine or Machine()
+        self.in_actions = False
         self._connect = connect
         self._connected: tuple[Place, Calls] | None = None
 
     @classmethod
     def connecting(cls, root: StrPath, settings: Settings, environ: Mapping[str, str]) -> "GitHubWorkItems":
         """The issues that belong to the repository at `root`, with the credentials of this environment."""
-        return cls(lambda: connection(root, settings, environ), settings)
+        made = cls(lambda: connection(root, settings, environ), settings)
+        made.in_actions = environ.get("GITHUB_ACTIONS") == "true"
+        return made
 
     def fetch(self, work_id: str) -> WorkItem:
         """The issue with its comments, the newest `max_comments` of them."""
@@ -127,6 +131,25 @@ class GitHubWorkItems:
             raise WorkItemInvalid("That is not the id of a comment.")
         request = Request("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=True).value)
+
+    def account(self) -> str:
+        """The login of the account whose credential is used: that of the comments posted here.
+
+        The token of a GitHub Actions job may not ask who it is; what it posts is from `github-actions[bot]`.
+        """
+        request = Request("GET", "user")
+        try:
+            answer = self._calls().call(request, self._deadline(), repeatable=True).value
+        except WorkItemUnauthorised:
+            if self.in_actions:
+                return ACTIONS_LOGIN
+            raise
+        return _text(_object(answer), "login")
+
+    def web(self) -> str:
+        """`https://github.com/owner/name`."""
+        place = self._opened()[0]
+        return f"https://{place.host}/{place.slug}"
 
     def permission(self, login: str) -> Permission:
         """What GitHub says about a user's rights on the repository.

@@ -149,6 +149,14 @@ class Commenting(Protocol):
         """Replace a comment's text; doing it twice is doing it once, so failures are retried."""
         ...
 
+    def account(self) -> str:
+        """The login that this source's own comments have."""
+        ...
+
+    def web(self) -> str:
+        """The address of the repository on the web, without a slash at its end."""
+        ...
+
     def permission(self, login: str) -> Permission:
         """What a user may do in the repository; `WorkItemNotFound` where there is no such user."""
         ...

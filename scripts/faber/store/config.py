@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
             "max_comments": 200,
         },
     },
+    "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False},
     "branches": {"protected": []},  # beside ALWAYS_PROTECTED
     "context": {"max_chars": 24_000, "default_branch": None},
 }

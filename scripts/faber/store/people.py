@@ -155,6 +155,31 @@ def _tell(state: State, heard: Heard, *, asked_for: bool) -> None:
         step["feedback"] = [*step["feedback"], heard][-KEPT_FEEDBACK:]
 
 
+@reduces("feedback_notified")
+def _notify(state: State, event: Event) -> None:
+    """The open request remembers where it was posted; an answered one is history."""
+    given = event["metadata"]
+    for request in state["feedback_queue"]:
+        if request["request_id"] == given["request_id"]:
+            request["notification_sent"] = {
+                **request["notification_sent"],
+                "issue_comment": True,
+                "comment_url": given.get("comment_url"),
+                "comment_id": given["comment_id"],
+            }
+    state["feedback_request"] = oldest(state)
+
+
+@reduces("progress_notified")
+def _tell_progress(state: State, event: Event) -> None:
+    given = event["metadata"]
+    state["progress_comment"] = {
+        "comment_id": given["comment_id"],
+        "comment_url": given.get("comment_url"),
+        "event_id": event["event_id"],
+    }
+
+
 def _find(state: State, place: ResumePlace) -> StepState | None:
     phase, step = place["phase"], place["step"]
     if phase is None or step is None:
@@ -165,6 +190,7 @@ def _find(state: State, place: ResumePlace) -> StepState | None:
 def complete_adopted(state: State) -> None:
     """Add to an adopted state what the faber that adopted the run did not know yet."""
     state.setdefault("answers", [])
+    state.setdefault("progress_comment", None)
     for phase in state["phases"].values():
         for step in phase["steps"].values():
             step.setdefault("feedback", [])

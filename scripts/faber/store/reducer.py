@@ -14,7 +14,7 @@ from faber.store.people import complete_adopted
 from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
-REDUCER_VERSION = 3
+REDUCER_VERSION = 4
 
 RECENT_EVENTS = 20
 
@@ -37,6 +37,7 @@ def initial_state(metadata: Metadata, plan: Plan) -> State:
         "feedback_request": None,
         "feedback_queue": [],
         "last_answer": None,
+        "progress_comment": None,
         "answers": [],
         "decisions": [],
         "settled_questions": {},

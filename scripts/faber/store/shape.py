@@ -30,6 +30,7 @@ _STATE: dict[str, tuple[type, ...]] = {
     "feedback_request": _MAYBE_OBJECT,
     "feedback_queue": (list,),
     "last_answer": _MAYBE_OBJECT,
+    "progress_comment": _MAYBE_OBJECT,
     "answers": (list,),
     "decisions": (list,),
     "settled_questions": (dict,),
