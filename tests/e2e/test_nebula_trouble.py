@@ -106,11 +106,15 @@ def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, clau
     assert faber.left() == []
 
 
+def _wait(go: threading.Event) -> None:
+    go.wait(60)
+
+
 def test_a_second_apply(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """While one works another is refused with exit status 4, naming who; the first is not disturbed."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))
     faber, model, go = Faber(project.root, tmp_path / "home", api, claude_binary), Model(), threading.Event()
-    model.moment = lambda role, phase, request: go.wait(60) and None
+    model.moment = lambda role, phase, request: _wait(go)
     api.script.always(model)
     process = faber.start("nebula", "apply", "plan")
     until(lambda: bool(model.asked))
