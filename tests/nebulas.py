@@ -124,10 +124,12 @@ class _OfPhase:
 
 
 class Project:
-    """A repository with a nebula in `plan/`."""
+    """A repository with a nebula in `plan/`; without `files`, the one that is there."""
 
-    def __init__(self, path: Path, files: Mapping[str, str | bytes]) -> None:
-        self.root = repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
+    def __init__(self, path: Path, files: Mapping[str, str | bytes] | None = None) -> None:
+        self.root = path.resolve()
+        if files is not None:
+            repository(path, {"README.md": "begin\n", ".gitignore": "/.fractary/\n", **files})
         self.directory = str(self.root / "plan")
         self.layout = Layout(str(self.root))
         self.said: list[str] = []

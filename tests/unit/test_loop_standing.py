@@ -52,6 +52,14 @@ class TestVerdict:
         found = verdict(facts, RUN, "p")
         assert (found.standing, found.resumes, found.resumes_forced) == (standing, resumes, forced)
 
+    @pytest.mark.parametrize(
+        ("recorded", "standing"), [("m", "ahead_others"), ("n", "ahead_own"), (None, "ahead_others")]
+    )
+    def test_what_was_recorded_is_own(self, recorded: str | None, standing: str) -> None:
+        """A commit that an agent made itself is the phase's once an event says so; one after it is not."""
+        facts = Facts(OLD, "n", True, [Made("n"), Made("m"), Made("l", RUN, "p", 1)], False)
+        assert verdict(facts, RUN, "p", recorded).standing == standing
+
     @given(st.booleans(), st.booleans(), st.lists(st.sampled_from([Made(NEW, RUN, "p", 1), Made(NEW), Made(NEW, RUN)])))
     def test_dirty_hides_nothing(self, inside: bool, dirty: bool, between: list[Made]) -> None:
         """Uncommitted work makes it dirty, and how the commits stand is the same with and without it."""
@@ -66,6 +74,7 @@ class TestVerdict:
             (lambda one: None, "same"),
             (lambda one: (write(one.path, {"a.txt": "3"}), one.tree.commit_cycle(2, "x")), "ahead_own"),
             (lambda one: commit(one.path, {"a.txt": "3"}), "ahead_others"),
+            (lambda one: _merge_of_others(one), "ahead_own"),
             (lambda one: git(one.path, "reset", "-q", "--hard", one.base), "diverged"),
             (lambda one: write(one.path, {"new": "3"}), "dirty"),
         ],
@@ -99,6 +108,14 @@ def test_messages_are_read_back(summary: str, title: str, cycle: int) -> None:
 def test_what_is_not_fabers(message: str) -> None:
     """A message without faber's trailers at its end names nobody."""
     assert messages.read(NEW, message) == Made(NEW)
+
+
+def _merge_of_others(one: Bench) -> None:
+    """The coder's cycle that resolves a merge with three commits of other phases."""
+    for number in range(3):
+        other = commit(one.root, {"other.txt": str(number)})
+    conflicts.begin(one.tree.git, other)
+    assert one.tree.commit_cycle(2, "merged")
 
 
 class TestConflicts:

@@ -126,14 +126,22 @@ class Loop(Progress):
             return self._result(approved=True)
         cycle, stage = self.state.next_stage
         if stage is Stage.APPROVED:
-            stage = Stage.FILTERING  # of another commit than the one that is here
-        if self._head != checkpoint.git_sha and stage is Stage.CODING and self.state.phase is not Stage.APPROVED:
+            # Approved was another commit than the one that is here: a merge with the other phases, most likely.
+            cycle, stage = cycle + 1, Stage.CODING
+            self.task = replace(task, max_cycles=max(task.max_cycles, cycle))
+            self._review_base = self._merged_in() or self._review_base
+        if self._head != checkpoint.git_sha and stage is Stage.CODING:
             # The coder's commit of that cycle is here, its checkpoint was not written.
             stage = Stage.FILTERING
             self.state = replace(self.state, cycle=cycle, cycle_commits=(*self.state.cycle_commits, self._head))
         if stage is Stage.CODING and self.state.phase is not Stage.IDLE:
             self._reviewed.add((self._tree_of(self._head), fingerprint(self.state.findings)))
         return self._go(cycle, stage)
+
+    def _merged_in(self) -> str | None:
+        """The other parent of the head, where it is a merge."""
+        parents = self.tree.git.line("rev-list", "--parents", "-n1", self._head).split()[1:]
+        return parents[1] if len(parents) > 1 else None
 
     def resolve_conflict(self, files: Sequence[str], base: str) -> TaskResult:
         """One cycle in which the coder resolves the merge that stands in the tree; `base` is the commit that was merged

@@ -43,7 +43,8 @@ class Verdict(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What `verdict` is given; `between` are the commits from the checkpoint's to the head, newest first."""
+    """What `verdict` is given; `between` are the commits from the checkpoint's to the head, newest first, without what
+    a merge brought in with them."""
 
     checkpoint: str
     head: str
@@ -52,8 +53,9 @@ class Facts(NamedTuple):
     dirty: bool
 
 
-def verdict(facts: Facts, run_id: str, phase: str) -> Verdict:
-    """The verdict on a checkpoint. Pure.
+def verdict(facts: Facts, run_id: str, phase: str, recorded: str | None = None) -> Verdict:
+    """The verdict on a checkpoint. Pure. `recorded` is the newest commit that the run's events call the phase's own:
+    it and what came before it are (an agent may have committed by itself).
 
     * same: the head is the checkpoint's commit;
     * ahead_own: besides it there are only cycles of this phase of this run;
@@ -61,8 +63,9 @@ def verdict(facts: Facts, run_id: str, phase: str) -> Verdict:
     * diverged: the checkpoint's commit is not in the head's history;
     * dirty: there is uncommitted work, to be parked first; `committed` says how the commits stand.
     """
-    own = sum(1 for made in facts.between if messages.is_line_of_own([made], run_id, phase))
-    others = len(facts.between) - own
+    at = next((at for at, made in enumerate(facts.between) if made.commit == recorded), len(facts.between))
+    others = sum(1 for made in facts.between[:at] if not messages.is_line_of_own([made], run_id, phase))
+    own = len(facts.between) - others
     if facts.head == facts.checkpoint:
         committed, reason = Standing.SAME, f"the branch is at the checkpoint's commit {facts.head[:12]}"
         own = others = 0
@@ -94,9 +97,9 @@ def load_facts(git: Git, branch_ref: str, checkpoint: str, exclude: Sequence[str
 
 
 def made_between(git: Git, base: str, head: str, limit: int = MANY) -> list[Made]:
-    """The commits of `head` that are not in `base`, newest first, and who made each."""
-    asked = git.run(
-        "log", "-z", f"-n{limit}", "--format=%H%n%B", "--no-show-signature", f"{checked(base)}..{checked(head)}", "--"
-    )
+    """The commits of `head` that are not in `base`, newest first, and who made each. Of what was merged into the branch
+    only the merge counts."""
+    span = f"{checked(base)}..{checked(head)}"
+    asked = git.run("log", "-z", f"-n{limit}", "--first-parent", "--format=%H%n%B", "--no-show-signature", span, "--")
     records = [record.partition("\n") for record in asked.out.split("\0") if record]
     return [messages.read(commit, message) for commit, _, message in records]

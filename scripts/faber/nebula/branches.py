@@ -57,7 +57,9 @@ def _ahead(
     ahead: dict[str, tuple[str, ...] | None] = {phase: None for phase, _, _ in moved}
     known = [entry for entry in moved if is_commit(entry[1])]
     descends = [Question(root, ("merge-base", "--is-ancestor", saved, head)) for _, saved, head in known]
-    follows = [Question(root, ("rev-list", "--reverse", f"{saved}..{head}")) for _, saved, head in known]
+    follows = [
+        Question(root, ("rev-list", "--reverse", "--first-parent", f"{saved}..{head}")) for _, saved, head in known
+    ]
     for (phase, _, _), is_ancestor, commits in zip(known, _in_turn(descends, run), _in_turn(follows, run), strict=True):
         if is_ancestor.code == 0 and commits.code == 0:
             ahead[phase] = tuple(commits.out.split())

@@ -7,7 +7,7 @@ What happens to a phase is an event before anything else is done about it, so th
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
@@ -205,11 +205,11 @@ class WorkerGroup:
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
             self.runner.show(phase, text, Notice(error.code, Severity.WARNING, text, error.recovery, phase))
             self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
-            return None, _because(start, "Its checkpoint could not be read.")
+            return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
-            return None, _because(start, "It was interrupted before its first cycle was committed.")
+            return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
         # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
-        return checkpoint, _because(start, "Its checkpoint no longer fitted its branch.")
+        return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:
         """Checkpoints of phases that have ended are stale: those of done ones go, those of failed ones are kept."""
@@ -352,9 +352,3 @@ class WorkerGroup:
         for work in self._work.values():
             work.close()
         self.journal.project()
-
-
-def _because(start: Start, why: str) -> Start:
-    from dataclasses import replace
-
-    return replace(start, why=why)

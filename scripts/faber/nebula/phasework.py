@@ -22,9 +22,10 @@ from faber.loop.filters import run_filters
 from faber.loop.findings import make_finding
 from faber.loop.outcomes import AgentFailed, MergeConflict, PhaseCancelled, TaskResult
 from faber.loop.prompts import bullets
-from faber.loop.standing import Verdict, verdict
+from faber.loop.standing import Standing, Verdict, verdict
 from faber.loop.task import PhaseTask
 from faber.loop.tree import PhaseTree
+from faber.model.documents import NebulaPhase
 from faber.nebula.journal import Journal
 from faber.nebula.merging import Merged, integrate_into, merge_phase
 from faber.nebula.specs import Nebula, PhaseSpec
@@ -63,6 +64,7 @@ class Workshop:
 class Start:
     """How a phase begins: from `checkpoint` if there is one, else afresh, with `why` an earlier attempt was given up.
 
+    `unsaved` is true where no checkpoint was written: what was committed before it could be is gone on with.
     `start` is the commit its branch begins at (None: the integration branch); `project_context` and `guards` are a
     remediation's; `remedies` is true for one, whose turns may use the healing reserve. With `integrate` the integration
     branch is merged in first, and what conflicts is the coder's.
@@ -70,6 +72,7 @@ class Start:
 
     checkpoint: Checkpoint | None = None
     why: str = ""
+    unsaved: bool = False
     start: str | None = None
     project_context: str = ""
     guards: tuple[Guard, ...] = ()
@@ -105,11 +108,12 @@ class PhaseWork:
         shop, spec = self.shop, self.spec
         opened = shop.worktrees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
-        checkpoint = self._judged(tree, self.start.checkpoint)
+        unsaved = self._unsaved(tree) if self.start.unsaved else None
+        checkpoint = self._judged(tree, self.start.checkpoint or unsaved)
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
-            base = tree.head()
             partial += self._integrated(tree)
+            base = tree.head()
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
         shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
@@ -176,6 +180,23 @@ class PhaseWork:
             raise AssertionError("work() comes first")
         return self.loop
 
+    def _unsaved(self, tree: PhaseTree) -> Checkpoint | None:
+        """The checkpoint that a process killed after the first commit of a phase had no time to write."""
+        known = self._known()
+        base = known.get("base")
+        if base is None or tree.git.commit_of(tree.ref) == base:
+            return None
+        found = verdict(tree.facts(base), tree.run_id, tree.phase, known.get("commit"))
+        if found.committed is not Standing.AHEAD_OWN:
+            return None
+        settings, spent = self.shop.nebula.settings(self.spec), known.get("cost", 0.0)
+        state = CycleState(self.spec.title, settings.max_review_cycles, phase=Stage.CODING, cycle=1)
+        return self._checkpoint(replace(state, base_commit_sha=base, total_cost_usd=spent), base)
+
+    def _known(self) -> NebulaPhase:
+        nebula = self.shop.journal.state.get("nebula")
+        return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
+
     def _judged(self, tree: PhaseTree, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint` if the phase can go on from it, after what is uncommitted was parked. Recorded and shown."""
         if checkpoint is None:
@@ -183,7 +204,9 @@ class PhaseWork:
         shop, phase = self.shop, self.spec.id
         for notice in tree.bring_home(checkpoint.git_sha):
             shop.notice(notice)
-        found = self.verdict = verdict(tree.facts(checkpoint.git_sha), tree.run_id, tree.phase)
+        found = self.verdict = verdict(
+            tree.facts(checkpoint.git_sha), tree.run_id, tree.phase, self._known().get("commit")
+        )
         parked = tree.park_dirty("uncommitted when the phase was resumed")
         # Uncommitted work is on a ref now, and the tree is at its head: how the commits stand is what counts.
         settled = found._replace(standing=found.committed)
