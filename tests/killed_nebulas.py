@@ -37,8 +37,8 @@ def main(root: str, moment: str, *options: str) -> int:
     from nebulas import Project
 
     counted = _die_at(moment)
-    project, cast = Project(Path(root)), Cast(Path(root).parent / "asked")
-    applied = project.apply(cast, max_workers=2, resume="resume" in options)
+    project, hands = Project(Path(root)), Hands(Path(root).parent / "asked")
+    applied = project.apply(hands, max_workers=2, resume="resume" in options)
     print(json.dumps({"report": applied.report, "counted": counted, "said": project.said}))
     return int(applied.exit_code)
 
@@ -75,21 +75,21 @@ def _die_at(moment: str) -> Counter[str]:
     return counted
 
 
-class Cast:
-    """Coders, reviewers and an architect without a memory."""
+class Hands:
+    """Coders and reviewers without a memory."""
 
     def __init__(self, asked: Path) -> None:
         self.asked = asked
         self.asked.touch()
 
     def crew(self, run_id: str, label: str) -> Any:
-        """What makes the agents of a run."""
+        """What makes those of a run; nothing has to be healed."""
         from faber.nebula.apply import Crew
 
-        def agents(spec: Any, directory: str, cancel: threading.Event) -> Any:
-            return _Member(self.asked, spec.id, Path(directory))
+        def nobody(spec: Any, budget: float) -> Any:
+            raise AssertionError("no phase fails")
 
-        return Crew(agents, lambda spec, budget: _Architect(self.asked, spec.id))
+        return Crew(lambda spec, directory, cancel: _Member(self.asked, spec.id, Path(directory)), nobody)
 
 
 class _Member:

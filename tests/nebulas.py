@@ -135,8 +135,8 @@ class Project:
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Author, **wanted: Any) -> Applied:
-        """`faber nebula apply` in this process."""
+    def apply(self, author: Any, **wanted: Any) -> Applied:
+        """`faber nebula apply` in this process, by an `Author` or whatever else has a crew."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
         runner = PlainRunner(self.said.append)

@@ -298,7 +298,7 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
     answer = faber("status", "r", "--format", "json").json
     assert (answer["status"], answer["current_phase"]) == ("in_progress", None)
     assert answer["nebula"]["phases"]["a"]["cycle"] == 2
-    assert answer["next_command"] == "faber nebula plan 'a neb'"
+    assert answer["next_command"] == "faber nebula apply 'a neb' --resume"
     lines = faber("status", "r").out.splitlines()
     assert {"▶ a  cycle 2", "✗ b  It broke."} <= set(lines)
     assert (faber("next", "r").json["action"], faber("next", "r").json["complete_with"]) == ("done", None)

@@ -283,7 +283,7 @@ def test_surrogate_pairs_are_one_character_and_halves_none() -> None:
 def test_a_credential_is_gone_before_the_cut() -> None:
     """A key that the cut would halve is redacted whole."""
     secret = "ghp_" + "a1" * 30
-    text = secret + "x" * (OUTPUT - 20)
+    text = secret + "x" * (OUTPUT - 60)
     kept = output_end(text)
     assert "a1a1" not in kept
     assert output_end(f"key {secret}\x1b[31m") == "key [REDACTED][31m"

@@ -6,7 +6,7 @@ import pytest
 
 from faber.model.documents import Event, State
 from faber.model.eventtypes import check_required
-from faber.nebula.dag import nebula_dag
+from faber.nebula.dag import insert_remediation_phase, nebula_dag
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
 from faber.nebula.healing.history import (
     Attempt,
@@ -25,6 +25,7 @@ from faber.nebula.healing.history import (
     remediations,
     results_of,
     unfinished,
+    without_planned,
 )
 from faber.nebula.specs import Nebula, PhaseSpec
 from faber.nebula.write import write_phase
@@ -118,6 +119,20 @@ def test_an_attempt_stands_where_its_last_event_left_it(length: int, stage: str 
     if length > 1:
         assert found[0].phase_file == write_phase(SPEC)
     assert heal_attempts(state_after(events(*WHOLE[:length])), "parser") == min(length, 1)
+
+
+@pytest.mark.parametrize(("length", "inserts"), [(1, True), (2, True), (3, False)])
+def test_a_file_that_was_written_before_the_kill_is_no_phase_yet(length: int, inserts: bool) -> None:
+    """Planned, and its file is there: it is left out, so that the insertion can be done again; inserted, it is a phase
+    of the nebula's."""
+    there = (SPEC,) if length > 1 else ()
+    nebula = Nebula("n", "d", phases=(PhaseSpec("parser", "p"), PhaseSpec("cli", "c", depends_on=("parser",)), *there))
+    log = events(*WHOLE[:length])
+    dag = nebula_dag(without_planned(nebula, attempts_of(log)), remediations(state_after(log)))
+    if inserts:
+        dag, rewired = insert_remediation_phase(dag, "parser", SPEC)
+        assert rewired == ("cli",)
+    assert dag.dependencies == {"parser": (), "cli": ("heal-parser",), "heal-parser": ()}
 
 
 def test_attempts_are_counted_for_the_original_phase() -> None:

@@ -236,3 +236,28 @@ def test_no_money_left_no_healing(tmp_path: Path) -> None:
     applied = project.apply(author)
     assert events(project, applied) == ["healing_skipped"]
     assert "no_budget" in "\n".join(project.said)
+
+
+def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The phase file stands there, its insertion was not recorded: resumed, it is inserted, once."""
+    from faber.nebula.healing import healer
+
+    project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
+    never_approved(author)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments: Any, **more: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(healer.history, "healing_insert", killed)
+        with pytest.raises(Killed):
+            project.apply(author)
+    assert (Path(project.directory) / "heal-b.md").is_file()
+    again = Author()
+    applied = project.apply(again, resume=True)
+    assert applied.status == "done", "\n".join(project.said)
+    assert ("architect", "b") not in again.asked
+    assert events(project, applied).count("healing_insert") == 1

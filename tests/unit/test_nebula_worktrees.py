@@ -269,6 +269,7 @@ class TestOpen:
             ("pruned, directory left", "created", True),
             ("repository moved", "reused", True),
             ("a file in its place", "created", False),
+            ("half of git's record deleted", "created", True),
         ],
     )
     def test_leftovers(self, root: Path, harm: str, how: str, kept: bool) -> None:
@@ -299,6 +300,9 @@ class TestOpen:
             shutil.move(f"{tree.path}x", tree.path)
         elif harm == "repository moved":
             root = root.rename(root.parent / "moved")
+        elif harm == "half of git's record deleted":
+            os.unlink(os.path.join(private, "HEAD"))
+            os.unlink(os.path.join(private, "commondir"))
         else:
             shutil.rmtree(tree.path)
             Path(tree.path).write_text("x")
@@ -368,6 +372,25 @@ class TestOpen:
             tree = one.open("parser").tree
             assert tree.condition(None).problems(tree.ref) == []
             assert not tree.is_dirty()
+
+    def test_a_half_made_worktree_is_completed(self, root: Path) -> None:
+        """Where git was killed while it wrote the files, they are all there the next time, and none is changed."""
+        commit(root, {".gitattributes": "m.bin filter=deadly\n", "m.bin": "x", "z.txt": "z", "locks": "k"})
+        git(root, "config", "filter.deadly.clean", "cat")
+        git(root, "config", "filter.deadly.smudge", "kill -9 0")  # its process group: git with all that it started
+        git(root, "config", "filter.deadly.required", "true")
+        one = worktrees(root)
+        with one:
+            with pytest.raises(GitFailed):
+                one.open("parser")
+            assert [found.state for found in one.leftovers()] == ["half"]
+            git(root, "config", "filter.deadly.smudge", "cat")
+            tree, how = one.open("parser")
+            assert how == "completed"
+            assert not tree.is_dirty()
+            assert tree.condition(tree.head()).problems(tree.ref) == []
+            assert (Path(tree.path) / "z.txt").read_text() == "z"
+            assert "locked" not in git(root, "worktree", "list", "--porcelain")
 
 
 class TestPrune:

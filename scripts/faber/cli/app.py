@@ -24,6 +24,7 @@ COMMANDS = {
     "event": ("faber.cli.event:event", "Record and list events."),
     "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "sync": ("faber.cli.sync:sync", "Move runs between machines, through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "nebula": ("faber.cli.nebula:nebula", "Check, plan and follow directories of phases."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure, and plan the phase that remedies it."),

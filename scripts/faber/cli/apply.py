@@ -159,7 +159,7 @@ def _crew(
             on_event=lambda event: runner.heard(spec.id, "architect", event),
         )
 
-    return Crew(make, architect)
+    return Crew(make, architect, log.record)
 
 
 @contextmanager

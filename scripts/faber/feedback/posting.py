@@ -6,7 +6,7 @@ mention reaches anybody, no number links, no image loads, and no command in it i
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from faber.feedback.comments import ANSWERING, MENTION
@@ -18,10 +18,6 @@ from faber.sources.workitems import Commenting, PostedComment, WorkItemNetworkEr
 MAX_COMMENT = 65_536
 WIDTH = 76
 MAX_CONTEXT = 600
-_SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|(?:^|_)(?:KEY|PAT|AUTH|PWD)$", re.IGNORECASE
-)
-_LEAST_SECRET = 8
 _OWN = ("artifacts", "gate", "waive", "question")
 
 
@@ -33,12 +29,6 @@ class Links(NamedTuple):
 
 
 # --- what goes out ---------------------------------------------------------------------------------
-
-
-def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The values of this environment that its names call secret, longest first; short ones would hide words."""
-    values = {value.strip() for name, value in environ.items() if _SECRET_NAME.search(name)}
-    return sorted((value for value in values if len(value) >= _LEAST_SECRET), key=len, reverse=True)
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
@@ -183,7 +173,7 @@ def _safe(name: str) -> str:
 class Board:
     """The comments of one issue, posted so that repeating posts nothing twice."""
 
-    def __init__(self, source: Commenting, work_id: str, secrets: list[str]) -> None:
+    def __init__(self, source: Commenting, work_id: str, secrets: Iterable[str]) -> None:
         """`secrets` are the values that never go out."""
         self._source = source
         self._work_id = work_id

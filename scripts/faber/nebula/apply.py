@@ -2,33 +2,34 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
+from faber.agents.loop import Record
 from faber.agents.running import end_turns
-from faber.errors import Exit, InvalidInput, Notice, Severity
+from faber.errors import Exit, FaberError, InvalidInput, Notice, Severity
 from faber.loop.budget import Ledger
 from faber.loop.checkpoint import load_all, park
 from faber.model.documents import NebulaPhase, State
+from faber.nebula.claims import Claim
 from faber.nebula.dag import Dag, nebula_dag
+from faber.nebula.edits import Edits
 from faber.nebula.group import GroupResult, WorkerGroup
 from faber.nebula.healing.diagnosis import policy_from
-from faber.nebula.healing.healer import GroupHealer, MakeArchitect
+from faber.nebula.healing.healer import GroupHealer, MakeArchitect, healing_events
+from faber.nebula.healing.history import attempts_of, without_planned
 from faber.nebula.journal import Journal
-from faber.nebula.load import load_nebula
 from faber.nebula.names import Names, names_of
 from faber.nebula.phasework import MakeAgents, Workshop
+from faber.nebula.repository import usable
 from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import Nebula
 from faber.nebula.standing import Known, check_wanted, find_run, make_run, relative_directory
 from faber.nebula.worktrees import Beginning, MainTree, Worktrees
 from faber.store.layout import PARKED, Layout
-
-LOOKS = 2.0  # seconds between looks at the nebula's files
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Crew(NamedTuple):
 
     agents: MakeAgents
     architect: MakeArchitect
+    record: Record = lambda recovery: []
 
 
 class Applied(NamedTuple):
@@ -91,9 +93,6 @@ class Application:
         self.cancel = cancel
         self._new_run_id = new_run_id
         self._actor = actor
-        self._seen: dict[str, str] = {spec.file: spec.digest for spec in nebula.phases}
-        self._told: set[str] = set()
-        self._looked = 0.0
         self.healer: GroupHealer | None = None
         if wanted.heal and not wanted.resume:
             raise InvalidInput("--heal heals what failed in an earlier run: it goes with --resume.")
@@ -103,9 +102,15 @@ class Application:
     def run(self, agents: Callable[[str, str], Crew]) -> Applied:
         """Work until nothing can go on. `agents` makes what makes the agents of a run whose processes have a label.
 
-        Raises `NebulaUnfinished`, `TreeInUse` where another process works on the run, and what makes the repository
+        Raises `NebulaUnfinished`, `TreeInUse` where another process works on the nebula, and what makes the repository
         unusable (see `repository.usable`).
         """
+        # Before anything is written: a run that cannot begin is none.
+        usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
+        with Claim(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
+            return self._run(agents)
+
+    def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
         known = find_run(self.layout, self.directory)
         for notice in known.notices:
             self.runner.notice(notice)
@@ -123,10 +128,17 @@ class Application:
                 text = "Processes of turns that an earlier faber had begun were still there; they were ended."
                 self.runner.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
             journal = Journal(self.layout, run_id, self.directory, notice=self.runner.notice, actor=self._actor)
+            if continued:
+                # A remediation that is planned and not inserted is no phase yet, though its file may stand here.
+                self.nebula = without_planned(self.nebula, attempts_of(healing_events(self.layout, run_id)))
             self._begin(journal, names, beginning, known, continued=continued)
             if not self._plan_approved(journal):
                 return self._report(journal.state, GroupResult(), "waiting")
-            result = self._work(journal, worktrees, agents(run_id, label), label)
+            try:
+                result = self._work(journal, worktrees, agents(run_id, label), label)
+            except FaberError:
+                self.runner.line(f"The run stopped; `faber nebula apply {self.directory} --resume` goes on with it.")
+                raise
             if isinstance(worktrees, MainTree) and not result.cancelled:
                 worktrees.leave(beginning)
             return self._ended(journal, result)
@@ -157,6 +169,9 @@ class Application:
         journal.record("workflow_resumed" if continued else "workflow_start")
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = self._phases(journal)
+        for name, phase in before.items():
+            if phase.get("digest", digests.get(name)) != digests.get(name) and name in digests:
+                self._edited(name, phase["status"])
         if {name: phase.get("digest") for name, phase in before.items() if name in digests} != digests:
             journal.record(
                 "nebula_start",
@@ -178,6 +193,16 @@ class Application:
                 if phase["status"] in ("failed", "skipped"):
                     journal.record("phase_reset", name, message="Failed phases are tried again.")
         journal.project()
+
+    def _edited(self, name: str, status: str) -> None:
+        """Say what becomes of a phase whose file is not the one that it was begun with."""
+        what = {
+            "in_progress": "its next cycle gets the new text, and what was approved is reviewed again",
+            "done": "it is done, and not done again",
+        }.get(status)
+        if what:
+            text = f"The file of {name} changed since it was begun: {what}."
+            self.runner.notice(Notice("phase_edited", Severity.WARNING, text, "", name))
 
     def _take_over(self, journal: Journal, known: Known) -> None:
         """What another tool's state file says is done is done; the rest begins here."""
@@ -242,6 +267,7 @@ class Application:
             policy,
             crew.architect,
             again=self.wanted.heal,
+            record=crew.record,
             show=self.runner.show,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
@@ -258,7 +284,7 @@ class Application:
                 resume_enabled=self.wanted.resume,
                 gate=self.wanted.gate,
                 healer=self.healer,
-                look=self._look,
+                look=Edits(self.directory, self.nebula, self.runner.notice, lambda: self._placed(journal)).look,
             )
             return group.run()
 
@@ -272,25 +298,18 @@ class Application:
         nebula = journal.state.get("nebula")
         return nebula["phases"] if nebula else {}
 
-    def _look(self) -> None:
-        """Whether the nebula was edited meanwhile: what runs keeps what it began with, and new files wait."""
-        if time.monotonic() - self._looked < LOOKS:
-            return
-        self._looked = time.monotonic()
-        now = {spec.file: spec.digest for spec in load_nebula(self.directory).nebula.phases}
-        for file in sorted({*now, *self._seen}):
-            if now.get(file) == self._seen.get(file) or file in self._told:
-                continue
-            self._told.add(file)
-            what = "is new" if file not in self._seen else "changed" if file in now else "is gone"
-            text = f"{file} {what}; the run goes on with the files as they were when it began."
-            recovery = f"Stop it, then `faber nebula apply {self.directory} --resume` takes it in."
-            self.runner.notice(Notice("nebula_edited", Severity.WARNING, text, recovery, file))
+    def _placed(self, journal: Journal) -> set[str]:
+        """The files of remediations, which the run itself wrote."""
+        phases = self._phases(journal)
+        placed = self.healer.placed if self.healer is not None else set()
+        return placed | {f"{name}.md" for name, phase in phases.items() if "remedies" in phase}
 
     # --- after -------------------------------------------------------------------------------------
 
     def _ended(self, journal: Journal, result: GroupResult) -> Applied:
-        phases = self._phases(journal)
+        # A phase that the nebula does not have any more keeps nothing from being done.
+        wanted = {spec.id for spec in self.nebula.phases}
+        phases = {name: phase for name, phase in self._phases(journal).items() if name in wanted or "remedies" in phase}
         if result.cancelled:
             status = "cancelled"
         elif result.waiting:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
-from faber.loop.checkpoint import Checkpoint, load, park, remove
+from faber.loop.checkpoint import Checkpoint, load, park, remove, validate
 from faber.loop.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.model.documents import Heard, NebulaPhase
 from faber.nebula.dag import Dag
@@ -143,7 +143,7 @@ class WorkerGroup:
         self.frontier = Frontier(
             dag,
             done=[name for name, phase in phases.items() if phase["status"] in ("done", "decomposed")],
-            failed=[name for name, phase in phases.items() if phase["status"] == "failed"],
+            failed=[name for name, phase in phases.items() if phase["status"] == "failed" and name in dag.dependencies],
             skipped=[name for name, phase in phases.items() if phase["status"] == "skipped"],
         )
 
@@ -162,6 +162,11 @@ class WorkerGroup:
                 if not self._running and (self._cancel.is_set() or self._stands_still()):
                     break
                 self._collect()
+        except BaseException:
+            # Nobody is left to decide: the turns that run are ended before their worktrees are given back.
+            self._cancel.set()
+            wait(self._running)
+            raise
         finally:
             self._end()
         return self.result
@@ -200,6 +205,9 @@ class WorkerGroup:
         """What a phase in progress goes on from. One that cannot be read is parked: the phase starts afresh."""
         try:
             checkpoint = load(self.checkpoint_dir, phase)
+            if checkpoint is not None:
+                # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
+                validate(checkpoint, checkpoint.git_sha)
         except InvalidCheckpoint as error:
             parked = park(self.checkpoint_dir, phase, self.park_dir)
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
@@ -208,7 +216,6 @@ class WorkerGroup:
             return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
             return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
-        # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
         return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
 
     def _clean_up(self) -> None:
@@ -226,6 +233,8 @@ class WorkerGroup:
         for future in done:
             phase = self._running.pop(future)
             error = future.exception()
+            if self.journal.failure is not None:
+                raise self.journal.failure
             if phase in self._healing:
                 self._healed(phase, future, error)
             elif error is None:

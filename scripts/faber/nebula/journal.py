@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from faber.errors import FaberError, Notice, Severity
+from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
 from faber.model.acceptance import Decision
 from faber.model.documents import Draft, Heard, Plan, State
@@ -40,6 +40,8 @@ class Journal:
         self.run_id = run_id
         self.directory = directory
         self.state: State = load(layout, run_id).state
+        # What kept an event from being written: the run ends with it, and no phase fails for it.
+        self.failure: FaberError | None = None
         self._notice = notice
         self._actor = actor
         self._monotonic = monotonic
@@ -137,7 +139,13 @@ class Journal:
     def _commit(self, decide: Callable[[State, Plan], Decision]) -> int:
         # The store's own lock is for processes and waits by asking again; threads queue here.
         with self._lock:
-            done = commit(self.layout, self.run_id, decide, actor=self._actor)
+            try:
+                done = commit(self.layout, self.run_id, decide, actor=self._actor)
+            except UsageError:
+                raise  # this event cannot be, others can
+            except FaberError as error:
+                self.failure = self.failure or error
+                raise
             self.state = done.state
             if self._monotonic() - self._projected >= PROJECTED_EVERY:
                 self._project()

@@ -4,7 +4,7 @@ git makes a worktree in steps and may be killed between any two. What is found i
 
     absent     nothing
     gone       git knows it, its directory is missing
-    half       git was killed while it made it (its own mark says so)
+    half       git or faber was killed while it was made: it lacks the mark that faber sets last
     whole      a worktree
     foreign    a directory that is no worktree of this repository, and is therefore nobody's to delete
 """
@@ -17,12 +17,12 @@ from faber.errors import BranchInTheWay, GitFailed, UnsafeFile
 from faber.loop import condition, parking
 from faber.loop.git import CHECKOUT_SECONDS, Git, checked
 from faber.sources.refnames import shown
-from faber.store.files import make_directories
+from faber.store.files import make_directories, write_atomic
 
 from .moving import checked_out
 
 _ATTEMPTS = 4
-_MAKING = "initializing"
+_MADE = "faber-made"
 GONE_PREFIX = ".gone-"
 
 
@@ -60,9 +60,9 @@ class Linked:
             return "absent" if private is None else "gone"
         if private is None or not condition.is_linked(Git(self.path, private)):
             return "foreign"
-        if self._lock_reason(private).startswith(_MAKING):
-            return "half"
-        return "whole" if os.path.isfile(os.path.join(private, "HEAD")) else "foreign"
+        if not all(os.path.isfile(os.path.join(private, name)) for name in ("HEAD", "commondir")):
+            return "foreign"
+        return "whole" if os.path.isfile(os.path.join(private, _MADE)) else "half"
 
     def ensure(self, branch: str | None, commit: str) -> tuple[str, str]:
         """The worktree, whole: its private directory, and how it was come by (`created`, `completed`, `reused`).
@@ -91,6 +91,7 @@ class Linked:
                 how = "created"
                 try:
                     self._add(branch, commit)
+                    self._mark()
                 except GitFailed as error:
                     failed = error  # another worktree that came or went at the same moment can make git fail
         if self.state() == "whole" and (private := self.private()):
@@ -108,7 +109,10 @@ class Linked:
             self._forget()
 
     def _forget(self) -> None:
-        self.main.run("worktree", "remove", "--force", "--force", self.path)
+        private = self.private()
+        removed = self.main.run("worktree", "remove", "--force", "--force", self.path, codes=(0, 1, 128))
+        if removed.code and private is not None:
+            delete(private)  # git does not know what to do with half a record of its own
 
     def _add(self, branch: str | None, commit: str) -> None:
         if branch is not None and (other := checked_out(self.main, f"refs/heads/{branch}")):
@@ -125,20 +129,20 @@ class Linked:
     def _complete(self, private: str, branch: str | None, commit: str) -> None:
         git = Git(self.path, private, claims=self.main.claims)
         parking.free_locks(git)
-        # git's last step but one is to write the files: nobody has worked here yet.
+        # The mark is set before a phase begins: nobody has worked here yet.
         if branch is not None:
             git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
         else:
             git.run("update-ref", "--no-deref", "HEAD", checked(commit))
         git.run("reset", "--quiet", "--hard", "HEAD", seconds=CHECKOUT_SECONDS)
-        os.unlink(os.path.join(private, "locked"))
+        if os.path.exists(os.path.join(private, "locked")):
+            os.unlink(os.path.join(private, "locked"))
+        self._mark()
 
-    def _lock_reason(self, private: str) -> str:
-        try:
-            with open(os.path.join(private, "locked"), encoding="utf-8", errors="replace") as file:
-                return file.read(1000)
-        except FileNotFoundError:
-            return ""
+    def _mark(self) -> None:
+        private = self.private()
+        if private is not None:
+            write_atomic(os.path.join(private, _MADE), b"", durable=False)
 
     def _check_way(self) -> None:
         path = self.path

@@ -109,7 +109,7 @@ class PhaseWork:
         opened = shop.worktrees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
         unsaved = self._unsaved(tree) if self.start.unsaved else None
-        checkpoint = self._judged(tree, self.start.checkpoint or unsaved)
+        checkpoint = self._of_this_text(self._judged(tree, self.start.checkpoint or unsaved))
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
             partial += self._integrated(tree)
@@ -186,8 +186,10 @@ class PhaseWork:
         base = known.get("base")
         if base is None or tree.git.commit_of(tree.ref) == base:
             return None
-        found = verdict(tree.facts(base), tree.run_id, tree.phase, known.get("commit"))
-        if found.committed is not Standing.AHEAD_OWN:
+        facts, recorded = tree.facts(base), known.get("commit")
+        # A remediation's branch may begin with a merge: that is the work of no cycle.
+        worked = facts.head == recorded or any(made.cycle for made in facts.between)
+        if not worked or verdict(facts, tree.run_id, tree.phase, recorded).committed is not Standing.AHEAD_OWN:
             return None
         settings, spent = self.shop.nebula.settings(self.spec), known.get("cost", 0.0)
         state = CycleState(self.spec.title, settings.max_review_cycles, phase=Stage.CODING, cycle=1)
@@ -197,12 +199,25 @@ class PhaseWork:
         nebula = self.shop.journal.state.get("nebula")
         return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
 
+    def _of_this_text(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+        """`checkpoint`, but where the phase's file was edited since it was begun: then no commit of it was reviewed
+        for what it is to be now, and its coder is asked first."""
+        known = self._known()
+        begun = known.get("digest") if known["status"] == "in_progress" else None
+        if checkpoint is None or begun in (None, self.spec.digest) or checkpoint.state.next_stage[1] is Stage.CODING:
+            return checkpoint
+        changed = replace(checkpoint, state=replace(checkpoint.state, phase=Stage.REVIEW_COMPLETE))
+        # Before the new text is recorded as begun: a kill in between must not make the old approval one of it.
+        self._save(changed.state, changed.git_sha)
+        return changed
+
     def _judged(self, tree: PhaseTree, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint` if the phase can go on from it, after what is uncommitted was parked. Recorded and shown."""
         if checkpoint is None:
             return None
         shop, phase = self.shop, self.spec.id
-        for notice in tree.bring_home(checkpoint.git_sha):
+        # To the branch as it is: whether that fits the checkpoint is the question.
+        for notice in tree.bring_home(None):
             shop.notice(notice)
         found = self.verdict = verdict(
             tree.facts(checkpoint.git_sha), tree.run_id, tree.phase, self._known().get("commit")

@@ -94,6 +94,13 @@ class Layout:
         """The file whose lock says that a living process uses what is called `name`."""
         return os.path.join(self.run_worktrees(run_id), ".claims", name)
 
+    def nebula_claim(self, directory: str) -> str:
+        """The file whose lock says that a living process works through the nebula in `directory`."""
+        import hashlib
+
+        name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return os.path.join(self.worktrees, ".nebulas", name)
+
     def set_aside(self, run_id: str) -> str:
         """Where what stood in the way of a worktree is kept."""
         return os.path.join(self.run_worktrees(run_id), ".aside")

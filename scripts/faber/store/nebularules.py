@@ -21,13 +21,13 @@ _NAME_CHARS = 200
 @reduces("nebula_start")
 def _begin(state: State, event: Event) -> None:
     """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
-    them, and those that are gone are kept if anything did."""
+    them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
     given = event["metadata"]
     known = state["nebula"]["phases"] if "nebula" in state else {}
     phases: dict[str, NebulaPhase] = {}
     for name, digest in given["phases"].items():
         phases[name] = known.get(name, {"status": "pending"})
-        if digest:
+        if digest and (phases[name]["status"] == "pending" or "digest" not in phases[name]):
             phases[name]["digest"] = str(digest)[:64]
     for name, phase in known.items():
         if name not in phases and ("remedies" in phase or phase["status"] != "pending"):

@@ -7,6 +7,7 @@ leaves a state from which `resume` finishes the same attempt, and an architect t
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from faber.agents.loop import Record
 from faber.errors import FaberError
 from faber.loop.budget import LEAST, Ledger
 from faber.loop.guards import KeepsWork
@@ -25,6 +26,7 @@ from faber.nebula.phasework import Start
 from faber.nebula.problems import Problem
 from faber.nebula.specs import Nebula, PhaseSpec
 from faber.store import eventlog
+from faber.store.layout import Layout
 
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
@@ -58,6 +60,7 @@ class GroupHealer:
         architect: MakeArchitect,
         *,
         again: bool = False,
+        record: Record = lambda recovery: [],
         show: Callable[[str, str], None] = lambda phase, what: None,
     ) -> None:
         self.nebula = nebula
@@ -67,6 +70,8 @@ class GroupHealer:
         self.policy = policy
         self._architect = architect
         self._again = again
+        self._recovered = record
+        self.placed: set[str] = set()
         self._show = show
 
     # --- deciding ----------------------------------------------------------------------------------
@@ -121,6 +126,7 @@ class GroupHealer:
         if phase not in {attempt.phase for attempt in self._attempts() if attempt.stage == "planned"}:
             self._record(history.healing_plan(phase, spec, planned.text, planned.cost_usd))
         file = place_remediation(self.directory, spec)
+        self.placed.add(file)
         self._record(history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
         kind = next((each.kind for each in reversed(self._attempts()) if each.phase == phase), "")
         self._show(phase, history.live_line(phase, kind, spec.id, spec.title))
@@ -143,20 +149,25 @@ class GroupHealer:
 
     def start_of(self, phase: str) -> Start | None:
         """How a remediation begins: from the failed phase's last commit, told what to keep. None for other phases."""
-        failed = self._phases(self.journal.state).get(phase, {"status": "pending"}).get("remedies")
+        phases = self._phases(self.journal.state)
+        failed = phases.get(phase, {"status": "pending"}).get("remedies")
         if failed is None:
             return None
         self.journal.project()
-        stopped = stopped_phase(self.journal.layout, self.directory, failed)
-        work = stopped.partial_work
-        if work is None or not work.commit_shas:
+        chain = [stopped_phase(self.journal.layout, self.directory, failed)]
+        while (before := phases.get(chain[-1].spec.id, {"status": "pending"}).get("remedies")) is not None:
+            chain.append(stopped_phase(self.journal.layout, self.directory, before))
+        # A second remediation keeps the first attempt's work as well as the first remediation's.
+        kept = [(work, each.named_files) for each in chain if (work := each.partial_work) and work.commit_shas]
+        if not kept:
             return Start(remedies=True)
+        newest, _ = kept[0]
         return Start(
-            start=work.commit_shas[-1],
-            project_context=healing_context(work),
-            guards=(KeepsWork(work.base_commit_sha, work.commit_shas, stopped.named_files),),
+            start=newest.commit_shas[-1],
+            project_context=healing_context(newest),
+            guards=tuple(KeepsWork(work.base_commit_sha, work.commit_shas, named) for work, named in kept),
             remedies=True,
-            integrate=stopped.diagnosis.kind is FailureKind.MERGE_CONFLICT,
+            integrate=chain[0].diagnosis.kind is FailureKind.MERGE_CONFLICT,
         )
 
     def summary(self) -> str:
@@ -179,7 +190,13 @@ class GroupHealer:
                 client = self._architect(stopped.spec, grant.amount)
                 try:
                     planned = plan_remediation(
-                        client, stopped.diagnosis, self.nebula, stopped.spec, work, new_id=new_id
+                        client,
+                        stopped.diagnosis,
+                        self.nebula,
+                        stopped.spec,
+                        work,
+                        new_id=new_id,
+                        record=self._recovered,
                     )
                 except ArchitectFailed as error:
                     self._count(phase, grant.settle(error.cost_usd))
@@ -207,13 +224,18 @@ class GroupHealer:
         return attempts_of(self._events())
 
     def _events(self) -> list[Event]:
-        directory = self.journal.layout.run_dir(self.journal.run_id)
-        return [
-            eventlog.read_event(directory, entry.file)
-            for entry in eventlog.listing(directory)
-            if entry.type.startswith("healing_")
-        ]
+        return healing_events(self.journal.layout, self.journal.run_id)
 
     @staticmethod
     def _phases(state: State) -> dict[str, NebulaPhase]:
         return state["nebula"]["phases"] if "nebula" in state else {}
+
+
+def healing_events(layout: Layout, run_id: str) -> list[Event]:
+    """The events of a run that healing recorded, in order."""
+    directory = layout.run_dir(run_id)
+    return [
+        eventlog.read_event(directory, entry.file)
+        for entry in eventlog.listing(directory)
+        if entry.type.startswith("healing_")
+    ]

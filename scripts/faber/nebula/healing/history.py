@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from faber.model.documents import Event, State
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
-from faber.nebula.specs import PhaseSpec
+from faber.nebula.specs import Nebula, PhaseSpec
 
 Stage = Literal["started", "planned", "inserted", "skipped", "failed", "done"]
 UNFINISHED: frozenset[Stage] = frozenset(("started", "planned"))
@@ -194,6 +194,13 @@ def results_of(events: Iterable[Event]) -> dict[str, Healed]:
 def unfinished(attempts: Iterable[Attempt]) -> list[Attempt]:
     """The attempts that a kill interrupted before their remediation was inserted."""
     return [attempt for attempt in attempts if attempt.stage in UNFINISHED]
+
+
+def without_planned(nebula: Nebula, attempts: Iterable[Attempt]) -> Nebula:
+    """The nebula without remediations that are planned and not inserted: killed in between, their file stands beside
+    the others already, and taken for a phase like any other it would run without the work it is to go on from."""
+    planned = {attempt.remediation for attempt in attempts if attempt.stage == "planned"}
+    return replace(nebula, phases=tuple(spec for spec in nebula.phases if spec.id not in planned))
 
 
 # --- from the state --------------------------------------------------------------------------------
