@@ -83,6 +83,15 @@ class Healer(Protocol):
     def start_of(self, phase: str) -> Start | None:
         """How a remediation begins; None for any other phase."""
 
+    def settle(self) -> None:
+        """Record what an earlier process had no time to."""
+
+    def question(self, phase: str) -> tuple[str, dict[str, str]] | None:
+        """What to ask a person before a remediation begins; None for any other phase."""
+
+    def refused(self, phase: str, reason: str) -> None:
+        """A person does not want a remediation."""
+
 
 @dataclass
 class GroupResult:
@@ -152,8 +161,12 @@ class WorkerGroup:
         if self.resume_enabled:
             self._clean_up()
         try:
+            if self._healer is not None:
+                self._healer.settle()
             for phase in sorted(self.frontier.failed):
                 self._after_failure(phase, before=True)
+            for phase in sorted(self.frontier.skipped):
+                self.skip_after(phase)
             while True:
                 if not self._cancel.is_set():
                     for phase, heard in self._gates.heard():
@@ -183,8 +196,14 @@ class WorkerGroup:
         self._look()
 
     def _begin(self, phase: str) -> None:
+        if not self._may_begin(phase):
+            return
         spec, known = self.specs[phase], self._phases().get(phase, {"status": "pending"})
-        start = (self._healer.start_of(phase) if self._healer else None) or Start()
+        try:
+            start = (self._healer.start_of(phase) if self._healer else None) or Start()
+        except FaberError as error:  # what a remediation is to go on from is gone
+            self._fail(phase, error)
+            return
         checkpoint = None
         if self.resume_enabled and known["status"] == "in_progress":
             checkpoint, start = self._checkpoint(phase, start)
@@ -197,6 +216,32 @@ class WorkerGroup:
             work = self.runner.run(spec, start)
         self._work[phase] = work
         self._submit(phase, work.work)
+
+    def _may_begin(self, phase: str) -> bool:
+        """False where a person is asked first, or said no: a remediation's beginning, with the gate `approve`."""
+        question = self._healer.question(phase) if self._healer and self._gate_of(phase) == "approve" else None
+        if question is None:
+            return True
+        answer = self._gates.ask_to_begin(phase, *question)
+        if isinstance(answer, str):
+            self.runner.show(phase, f"waits for a person before it begins: {answer}")
+            return False
+        if answer["action"] != "continue":
+            self._refuse(phase, answer)
+            return False
+        return True
+
+    def _refuse(self, phase: str, heard: Heard) -> None:
+        assert self._healer is not None
+        reason = f"A person did not want it: {heard['comment'] or 'no reason was given'}."
+        self._healer.refused(phase, reason)
+        self.journal.record("phase_skip", phase, message=reason)
+        self.runner.show(phase, f"skipped: {reason}")
+        self.frontier.skip(phase)
+        self.skip_after(phase)
+
+    def _gate_of(self, phase: str) -> str:
+        return self._gate or self.nebula.settings(self.specs[phase]).gate
 
     def _submit(self, phase: str, call: Callable[[], object]) -> None:
         self._running[self._executor.submit(call)] = phase
@@ -252,7 +297,7 @@ class WorkerGroup:
             self._complete(phase, value)
             return
         assert isinstance(value, TaskResult)
-        gate = self._gate or self.nebula.settings(self.specs[phase]).gate
+        gate = self._gate_of(phase)
         self.runner.show(phase, f"approved after {value.cycles} cycles ({value.cost_usd:.2f} USD)")
         if gate in ASKING:
             self._ask(phase, value)
@@ -318,6 +363,9 @@ class WorkerGroup:
             inserted = self._healer.insert(phase, future.result(), self.frontier.dag)
             self.specs[inserted.spec.id] = inserted.spec
             self.frontier.insert(inserted.insertion, phase, inserted.spec.id)
+            if self._gate_of(inserted.spec.id) == "review":
+                text = f"{inserted.spec.id} begins by itself; a person is asked before its work is merged."
+                self.runner.show(inserted.spec.id, text, Notice("healing_inserted", Severity.INFO, text, "", phase))
         elif self._cancel.is_set():
             self.runner.show(phase, "stopped while its remediation was planned")
         elif isinstance(error, Exception):
@@ -338,7 +386,10 @@ class WorkerGroup:
         self.runner.show(phase, f"waits for a person: {request_id}")
 
     def _obey(self, phase: str, heard: Heard) -> None:
-        """Do what a person answered about an approved phase."""
+        """Do what a person answered about an approved phase, or about one that is to begin."""
+        if phase not in self._work:
+            self._begin(phase)
+            return
         work = self._work[phase]
         if heard["action"] == "continue":
             self._merge(phase)
