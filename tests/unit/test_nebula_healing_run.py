@@ -256,6 +256,7 @@ def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: 
         with pytest.raises(Killed):
             project.apply(author)
     assert (Path(project.directory) / "heal-b.md").is_file()
+    project.cancel = threading.Event()
     again = Author()
     applied = project.apply(again, resume=True)
     assert applied.status == "done", "\n".join(project.said)

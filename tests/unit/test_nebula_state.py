@@ -1,5 +1,6 @@
 """What a nebula's events change in its run's state, and the file that the state stands for."""
 
+import copy
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +23,7 @@ from faber.store import strictjson
 from faber.store.create import create_run
 from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
-from faber.store.reducer import fold, initial_state
+from faber.store.reducer import fold, grow, initial_state, touched
 from faber.store.runs import commit, load
 from faber.store.schema import problems
 from faber.store.shape import check_state
@@ -238,6 +239,44 @@ def test_any_events_fold_into_a_state_of_the_schema(events: list[dict[str, Any]]
         stepwise = after(event, state=stepwise)
     assert {**stepwise, "updated_at": "", "recent_events": []} == {**state, "updated_at": "", "recent_events": []}
     assert set(KINDS) <= set(known_types())
+
+
+asking = st.builds(
+    lambda phase, word: {
+        "type": "feedback_request",
+        "metadata": {"request_id": word, "prompt": "?", "context": {"nebula_phase": phase, "commit": word}},
+    },
+    st.sampled_from(["a", "b", "z", None]),
+    st.sampled_from(["q1", "q2"]),
+)
+heard = st.builds(
+    lambda word: {"type": "feedback_received", "metadata": {"request_id": word, "response": "yes"}},
+    st.sampled_from(["q1", "q2"]),
+)
+ends = st.sampled_from(
+    [{"type": "workflow_start"}, {"type": "workflow_complete"}, {"type": "nebula_land", "metadata": {"commit": "c"}}]
+)
+
+
+@given(st.lists(st.one_of(drafts, asking, heard, ends), max_size=25))
+def test_growing_is_folding_and_changes_nothing_before(events: list[dict[str, Any]]) -> None:
+    """Sharing what an event leaves alone gives the state that copying gives, no earlier state is changed by it, and no
+    phase differs that is not said to be touched."""
+    states = [after(START)]
+    copies = [copy.deepcopy(states[0])]
+    for draft in events:
+        before = states[-1]
+        event: Any = {"schema_version": 1, "event_id": before["last_event_id"] + 1, "run_id": "r", **draft}
+        event["timestamp"] = "2026-01-02T00:00:00.000Z"
+        grown = grow(before, event)
+        assert grown == fold(before, [event])
+        only = touched(before, event)
+        if only is not None:
+            was, now = before["nebula"]["phases"], grown["nebula"]["phases"]
+            assert {name for name in now if was.get(name) is not now[name]} <= only
+        states.append(grown)
+        copies.append(copy.deepcopy(grown))
+    assert states == copies
 
 
 def test_thousands_of_phases_fit_into_the_state() -> None:

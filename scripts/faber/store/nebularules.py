@@ -50,6 +50,20 @@ def _land(state: State, event: Event) -> None:
     _nebula(state)["landed"] = event["metadata"]["commit"]
 
 
+def touched(event: Event) -> frozenset[str] | None:
+    """The phases that the rules below change or make for `event`, where a run has a nebula; None for any of them.
+
+    Whoever copies a state before it is changed need not copy others.
+    """
+    if event["type"] == "nebula_start":
+        return None
+    given = event.get("metadata", {})
+    context = given.get("context")
+    asked = context.get("nebula_phase") if isinstance(context, dict) else None
+    names = (event.get("phase"), given.get("remediation"), asked)
+    return frozenset(str(name) for name in names if name is not None)
+
+
 # --- phases ----------------------------------------------------------------------------------------
 
 
