@@ -1,7 +1,7 @@
 """Agents without a memory for a nebula in which a phase fails and is healed; see `killed_nebulas`.
 
-In the play `cycles` the reviewer of b never approves; in `conflict` b and c change one line, and whoever is merged second
-does not solve it. What each does depends only on the tree and the prompt.
+In the play `cycles` the reviewer of b never approves; in `conflict` b and c change one line, and whoever is merged
+second does not solve it. What each does depends only on the tree and the prompt.
 """
 
 import json

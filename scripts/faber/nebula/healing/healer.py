@@ -83,8 +83,8 @@ class GroupHealer:
         try:
             stopped = self._stopped(phase)
         except FaberError as error:
-            reason = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
-            self.journal.record("healing_skipped", phase, message=error.message, reason=reason.value, kind="unhealable")
+            word = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
+            self.journal.record("healing_skipped", phase, message=error.message, reason=word.value, kind="unhealable")
             return None
         left = self.ledger.left(healing=True)
         reason = self.policy.why_not(stopped.diagnosis, stopped.attempts, left)
