@@ -83,7 +83,7 @@ class LiveRunner(PlainRunner):
         """Change the phase's line, and say what stays."""
         self._rows.setdefault(phase, _Row(since=time.monotonic())).what = what
         self._rows[phase].doing = ""
-        self._rows[phase].ended = what.startswith(("done", "failed", "skipped", "stopped"))
+        self._rows[phase].ended = what.startswith(("done", "failed", "not healed", "skipped", "stopped"))
         self.line(f"{phase}: {what}")
 
     def heard(self, phase: str, role: str, event: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class LiveRunner(PlainRunner):
             if row.ended:
                 continue
             cycle = f"cycle {known['cycle']}" if "cycle" in known else ""
-            doing = row.doing or known.get("stage", row.what)
+            doing = row.doing or ("healing" if "healing" in known else known.get("stage", row.what))
             minutes, seconds = divmod(int(time.monotonic() - row.since), 60)
             cells = (name, cycle, f"${known.get('cost', 0.0):.2f}", f"{minutes}:{seconds:02}", doing)
             table.add_row(*(Text(redact(inert(cell)), overflow="ellipsis", no_wrap=True) for cell in cells))
