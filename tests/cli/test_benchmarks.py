@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-SCRIPTS = ["append", "comments", "hooks", "responses", "resume", "startup", "transition"]
+SCRIPTS = ["append", "comments", "hooks", "responses", "resume", "startup", "sync", "transition"]
 
 
 def run(name: str, *options: str) -> str:

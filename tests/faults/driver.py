@@ -90,9 +90,19 @@ def no_cleaning() -> None:
     files.discard = lambda path: None
 
 
+def no_exchange() -> None:
+    """Events from elsewhere are appended one after another."""
+    from faber.store import incoming
+
+    def refused(one: str, other: str) -> None:
+        raise incoming.Unexchangeable("a mutant")
+
+    incoming.exchange_directories = refused
+
+
 MUTANTS: dict[str, Callable[[], Any]] = {
     made.__name__: made
-    for made in (in_place, no_file_sync, no_directory_sync, state_first, no_lock, no_retry, no_cleaning)
+    for made in (in_place, no_file_sync, no_directory_sync, state_first, no_lock, no_retry, no_cleaning, no_exchange)
 }
 
 

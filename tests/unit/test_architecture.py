@@ -15,6 +15,7 @@ ORDER = (
     "model",
     "store",
     "sources",
+    "sync",
     "responses",
     "agents",
     "feedback",

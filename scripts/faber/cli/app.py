@@ -24,6 +24,7 @@ COMMANDS = {
     "event": ("faber.cli.event:event", "Record and list events."),
     "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "sync": ("faber.cli.sync:sync", "Move runs between machines, through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 from faber.errors import RunExists
@@ -45,7 +46,6 @@ def create_run(
     Built beside its place and renamed into it. Raises `RunExists` if the id is taken, lies inside
     another run, or would hold one.
     """
-    target_dir = layout.run_dir(run_id)
     metadata: Metadata = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run_id,
@@ -57,15 +57,27 @@ def create_run(
         "created_by": created_by,
         "relationships": relationships or {},
     }
+    place_run(layout, run_id, lambda building: _build(building, metadata, plan, first, clock))
+    run = load(layout, run_id)
+    index.enter(layout, run.state)
+    return run
+
+
+def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None:
+    """Let `build` make a run's directory aside, and rename it into place: all of it appears, or nothing.
+
+    Raises `RunExists` if the id is taken, lies inside another run, or would hold one.
+    """
+    target_dir = layout.run_dir(run_id)
     make_directories(layout.runs)
     if not os.path.lexists(layout.gitignore):
         write_atomic(layout.gitignore, GITIGNORE.encode())
-    building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    building = aside(layout)
     # One lock for all creations: of two runs whose ids are prefixes of each other only one may be made.
     with locked(layout.lock):
         _check_free(layout, run_id)
         try:
-            _build(building, metadata, plan, first, clock)
+            build(building)
             make_directories(os.path.dirname(target_dir))
             replace(building, target_dir)
             sync_way(layout.root, target_dir)
@@ -73,9 +85,11 @@ def create_run(
             raise unwritable(error, target_dir) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
-    run = load(layout, run_id)
-    index.enter(layout, run.state)
-    return run
+
+
+def aside(layout: Layout) -> str:
+    """A directory beside the runs, not there yet, that nobody takes for one."""
+    return os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def _check_free(layout: Layout, run_id: str) -> None:

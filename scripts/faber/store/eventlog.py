@@ -106,13 +106,13 @@ def listing(run_dir: str) -> list[LogEntry]:
 def claim_key(run_dir: str, key: str, event_id: int) -> None:
     """Note durably that `key` belongs to the event about to be written."""
     make_directories(os.path.join(run_dir, KEYS))
-    write_atomic(_key_path(run_dir, key), strictjson.dumps({"key": key, "event_id": event_id}))
+    write_atomic(key_path(run_dir, key), strictjson.dumps({"key": key, "event_id": event_id}))
 
 
 def find_key(run_dir: str, key: str) -> int | None:
     """The id of the event recorded under `key`, or None."""
     try:
-        claim = strictjson.loads(read_bytes(_key_path(run_dir, key), MAX_EVENT))
+        claim = strictjson.loads(read_bytes(key_path(run_dir, key), MAX_EVENT))
     except (OSError, strictjson.InvalidJSON, UnsafeFile):
         return None
     if not isinstance(claim, dict) or not isinstance(claim.get("event_id"), int):
@@ -123,7 +123,8 @@ def find_key(run_dir: str, key: str) -> int | None:
     return entry.event_id
 
 
-def _key_path(run_dir: str, key: str) -> str:
+def key_path(run_dir: str, key: str) -> str:
+    """The file that says which event has `key`."""
     from hashlib import sha256
 
     return os.path.join(run_dir, KEYS, sha256(key.encode("utf-8", "surrogatepass")).hexdigest())

@@ -1,0 +1,80 @@
+"""Credentials in what is about to leave the machine: found by their form, or as the value of a variable. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from faber.model.text import REDACTED, has_secret, redact_json
+
+_NAME = re.compile(
+    r"(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|"
+    r"CREDENTIALS?|PAT)(?:_|$)",
+    re.IGNORECASE,
+)
+# Shorter values are words and numbers that stand in any text.
+_SHORTEST = 8
+
+
+class Place(NamedTuple):
+    """Where in a document a credential stands, as `metadata.note`, and why it is taken for one; never the text."""
+
+    at: str
+    why: str
+
+
+def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The values of the variables that are named as credentials are, with the variable's name.
+
+    Paths are none: a variable often names the file that holds the credential.
+    """
+    return {
+        value: name
+        for name, value in environ.items()
+        if _NAME.search(name) and len(value.strip()) >= _SHORTEST and not value.startswith(("/", "~/", "./"))
+    }
+
+
+def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozenset()) -> Place | None:
+    """The first credential in a JSON value, its keys included; None if there is none.
+
+    `keep` are names of the plan: one that happens to look like a credential must still be that name.
+    """
+    for at, text in _texts(document, ""):
+        if text in keep:
+            continue
+        if has_secret(text):
+            return Place(at, "it has the form of a credential")
+        for value, name in values.items():
+            if value in text:
+                return Place(at, f"it holds the value of ${name}")
+    return None
+
+
+def without(document: Any, values: Mapping[str, str]) -> Any:
+    """A JSON value with every credential in it replaced by `[REDACTED]`."""
+    return redact_json(_replaced(document, values))
+
+
+def _replaced(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for secret in values:
+            value = value.replace(secret, REDACTED)
+        return value
+    if isinstance(value, list):
+        return [_replaced(item, values) for item in value]
+    if isinstance(value, dict):
+        return {_replaced(key, values): _replaced(item, values) for key, item in value.items()}
+    return value
+
+
+def _texts(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield at or "top level", value
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, f"{at}.{number}" if at else str(number))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{at}, a key" if at else "a key", key
+            # A key that is a credential is found before its name is put into a place.
+            yield from _texts(item, f"{at}.{key[:60]}" if at else key[:60])

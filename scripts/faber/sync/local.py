@@ -1,0 +1,157 @@
+"""This machine's copy of a run, as it would stand in a commit."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from faber.errors import ForeignRun
+from faber.model.documents import CLOSED
+from faber.model.progress import places
+from faber.store import eventlog, strictjson
+from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
+from faber.store.runs import Run, load
+from faber.sync.credentials import find, without
+from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
+
+
+def load_own(layout: Layout, run_id: str) -> Run:
+    """The run, which must be faber's own: another tool's files have no log to compare."""
+    run = load(layout, run_id)
+    if run.foreign:
+        raise ForeignRun(f"Run {run_id} was made by another tool; it is not synced.", run_id=run_id)
+    return run
+
+
+def blob_id(data: bytes, like: str) -> str:
+    """The id that git gives a file of this content, in a repository whose ids are as long as `like`."""
+    digest = hashlib.new("sha1" if len(like) == 40 else "sha256", usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(data))
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def log_of(run: Run, like: str, known: Tree | None = None) -> list[Logged]:
+    """The events of this copy that its state counts. `known` is a commit whose log this copy begins with: the
+    files it names are not read again, for events never change."""
+    trusted = {entry.file: entry.oid for entry in known.log} if known else {}
+    found = []
+    for entry in eventlog.listing(run.directory):
+        if entry.event_id > run.state["last_event_id"]:
+            break
+        oid = trusted.get(entry.file) or blob_id(event_bytes(run, entry.file), like)
+        found.append(Logged(entry.event_id, entry.file, oid))
+    return found
+
+
+def event_bytes(run: Run, file: str) -> bytes:
+    """The content of one of the run's event files."""
+    return read_bytes(os.path.join(run.directory, EVENTS, file), MAX_EVENT)
+
+
+def frame_ids(run: Run, like: str) -> dict[str, str]:
+    """The object ids of what never changes about a run."""
+    return {name: blob_id(read_bytes(os.path.join(run.directory, name), MAX_STATE), like) for name in (METADATA, PLAN)}
+
+
+def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> dict[str, bytes]:
+    """The files of the run that a commit ending with event `event_id` has not, or has older; None: all of them.
+
+    The work item, which others wrote, goes without the credentials in it.
+    """
+    found: dict[str, bytes] = {}
+    if event_id is None:
+        for name in (METADATA, PLAN):
+            found[name] = read_bytes(os.path.join(run.directory, name), MAX_STATE)
+        entries = [e for e in eventlog.listing(run.directory) if e.event_id <= run.state["last_event_id"]]
+        summaries = _listed(os.path.join(run.directory, SUMMARIES))
+    else:
+        entries = []
+        for number in range(event_id + 1, run.state["last_event_id"] + 1):
+            entry = eventlog.probe(run.directory, number)
+            assert entry is not None
+            entries.append(entry)
+        summaries = []
+    for entry in entries:
+        found[f"{EVENTS}/{entry.file}"] = data = event_bytes(run, entry.file)
+        if entry.type == "session_end" and event_id is not None:
+            name = strictjson.loads(data).get("metadata", {}).get("summary_file")
+            summaries += [name] if isinstance(name, str) and SUMMARY_NAME.fullmatch(name) else []
+    for name in summaries:
+        path = os.path.join(run.directory, SUMMARIES, name)
+        if os.path.lexists(path):
+            found[f"{SUMMARIES}/{name}"] = read_bytes(path, MAX_EVENT)
+    found[STATE] = strictjson.dumps(run.state)
+    item = work_item(run)
+    if item is not None:
+        found[WORK_ITEM] = strictjson.dumps(without(item, values), pretty=True)
+    return found
+
+
+def work_item(run: Run) -> dict[str, Any] | None:
+    """The work item as last fetched; None without one that can be read."""
+    return as_object(_read(os.path.join(run.directory, WORK_ITEM)))
+
+
+def as_object(data: bytes | None) -> dict[str, Any] | None:
+    """A JSON object, or None if that is not what it is."""
+    try:
+        value = strictjson.loads(data) if data is not None else None
+    except strictjson.InvalidJSON:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return read_bytes(path, MAX_WORK_ITEM)
+    except FileNotFoundError:
+        return None
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(directory) if SUMMARY_NAME.fullmatch(name))
+    except FileNotFoundError:
+        return []
+
+
+def credential_in(run: Run, files: Mapping[str, bytes], values: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """`(file, place, why)` of the first credential in files of the run; None if there is none."""
+    names = frozenset(name for place in places(run.plan) for name in place)
+    for path, data in files.items():
+        try:
+            document: Any = strictjson.loads(data)
+        except strictjson.InvalidJSON:  # another tool's, before an adoption
+            document = data.decode("utf-8", "replace")
+        found = find(document, values, names)
+        if found is not None:
+            return path, found.at, found.why
+    return None
+
+
+def branch_of(run: Run) -> str | None:
+    """The branch that the run says it works on; None if it names none."""
+    name = run.state["artifacts"].get("branch_name")
+    return name if isinstance(name, str) and name else None
+
+
+def is_over(run: Run) -> bool:
+    """True if the run is completed or cancelled."""
+    return run.state["status"] in CLOSED
+
+
+def last_event(event: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """An event as both sides are shown it: its id, type, time, and who it was."""
+    if event is None:
+        return None
+    responder = event.get("metadata", {}).get("responder") if isinstance(event.get("metadata"), dict) else None
+    return {
+        "event_id": event.get("event_id"),
+        "type": event.get("type"),
+        "timestamp": event.get("timestamp"),
+        "actor": event.get("actor"),
+        "session_id": event.get("session_id"),
+        "responder": responder.get("name") if isinstance(responder, dict) else None,
+    }

@@ -1,0 +1,182 @@
+"""Two copies of one log: how they stand to each other, and what they make together. Pure.
+
+Logs that share a beginning can be joined where what one side added is only what people said and what sessions noted
+(`REPEATABLE`): those events are appended again after the other side's, under new ids, with the `origin_id` that tells
+where they were first recorded. What follows from events by itself (a phase that ends with its last step) is not
+repeated but follows again. The remote's answer to a request came first; another one becomes `feedback_superseded`,
+which changes nothing and is shown in the history.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from faber.model.commands import consequences
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
+from faber.store.reducer import fold
+from faber.sync.trees import Logged
+
+ANSWER, SUPERSEDED = "feedback_received", "feedback_superseded"
+REPEATABLE = frozenset(
+    {"feedback_request", ANSWER, SUPERSEDED, "context_loaded", "session_start", "command_refused", "hook_execute"}
+)
+_INERT = frozenset({SUPERSEDED, "context_loaded", "session_start", "command_refused", "hook_execute"})
+
+Kind = Literal["equal", "ahead", "behind", "diverged"]
+
+
+class Relation(NamedTuple):
+    """How this copy's log stands to the remote's: both begin with the same `shared` events, then this one has
+    `ahead` of its own and the remote `behind`."""
+
+    kind: Kind
+    shared: int
+    ahead: int
+    behind: int
+
+
+class Extra(NamedTuple):
+    """An event that only one side has, and the id that it keeps when it is appended again."""
+
+    event: Event
+    origin: str
+
+
+class Joined(NamedTuple):
+    """What two logs make together: `kept` says whose events follow the shared ones as they are, and `added` what is
+    appended to them. `refused` says why there is nothing that they make; then the rest means nothing."""
+
+    kept: Literal["mine", "theirs"]
+    added: list[Event]
+    refused: str | None = None
+
+
+def compare(mine: Sequence[Logged], theirs: Sequence[Logged]) -> Relation:
+    """How two logs stand to each other: events are the same if id, name and content are."""
+    shared = 0
+    for one, other in zip(mine, theirs, strict=False):
+        if one != other:
+            break
+        shared += 1
+    ahead, behind = len(mine) - shared, len(theirs) - shared
+    kind: Kind = ("diverged" if behind else "ahead") if ahead else ("behind" if behind else "equal")
+    return Relation(kind, shared, ahead, behind)
+
+
+def extra(event: Event, content: bytes) -> Extra:
+    """An event with the origin it has, or gets: its id and the beginning of its content's digest."""
+    given = event.get("metadata", {}).get("origin_id")
+    return Extra(event, given if isinstance(given, str) else f"{event['event_id']}-{sha256(content).hexdigest()[:16]}")
+
+
+def join(state: State, plan: Plan, mine: Sequence[Extra], theirs: Sequence[Extra], now: str) -> Joined:
+    """What `mine` and `theirs`, both following the same events (whose fold is `state`), make together.
+
+    * All of mine is already among theirs, appended again: theirs, with nothing added; and the other way round.
+    * Mine is only feedback: theirs, then mine again.
+    * Theirs is only feedback: mine, then theirs again; unless both answered the same request, for the remote's answer
+      came first and my work may rest on mine.
+    * Else refused.
+    """
+    my_voices = _without_copies(_voices(state, plan, mine), theirs)
+    their_voices = _without_copies(_voices(state, plan, theirs), mine)
+    if not my_voices:
+        return Joined("theirs", [])
+    if not their_voices:
+        return Joined("mine", [])
+    if all(voice.event["type"] in REPEATABLE for voice in my_voices):
+        return _again("theirs", state, plan, theirs, my_voices, now)
+    if all(voice.event["type"] in REPEATABLE for voice in their_voices):
+        both = _answered(my_voices) & _answered(their_voices)
+        if both:
+            return _refuse(f"work here rests on an answer to {min(both)} that the remote had from somebody else first")
+        return _again("mine", state, plan, mine, their_voices, now)
+    return _refuse("both copies went on with the work")
+
+
+def _voices(state: State, plan: Plan, extras: Sequence[Extra]) -> list[Extra]:
+    """Those of the events that did not follow by themselves from what was before them."""
+    found = []
+    due: list[Any] = []
+    for one in extras:
+        if due and _is(one.event, due[0]):
+            due.pop(0)
+        else:
+            found.append(one)
+            due = []
+        state = fold(state, [one.event])
+        due = due or consequences(state, plan)
+    return found
+
+
+def _is(event: Event, draft: Any) -> bool:
+    return all(event.get(name) == draft.get(name) for name in ("type", "phase", "step"))
+
+
+def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Extra]:
+    known = {one.origin for one in others}
+    return [one for one in extras if one.origin not in known]
+
+
+def _answered(extras: Sequence[Extra]) -> set[str]:
+    return {str(one.event["metadata"]["request_id"]) for one in extras if one.event["type"] == ANSWER}
+
+
+def _again(
+    kept: Literal["mine", "theirs"], state: State, plan: Plan, first: Sequence[Extra], voices: Sequence[Extra], now: str
+) -> Joined:
+    """The events that repeat `voices` after `first`, each followed by what then follows by itself."""
+    state = fold(state, [one.event for one in first])
+    keys = {one.event["key"] for one in first if "key" in one.event}
+    added: list[Event] = []
+
+    def append(event: Any) -> None:
+        nonlocal state
+        made: Any = {**event, "event_id": state["last_event_id"] + 1}
+        state = fold(state, [made])
+        added.append(made)
+
+    for voice in voices:
+        refused = _unfit(state, voice.event)
+        if refused:
+            return _refuse(refused)
+        append(_repeated(state, voice, keys))
+        while following := consequences(state, plan):
+            for draft in following:
+                append({**_frame(state, now), **draft})
+    return Joined(kept, added)
+
+
+def _frame(state: State, now: str) -> dict[str, Any]:
+    return {"schema_version": SCHEMA_VERSION, "event_id": 0, "type": "", "timestamp": now, "run_id": state["run_id"]}
+
+
+def _repeated(state: State, voice: Extra, keys: set[str]) -> dict[str, Any]:
+    event: dict[str, Any] = dict(voice.event)
+    event["metadata"] = {**event.get("metadata", {}), "origin_id": voice.origin}
+    open_ids = [asked["request_id"] for asked in state["feedback_queue"]]
+    if event["type"] == ANSWER and event["metadata"]["request_id"] not in open_ids:
+        event["type"] = SUPERSEDED
+        event.pop("key", None)
+    if event.get("key") in keys:
+        del event["key"]
+    return event
+
+
+def _unfit(state: State, event: Event) -> str | None:
+    """Why an event cannot be repeated in this state; None if it can."""
+    if event["type"] in _INERT or event["type"] == ANSWER:
+        return None
+    if state["status"] in CLOSED:
+        return f"the run was {state['status']} on one side, and on the other a person was asked something new"
+    given: dict[str, Any] = event["metadata"]
+    gate = (given.get("context") or {}).get("gate")
+    if gate in state["gates"]:
+        return f"both copies asked about the gate {gate}"
+    if any(asked["request_id"] == given["request_id"] for asked in state["feedback_queue"]):
+        return f"both copies asked {given['request_id']}"
+    return None
+
+
+def _refuse(why: str) -> Joined:
+    return Joined("mine", [], why)

@@ -1,0 +1,226 @@
+"""Sending a run to the remote: one commit and the run's branch in one atomic push, on the lease of what was seen."""
+
+import os
+import random
+import re
+import time
+from typing import Any, NamedTuple
+
+from faber.errors import BranchNotPushable, FaberError, RemoteRejected, SecretInRun, SyncFailed
+from faber.model.text import inert, redact, shorten
+from faber.sources.refnames import branch_problem, shown
+from faber.store.layout import Layout
+from faber.store.runs import Run
+from faber.sync.branches import look_again, to_push
+from faber.sync.commits import Known, look, write_commit
+from faber.sync.credentials import secret_values
+from faber.sync.git import Result
+from faber.sync.local import branch_of, credential_in, files_after, load_own
+from faber.sync.pull import settle, take
+from faber.sync.remotes import (
+    HEADS,
+    Listing,
+    Remote,
+    fetch,
+    listing,
+    outgoing_ref,
+    run_ref,
+    seen_ref,
+    set_refs,
+    synced_ref,
+    told_apart,
+)
+from faber.sync.standing import refusal, stand
+
+# Of many who push one run at once, each round lets at least one through.
+ATTEMPTS = 25
+MOST_BUSY = 4
+# The pack protocol's own words for "somebody else holds the ref's lock this moment".
+_BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "Unable to create")
+
+
+class Sent(NamedTuple):
+    """What git push answered, by ref at the remote: its flag (`!` is a refusal) and the reason in its words."""
+
+    said: Result
+    refs: dict[str, tuple[str, str]]
+
+    @property
+    def ok(self) -> bool:
+        """True if the remote took everything."""
+        return self.said.code == 0 and bool(self.refs) and all(flag != "!" for flag, _ in self.refs.values())
+
+    def reason(self, ref: str) -> str:
+        """Why the remote refused this ref itself; empty if it was only refused along with another."""
+        flag, words = self.refs.get(ref, ("", ""))
+        return words if flag == "!" and "atomic" not in words else ""
+
+
+def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) -> dict[str, Any]:
+    """Send the run's new events, and its branch, to the remote; all of it arrives or nothing.
+
+    `{"run_id", "result", "events", "commit", "last_event_id", "branch", "merged", "notices"}`; `result` is `created`,
+    `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and sends what they make.
+
+    Raises `Diverged` if the remote has events that this copy lacks, `BranchNotPushable`, `SecretInRun`,
+    `RemoteRejected`, `RemoteUnreachable` and its kinds. Safe to repeat after any of them and after a kill.
+    """
+    merged = False
+    without_branch = False
+    busy = 0
+    cleared: str | None = None  # a commit of the remote all of whose events this copy has, though not at its beginning
+    for attempt in range(ATTEMPTS):
+        run = load_own(layout, run_id)
+        name = branch_of(run)
+        known = look(remote, run, name if name and not branch_problem(name) else None)
+        branch, notices = to_push(remote, run, known.branch)
+        there: Listing | None = None
+        if known.seen in (known.base, cleared):
+            commit, sent_events = _commit(remote, run, known)
+            sent = _send(remote, run_id, commit, known, None if without_branch else branch)
+            if sent.ok:
+                set_refs(
+                    remote.git,
+                    {
+                        seen_ref(remote.name, run_id): commit,
+                        synced_ref(remote.name, run_id): commit,
+                        outgoing_ref(remote.name, run_id): None,
+                    },
+                )
+                return {
+                    "run_id": run_id,
+                    "result": "created" if known.base is None else "pushed" if sent_events else "equal",
+                    "events": sent_events,
+                    "commit": commit,
+                    "last_event_id": run.state["last_event_id"],
+                    "branch": shown(branch) if branch else None,
+                    "merged": merged,
+                    "notices": [notice.as_dict() for notice in notices],
+                }
+            there = listing(remote, run_id)
+            if there.runs.get(run_id) == known.seen:
+                if busy < MOST_BUSY and any(sign in sent.said.words for sign in _BUSY):
+                    busy += 1
+                    _pause(attempt)
+                    continue
+                without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
+                continue
+        joined, cleared = _meet(layout, remote, run, there, merge=merge)
+        merged = joined or merged
+        _pause(attempt)
+    raise RemoteRejected(
+        f"{remote.name} had something new at each of {ATTEMPTS} attempts.",
+        run_id=run_id,
+        remote=remote.name,
+        recovery="Repeat it: nothing was lost.",
+    )
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(random.uniform(0, min(0.05 * 2**attempt, 3.0)))
+
+
+def _commit(remote: Remote, run: Run, known: Known) -> tuple[str, int]:
+    """The commit to push and how many events are new in it; the base itself where nothing is."""
+    last = run.state["last_event_id"]
+    if known.base is not None and known.base_last == last:
+        return known.base, 0
+    values = secret_values(os.environ)
+    files = files_after(run, known.base_last if known.base else None, values)
+    found = credential_in(run, files, values)
+    if found is not None:
+        file, at, why = found
+        raise SecretInRun(
+            f"Run {run.run_id} is not pushed: {file} at {at}: {why}.", run_id=run.run_id, file=file, place=at, why=why
+        )
+    commit = write_commit(remote, run, files, parent=known.seen, base=known.base)
+    return commit, last - (known.base_last or 0)
+
+
+def _send(remote: Remote, run_id: str, commit: str, known: Known, branch: str | None) -> Sent:
+    ref = run_ref(run_id)
+    # The lease is on exactly what was seen: an empty one says that there must be no such ref yet.
+    options = [
+        "--porcelain",
+        "--atomic",
+        "--no-progress",
+        "--no-follow-tags",
+        f"--force-with-lease={ref}:{known.seen or ''}",
+    ]
+    specs = [f"{commit}:{ref}"] + ([f"{HEADS}{branch}:{HEADS}{branch}"] if branch else [])
+    said = remote.git.run("push", *options, remote.name, *specs, codes=range(-64, 256), hooks=branch is not None)
+    refs: dict[str, tuple[str, str]] = {}
+    for line in said.text.splitlines():
+        flag, _, rest = line.partition("\t")
+        pair, _, words = rest.partition("\t")
+        if len(flag) == 1 and ":" in pair:
+            reason = re.search(r"\(([^()]*)\)\s*$", words)
+            refs[pair.partition(":")[2]] = (flag, reason[1] if reason else words)
+    sent = Sent(said, refs)
+    if not sent.refs and not any(sign in said.words for sign in _BUSY):
+        raise told_apart(remote, said, "push")
+    return sent
+
+
+def _branch_has_it(
+    remote: Remote, run_id: str, branch: str | None, known: Known, heads: dict[str, str], sent: Sent, without: bool
+) -> bool:
+    """True if the push was refused only because the remote's branch is ahead of this one, and can go without it.
+
+    Raises what the remote's refusal was else.
+    """
+    ref = HEADS + (branch or "")
+    if branch is not None and not without and known.branch is not None:
+        if look_again(remote, branch, known.branch, heads.get(branch)) and heads.get(branch) != known.branch:
+            return True
+        if sent.reason(ref):
+            raise BranchNotPushable(
+                f"The run's branch cannot be pushed: {remote.name} refuses {shown(branch)}: {_words(sent, ref)}.",
+                branch=shown(branch),
+                reason="rejected",
+                recovery="Let the remote accept the branch (its rules say who may push), then repeat.",
+            )
+    if not sent.refs or not any(flag == "!" for flag, _ in sent.refs.values()):
+        raise _local(remote, sent)
+    raise RemoteRejected(
+        f"{remote.name} refuses run {run_id}: {_words(sent, run_ref(run_id))}.", run_id=run_id, remote=remote.name
+    )
+
+
+def _words(sent: Sent, ref: str) -> str:
+    """The reason in the remote's words, with what a hook of it said."""
+    hook = [line[7:].strip() for line in sent.said.words.splitlines() if line.startswith("remote:")]
+    spoken = " ".join(line for line in hook if line)
+    said = sent.reason(ref) or next((sent.reason(other) for other in sent.refs if sent.reason(other)), "")
+    return redact(shorten(inert(f"{said or 'no reason given'}{f' ({spoken})' if spoken else ''}"), 500)).rstrip(".")
+
+
+def _local(remote: Remote, sent: Sent) -> FaberError:
+    return SyncFailed(
+        f"git push to {remote.name} failed: {sent.said.error or 'no reason given'}.", error=sent.said.error
+    )
+
+
+def _meet(layout: Layout, remote: Remote, run: Run, there: Listing | None, *, merge: bool) -> tuple[bool, str | None]:
+    """Find out what the remote has and take what this copy lacks of it, if `merge` says so.
+
+    Answers whether logs were joined, and the remote's commit if this copy has all of its events and may follow it.
+    Raises `Diverged` where it lacks some and `merge` was not asked for, or cannot be.
+    """
+    run_id = run.run_id
+    there = there or listing(remote, run_id)
+    commit = there.runs.get(run_id)
+    if commit is None:  # deleted there: the next push makes it again
+        set_refs(remote.git, {seen_ref(remote.name, run_id): None, synced_ref(remote.name, run_id): None})
+        return False, None
+    fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
+    standing = stand(remote, run, commit, look(remote, run, None).base)
+    joined = standing.joined
+    if standing.relation.kind in ("equal", "ahead"):
+        settle(remote, run_id, standing.tree, None)
+        return False, commit
+    if joined is not None and joined.refused is None and joined.kept == "mine" and not joined.added:
+        return False, commit
+    if not merge or (joined is not None and joined.refused is not None):
+        raise refusal(remote, standing, "push")
+    return take(layout, remote, standing, merge=True)["result"] == "merged", None

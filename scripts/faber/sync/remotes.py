@@ -1,0 +1,208 @@
+"""The remote that runs travel through: its refs, what it holds now, and why it would not answer.
+
+    refs/faber/runs/<run id>                      at the remote: the run, one commit a push
+    refs/faber/remotes/<remote>/runs/<run id>     here: what the remote had when it was last looked at
+    refs/faber/synced/<remote>/runs/<run id>      here: the newest of its commits whose log this copy begins with
+    refs/faber/outgoing/<remote>/runs/<run id>    here: a commit on its way; gone when it has arrived
+
+Nothing of a run is in `refs/heads` or `refs/tags`.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from faber.errors import FaberError, RemoteAuthentication, RemoteUnknown, RemoteUnreachable, SyncFailed
+from faber.model.ids import check_run_id, is_run_id
+from faber.sources.refnames import branch_problem, shown
+from faber.sync.git import Git, Result
+
+RUNS = "refs/faber/runs/"
+HEADS = "refs/heads/"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", re.ASCII)
+_OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
+
+_NOT_ALLOWED = (
+    "Authentication failed",
+    "could not read Username",
+    "could not read Password",
+    "terminal prompts disabled",
+    "Permission denied",
+    "Host key verification failed",
+    "returned error: 401",
+    "returned error: 403",
+    "Invalid username",
+    "Write access to repository not granted",
+)
+_NOT_THERE = (
+    "Could not resolve",
+    "unable to access",
+    "unable to connect",
+    "does not appear to be a git repository",
+    "Could not read from remote repository",
+    "Connection refused",
+    "not found",
+    "No such file or directory",
+    "Network is unreachable",
+    "early EOF",
+    "hung up",
+    "transport",
+    "returned error: 5",
+)
+
+
+class Remote(NamedTuple):
+    """One configured remote of a repository, and who its commits are by."""
+
+    git: Git
+    name: str
+    author: str
+
+
+class Listing(NamedTuple):
+    """What a remote holds now: commit by run id, commit by branch name, and ref names that are no run's."""
+
+    runs: dict[str, str]
+    heads: dict[str, str]
+    odd: list[str]
+
+
+def run_ref(run_id: str) -> str:
+    """The run's ref at every remote; raises `InvalidRunId`."""
+    return RUNS + check_run_id(run_id)
+
+
+def seen_ref(remote: str, run_id: str) -> str:
+    """What the remote had when it was last looked at."""
+    return f"refs/faber/remotes/{remote}/runs/{check_run_id(run_id)}"
+
+
+def synced_ref(remote: str, run_id: str) -> str:
+    """The newest commit of the remote whose log this copy begins with."""
+    return f"refs/faber/synced/{remote}/runs/{check_run_id(run_id)}"
+
+
+def outgoing_ref(remote: str, run_id: str) -> str:
+    """A commit that is on its way to the remote."""
+    return f"refs/faber/outgoing/{remote}/runs/{check_run_id(run_id)}"
+
+
+def is_oid(text: str) -> bool:
+    """True if `text` is a whole object id."""
+    return _OID.fullmatch(text) is not None
+
+
+def open_remote(root: str, name: str, *, seconds: float) -> Remote:
+    """The remote `name` of the repository around `root`.
+
+    Raises `NoRepository`, and `RemoteUnknown` for a name that is not configured, or that git could take for an option.
+    """
+    git = Git(root, seconds=seconds)
+    wanted = r"^(remote\..*\.(url|pushurl)|user\.(name|email)|core\.sshcommand)$"
+    said = git.run("config", "--null", "--get-regexp", wanted, codes=(0, 1))
+    settings: dict[str, str] = {}
+    for entry in said.text.split("\0"):
+        key, _, value = entry.partition("\n")
+        settings[key] = value
+    known = sorted({key[7:].rpartition(".")[0] for key in settings if key.startswith("remote.")})
+    if name not in known or not _NAME.fullmatch(name) or branch_problem(name):
+        there = f"; there is {', '.join(shown(other) for other in known[:5])}" if known else "; it has none"
+        raise RemoteUnknown(f"The repository has no remote {shown(name)!a}{there}.", remote=shown(name), known=known)
+    git.ssh = _batch(settings.get("core.sshcommand"), os.environ)
+    return Remote(git, name, _author(settings))
+
+
+def _batch(configured: str | None, environ: Mapping[str, str]) -> str | None:
+    """The ssh that git is to start, told to ask nobody; None where it is another program and stays as configured."""
+    command = environ.get("GIT_SSH_COMMAND") or configured
+    if command is None:
+        return None if environ.get("GIT_SSH") else "ssh -o BatchMode=yes -o ConnectTimeout=20"
+    words = command.split()
+    return f"{command} -o BatchMode=yes" if words and os.path.basename(words[0]) == "ssh" else command
+
+
+def _author(settings: Mapping[str, str]) -> str:
+    """`Name <address>` for the commits; without a name in git's configuration, faber's own."""
+    name, address = (
+        re.sub(r"[<>\x00-\x1f\x7f]", "", settings.get(f"user.{key}", ""))[:200] for key in ("name", "email")
+    )
+    return f"{name.strip() or 'faber'} <{address.strip() or 'faber@localhost'}>"
+
+
+def listing(remote: Remote, run_id: str | None = None) -> Listing:
+    """What the remote holds now: one run or all, and its branches. Raises what `told_apart` does."""
+    patterns = [run_ref(run_id) if run_id else f"{RUNS}*", f"{HEADS}*"]
+    said = remote.git.run("ls-remote", "--refs", "--quiet", remote.name, *patterns, codes=range(256))
+    if said.code != 0:
+        raise told_apart(remote, said, "ls-remote")
+    found = Listing({}, {}, [])
+    for line in said.text.splitlines():
+        oid, _, ref = line.partition("\t")
+        if not is_oid(oid):
+            continue
+        if ref.startswith(HEADS):
+            found.heads[ref.removeprefix(HEADS)] = oid
+        elif ref.startswith(RUNS) and is_run_id(ref.removeprefix(RUNS)):
+            found.runs[ref.removeprefix(RUNS)] = oid
+        elif ref.startswith(RUNS):
+            found.odd.append(shown(ref))
+    return found
+
+
+def fetch(remote: Remote, wanted: Iterable[tuple[str, str]]) -> None:
+    """Bring refs of the remote here: pairs of its ref and the one to put it at, whatever stood there.
+
+    Whole objects even in a partial clone (a filter would leave the events out), and the whole history of a run's ref
+    even in a shallow one: it has a commit a push.
+    """
+    specs = "".join(f"+{theirs}:{here}\n" for theirs, here in wanted)
+    if not specs:
+        return
+    options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc", "--no-prune")
+    said = remote.git.run(
+        "fetch",
+        "--quiet",
+        *options,
+        "--no-filter",
+        "--refmap=",
+        "--stdin",
+        remote.name,
+        told=specs.encode(),
+        codes=range(256),
+    )
+    if said.code != 0:
+        raise told_apart(remote, said, "fetch")
+
+
+def local_refs(git: Git, *prefixes: str) -> dict[str, str]:
+    """The refs here below each prefix, with their object ids."""
+    said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+    pairs = (line.partition(" ") for line in said.text.splitlines())
+    return {ref: oid for oid, _, ref in pairs}
+
+
+def set_refs(git: Git, wanted: Mapping[str, str | None]) -> None:
+    """Move all these refs here in one transaction; None deletes one. Only faber's own refs."""
+    lines = ["start"]
+    for ref, oid in wanted.items():
+        assert ref.startswith("refs/faber/")
+        lines.append(f"update {ref} {oid}" if oid else f"delete {ref}")
+    git.run("update-ref", "--stdin", told="\n".join([*lines, "commit", ""]).encode())
+
+
+def told_apart(remote: Remote, said: Result, what: str) -> FaberError:
+    """The error for what git said when the remote did not do what was asked."""
+    about = {"remote": remote.name, "error": said.error}
+    message = f"git {what} with {remote.name} failed: {said.error or f'status {said.code}'}."
+    if any(sign in said.words for sign in _NOT_ALLOWED):
+        return RemoteAuthentication(message, **about)
+    if "atomic" in said.words:
+        return SyncFailed(
+            f"{remote.name} cannot take a run and its branch in one step (no atomic push).",
+            recovery="Use a git server that supports `git push --atomic`.",
+            **about,
+        )
+    if any(sign in said.words for sign in _NOT_THERE):
+        return RemoteUnreachable(message, **about)
+    return SyncFailed(message, **about)

@@ -1,0 +1,161 @@
+"""A run as a commit's tree: what may be in it, checked before a byte of it is read."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from faber.errors import ObjectsMissing, RemoteRunInvalid, SyncFailed
+from faber.store.eventlog import LogEntry
+from faber.store.files import MAX_EVENT, MAX_STATE
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
+from faber.sync.git import Git
+from faber.sync.remotes import is_oid
+
+MAX_FILES = 200_000
+MAX_BYTES = 256 * 1024 * 1024
+MAX_WORK_ITEM = 2 * 1024 * 1024
+_LISTING = 64 * 1024 * 1024
+
+_DOCUMENTS = {METADATA: MAX_STATE, PLAN: MAX_STATE, STATE: MAX_STATE, WORK_ITEM: MAX_WORK_ITEM}
+EVENT_FILE = re.compile(r"([0-9]{3,18})-([A-Za-z_]{1,60})\.json", re.ASCII)
+SUMMARY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.json", re.ASCII)
+
+
+class Blob(NamedTuple):
+    """A file of a tree: its object id and how many bytes it has."""
+
+    oid: str
+    size: int
+
+
+class Logged(NamedTuple):
+    """One event of a log, by what tells it from any other: its id, its file's name, its content's object id."""
+
+    event_id: int
+    file: str
+    oid: str
+
+
+class Tree(NamedTuple):
+    """A commit of a run: its files by path, and of these the events in order."""
+
+    commit: str
+    files: dict[str, Blob]
+    events: list[LogEntry]
+
+    @property
+    def log(self) -> list[Logged]:
+        """The events with their contents' ids."""
+        return [Logged(e.event_id, e.file, self.files[f"{EVENTS}/{e.file}"].oid) for e in self.events]
+
+
+def read_tree(git: Git, commit: str) -> Tree:
+    """The files of the run at `commit`; raises `RemoteRunInvalid` if it is anything but a run, `ObjectsMissing`.
+
+    Refused are links, programs, submodules, directories and files that a run does not have, files past their limits,
+    two events of one id, and gaps. Nothing is read but the names.
+    """
+    kind = git.run("cat-file", "--batch-check=%(objecttype)", told=f"{commit}\n".encode()).text.strip()
+    if kind.endswith("missing"):
+        raise ObjectsMissing(f"The commit {commit[:12]} of the run is not here.", commit=commit)
+    if kind != "commit":
+        raise _invalid(commit, f"it is a {kind}, not a commit")
+    # Not recursive: a tree of trees of trees can have more names than there are atoms.
+    options = ("ls-tree", "-l", "-z", "--full-tree", commit)
+    try:
+        said = git.run(*options, limit=_LISTING).out
+        said += git.run(*options, f"{EVENTS}/", f"{SUMMARIES}/", limit=_LISTING).out
+    except SyncFailed as error:
+        if "limit" in error.fields:
+            raise _invalid(commit, "its tree has too many entries") from None
+        raise
+    files: dict[str, Blob] = {}
+    total = 0
+    for record in said.split(b"\0")[:-1]:
+        entry, _, path = record.partition(b"\t")
+        name, blob = _checked(commit, entry.split(), path)
+        if blob is None:
+            continue
+        files[name] = blob
+        total += blob.size
+        if len(files) > MAX_FILES or total > MAX_BYTES:
+            raise _invalid(commit, f"it has more than {MAX_FILES} files or {MAX_BYTES} bytes")
+    for name in (METADATA, PLAN):
+        if name not in files:
+            raise _invalid(commit, f"it has no {name}")
+    return Tree(commit, files, _events(commit, files))
+
+
+def _checked(commit: str, fields: Sequence[bytes], raw: bytes) -> tuple[str, Blob | None]:
+    path = raw.decode("utf-8", "backslashreplace")
+    if len(fields) != 4:
+        raise _invalid(commit, f"git lists {path[:80]!a} in a way that is not known")
+    mode, kind, oid, size = (field.decode("ascii", "replace") for field in fields)
+    if (mode, kind) == ("040000", "tree") and path in (EVENTS, SUMMARIES):
+        return path, None
+    if (mode, kind) != ("100644", "blob") or not is_oid(oid) or not size.isdigit():
+        raise _invalid(commit, f"{path[:80]!a} is a {kind} of mode {mode}")
+    limit = _limit(path)
+    if limit is None:
+        raise _invalid(commit, f"{path[:80]!a} is no file of a run that this faber knows")
+    if int(size) > limit:
+        raise _invalid(commit, f"{path[:80]!a} has {size} bytes; the limit is {limit}")
+    return path, Blob(oid, int(size))
+
+
+def _limit(path: str) -> int | None:
+    directory, slash, name = path.rpartition("/")
+    if not slash:
+        return _DOCUMENTS.get(name)
+    if (directory == EVENTS and EVENT_FILE.fullmatch(name)) or (
+        directory == SUMMARIES and SUMMARY_NAME.fullmatch(name)
+    ):
+        return MAX_EVENT
+    return None
+
+
+def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
+    """The events in order. What stands before the newest adoption is another tool's and is numbered as it liked."""
+    names = (path.removeprefix(f"{EVENTS}/") for path in files if path.startswith(f"{EVENTS}/"))
+    matches = (match for name in names if (match := EVENT_FILE.fullmatch(name)))
+    found = sorted(LogEntry(int(match[1]), match[2], match[0]) for match in matches)
+    for before, after in pairwise(found):
+        if before.event_id == after.event_id:
+            raise _invalid(commit, f"event {after.event_id} is there twice")
+    first = found[own_from(found)] if found else None
+    own = found[own_from(found) :]
+    if first is not None and first.type != "run_adopted" and first.event_id != 1:
+        raise _invalid(commit, f"its log begins with event {first.event_id}")
+    for before, after in pairwise(own):
+        if after.event_id != before.event_id + 1:
+            raise _invalid(commit, f"event {before.event_id + 1} is missing")
+    return found
+
+
+def own_from(entries: Sequence[LogEntry]) -> int:
+    """Where the events begin that faber itself folds: at the newest adoption, else at the first."""
+    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+
+
+def read_blobs(git: Git, oids: Iterable[str]) -> dict[str, bytes]:
+    """The contents of these objects, by id; raises `ObjectsMissing`."""
+    wanted = list(dict.fromkeys(oids))
+    if not wanted:
+        return {}
+    data = git.run("cat-file", "--batch", "--buffer", told="\n".join([*wanted, ""]).encode()).out
+    found: dict[str, bytes] = {}
+    at = 0
+    for oid in wanted:
+        end = data.find(b"\n", at)
+        head = data[at:end].split()
+        if len(head) != 3 or head[1] != b"blob" or end < 0:
+            raise ObjectsMissing(f"The object {oid[:12]} of the run is not here, or no file.", object=oid)
+        size = int(head[2])
+        found[oid] = data[end + 1 : end + 1 + size]
+        at = end + 2 + size
+    return found
+
+
+def _invalid(commit: str, why: str) -> RemoteRunInvalid:
+    return RemoteRunInvalid(f"The commit {commit[:12]} is not taken for a run: {why}.", commit=commit, reason=why)

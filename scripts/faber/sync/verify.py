@@ -1,0 +1,128 @@
+"""Events from another machine: folded before anything here is replaced, and refused if a reader could not take them."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from faber.errors import FaberError, InvalidInput, RemoteRunInvalid, StateCorrupt
+from faber.model.acceptance import SUMMARY_FILE
+from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.eventtypes import check_required, known_types
+from faber.store import strictjson
+from faber.store.eventlog import LogEntry
+from faber.store.files import MAX_STATE
+from faber.store.layout import EVENTS, METADATA, PLAN
+from faber.store.reducer import event_file, fold, initial_state
+from faber.store.shape import check_metadata, check_places, check_plan, check_state
+from faber.sync.git import Git
+from faber.sync.trees import Tree, own_from, read_blobs
+
+
+class Frame(NamedTuple):
+    """What never changes about a run."""
+
+    metadata: Metadata
+    plan: Plan
+
+
+def read_events(git: Git, tree: Tree, after: int) -> list[tuple[LogEntry, bytes]]:
+    """The events of the commit from number `after` on (0: all), each with its file's content."""
+    wanted = tree.events[after:]
+    contents = read_blobs(git, (tree.files[f"{EVENTS}/{entry.file}"].oid for entry in wanted))
+    return [(entry, contents[tree.files[f"{EVENTS}/{entry.file}"].oid]) for entry in wanted]
+
+
+def check_run(run_id: str, git: Git, tree: Tree, entries: Sequence[tuple[LogEntry, bytes]]) -> State:
+    """The fold of all events of a run that is not here yet; raises `RemoteRunInvalid`."""
+    contents = read_blobs(git, (tree.files[name].oid for name in (METADATA, PLAN)))
+    metadata = _loaded(contents[tree.files[METADATA].oid], METADATA, run_id)
+    plan = _loaded(contents[tree.files[PLAN].oid], PLAN, run_id)
+    try:
+        adopted = own_from(tree.events)
+        if tree.events and tree.events[adopted].type == "run_adopted":
+            # The other tool's own metadata.json stays as it is; the adoption says what it means.
+            metadata = _loaded(entries[adopted][1], entries[adopted][0].file, run_id)["metadata"].get(
+                "metadata", metadata
+            )
+        frame = Frame(check_metadata(metadata, run_id), check_plan(plan, run_id))
+    except (FaberError, LookupError, TypeError, AttributeError) as error:
+        raise invalid(run_id, f"{error}") from None
+    return check_events(run_id, frame, initial_state(*frame), entries)[1]
+
+
+def check_events(
+    run_id: str, frame: Frame, state: State, entries: Sequence[tuple[LogEntry, bytes]]
+) -> tuple[list[Event], State]:
+    """These events and `state` after them; raises `RemoteRunInvalid` naming the first that cannot be taken.
+
+    Each must hold what its name says, belong to this run, be of a known type with all that this requires, and
+    conform to the schema; their fold must be a state that can be stored. Events of another tool, before an adoption,
+    are kept as they are and fold to nothing.
+    """
+    own = own_from([entry for entry, _ in entries])
+    events = []
+    for number, (entry, data) in enumerate(entries):
+        event = _loaded(data, entry.file, run_id)
+        if number >= own:
+            _check_event(run_id, entry, event)
+            events.append(event)
+    try:
+        after = check_state(fold(state, events), run_id)
+        check_places(after, frame.plan, run_id)
+    except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
+        raise invalid(run_id, f"its events cannot be folded ({type(error).__name__}: {error})") from None
+    if len(strictjson.dumps(after)) > MAX_STATE:
+        raise invalid(run_id, f"its state would be larger than {MAX_STATE} bytes")
+    return events, after
+
+
+def _check_event(run_id: str, entry: LogEntry, event: Any) -> None:
+    where = f"event file {entry.file}"
+    if event.get("event_id") != entry.event_id or event.get("type") != entry.type:
+        raise invalid(run_id, f"{where} does not hold what its name says")
+    if event.get("run_id") != run_id:
+        raise invalid(run_id, f"{where} is of another run")
+    version = event.get("schema_version")
+    if entry.type not in known_types() or not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise invalid(run_id, f"{where} was written by a newer faber: update this one")
+    if entry.file != event_file(entry.event_id, entry.type):
+        raise invalid(run_id, f"{where} is not spelled as faber spells it")
+    problem = next(_validator().iter_errors(event), None)
+    if problem is not None:
+        at = ".".join(str(part) for part in problem.absolute_path)
+        raise invalid(run_id, f"{where}: {at or 'top level'}: {problem.message[:200]}")
+    try:
+        check_required(entry.type, event)
+    except InvalidInput as error:
+        raise invalid(run_id, f"{where}: {error.message.rstrip('.')}") from None
+    summary_file = event.get("metadata", {}).get("summary_file")
+    if entry.type == "session_end" and summary_file is not None:
+        name_ok = isinstance(summary_file, str) and SUMMARY_FILE.fullmatch(summary_file)
+        if not name_ok or not isinstance(event["metadata"].get("summary"), dict):
+            raise invalid(run_id, f"{where} names a session summary in a way that faber does not")
+
+
+@cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    from faber.store.schema import schema
+
+    # What each type must carry is asked of the registry: as forty conditionals it takes forty times as long.
+    shape = {key: value for key, value in schema("event").items() if key != "allOf"}
+    return Draft202012Validator(shape)
+
+
+def _loaded(data: bytes, name: str, run_id: str) -> Any:
+    try:
+        value = strictjson.loads(data)
+    except (strictjson.InvalidJSON, UnicodeDecodeError) as error:
+        raise invalid(run_id, f"{name} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise invalid(run_id, f"{name} holds no JSON object")
+    return value
+
+
+def invalid(run_id: str, why: str) -> RemoteRunInvalid:
+    """The refusal to take what the remote has as run `run_id`."""
+    return RemoteRunInvalid(f"What the remote has as run {run_id} is not taken: {why}.", run_id=run_id, reason=why)

@@ -1,0 +1,212 @@
+"""How two copies of a log stand to each other and what they make together: pure, on logs that were drawn at random."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber.model.commands import complete_step, consequences, start_step
+from faber.model.documents import Event, Metadata, Plan, State
+from faber.store import strictjson
+from faber.store.reducer import fold, initial_state
+from faber.sync.merging import Extra, Joined, compare, extra, join
+from faber.sync.trees import Logged
+
+RUN = "acme/shop/one"
+NOW = "2026-01-02T00:00:00.000Z"
+PLAN: Plan = {
+    "schema_version": 1,
+    "workflow_id": "w",
+    "phases": [
+        {"id": "one", "name": "One", "steps": [{"id": "x", "name": "X"}]},
+        {"id": "two", "name": "Two", "steps": [{"id": "y", "name": "Y"}, {"id": "z", "name": "Z"}]},
+    ],
+}
+METADATA: Metadata = {
+    "schema_version": 1,
+    "run_id": RUN,
+    "work_id": None,
+    "target": None,
+    "workflow_id": "w",
+    "autonomy": "guarded",
+    "created_at": "2026-01-01T00:00:00.000Z",
+    "created_by": "person",
+    "relationships": {},
+}
+
+
+def appended(state: State, draft: dict[str, Any], who: str = "") -> tuple[State, list[Event]]:
+    """The state and the events after `draft`, with what follows by itself."""
+    made: list[Event] = []
+    drafts = [draft]
+    while drafts:
+        for one in drafts:
+            frame = {"schema_version": 1, "event_id": state["last_event_id"] + 1, "run_id": RUN, "timestamp": NOW}
+            event: Any = {**frame, **one}
+            if who:
+                event["session_id"] = who
+            made.append(event)
+            state = fold(state, [event])
+        drafts = [dict(draft) for draft in consequences(state, PLAN)]
+    return state, made
+
+
+def asked(number: int, kind: str = "approval") -> dict[str, Any]:
+    """A request at the step in progress."""
+    metadata = {"request_id": f"fr-{number}", "type": kind, "prompt": "?", "options": ["approve", "skip", "abort"]}
+    return {"type": "feedback_request", "metadata": {**metadata, "resume_point": {"phase": "one", "step": "x"}}}
+
+
+def answered(number: int, response: str = "approve", action: str = "continue") -> dict[str, Any]:
+    """An answer to it."""
+    metadata = {"request_id": f"fr-{number}", "response": response, "action": action}
+    return {"type": "feedback_received", "metadata": metadata}
+
+
+def shared() -> State:
+    """A run whose first step is in progress and has asked three things."""
+    state = initial_state(METADATA, PLAN)
+    drafts = start_step(state, PLAN, "one", "x")
+    assert isinstance(drafts, list)
+    for draft in [*drafts, asked(1), asked(2), asked(3)]:
+        state, _ = appended(state, dict(draft))
+    return state
+
+
+SHARED = shared()
+
+
+def side(drafts: list[dict[str, Any]], who: str) -> list[Extra]:
+    """What one copy added after the shared events."""
+    state, found = SHARED, []
+    for draft in drafts:
+        state, events = appended(state, draft, who)
+        found += events
+    return [extra(event, strictjson.dumps(event)) for event in found]
+
+
+def logs(joined: Joined, mine: list[Extra], theirs: list[Extra]) -> list[Event]:
+    """The events that the joined log has after the shared ones."""
+    kept = mine if joined.kept == "mine" else theirs
+    return [one.event for one in kept] + joined.added
+
+
+def is_answer(event: Event, number: int) -> bool:
+    """True for an answer to that request that counts."""
+    return event["type"] == "feedback_received" and event["metadata"]["request_id"] == f"fr-{number}"
+
+
+NOTE = {"type": "context_loaded"}
+WORK = {"type": "decision_point", "message": "One table"}
+feedback = st.lists(
+    st.one_of(
+        st.builds(answered, st.integers(1, 3), st.sampled_from(["approve", "skip", "abort"]), st.just("continue")),
+        st.builds(asked, st.integers(4, 6)),
+        st.just(NOTE),
+    ),
+    max_size=5,
+    unique_by=lambda draft: (draft["type"], draft.get("metadata", {}).get("request_id")),
+)
+
+
+@given(mine=feedback, theirs=feedback)
+def test_nothing_is_lost_and_one_answer_counts(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
+    """Whatever two people said on two machines: every event is in the joined log once, in each side's own order; of
+    several answers to one request the remote's decides, and the others are there as superseded."""
+    ours, others = side(mine, "me"), side(theirs, "them")
+    joined = join(SHARED, PLAN, ours, others, NOW)
+    if joined.refused:  # the same question asked on both sides
+        ids = [{d["metadata"]["request_id"] for d in s if d["type"] == "feedback_request"} for s in (mine, theirs)]
+        assert ids[0] & ids[1]
+        return
+    events = logs(joined, ours, others)
+    assert [event["event_id"] for event in events] == list(
+        range(SHARED["last_event_id"] + 1, SHARED["last_event_id"] + 1 + len(events))
+    )
+    told = [extra(event, strictjson.dumps(event)).origin for event in events]
+    assert len(set(told)) == len(told)
+    assert {one.origin for one in [*ours, *others]} <= set(told)
+    for own in (ours, others):
+        places = [told.index(one.origin) for one in own]
+        assert places == sorted(places)
+    for number in range(1, 4):
+        counted = [event for event in events if is_answer(event, number)]
+        assert len(counted) <= 1
+        if any(is_answer(one.event, number) for one in others):
+            assert counted
+            assert counted[0]["session_id"] == "them"
+    # Joined again, from either side, there is nothing left to add.
+    again = [extra(event, strictjson.dumps(event)) for event in events]
+    assert join(SHARED, PLAN, ours, again, NOW) == Joined("theirs", [])
+    assert not join(SHARED, PLAN, again, others, NOW).added
+
+
+def test_work_and_answers_join_in_both_directions() -> None:
+    """The side that worked keeps its events; the other's answers follow them, wherever the remote is."""
+    worked, spoke = side([WORK, WORK], "w"), side([answered(1)], "s")
+    for joined, kept in (
+        (join(SHARED, PLAN, spoke, worked, NOW), "theirs"),
+        (join(SHARED, PLAN, worked, spoke, NOW), "mine"),
+    ):
+        assert (joined.kept, joined.refused) == (kept, None)
+        (added,) = joined.added
+        assert (added["type"], added["event_id"]) == ("feedback_received", SHARED["last_event_id"] + 3)
+        assert added["metadata"]["origin_id"] == spoke[0].origin
+
+
+def test_what_follows_by_itself_follows_again() -> None:
+    """The end of a phase after an answer that skipped its last step is not repeated as somebody's, but follows."""
+    spoke = side([answered(1, "skip", "skip"), answered(2), answered(3)], "s")
+    assert [one.event["type"] for one in spoke][-1] == "phase_complete"
+    joined = join(SHARED, PLAN, spoke, side([WORK], "w"), NOW)
+    assert joined.refused is None
+    assert [event["type"] for event in joined.added][-1] == "phase_complete"
+    assert "origin_id" not in joined.added[-1].get("metadata", {})
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "why"),
+    [
+        ([WORK], [WORK], "both copies went on"),
+        ([WORK, answered(1)], [answered(1)], "rests on an answer to fr-1"),
+        ([asked(4)], [asked(4)], "both copies asked fr-4"),
+        ([asked(4)], [answered(1, "abort", "abort")], "the run was cancelled"),
+    ],
+)
+def test_what_does_not_join(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], why: str) -> None:
+    """Work on both sides, work upon the second answer, one question asked twice and a new one to a closed run."""
+    refused = join(SHARED, PLAN, side(mine, "me"), side(theirs, "them"), NOW).refused
+    assert refused is not None
+    assert why in refused
+
+
+def test_one_comment_heard_twice_is_one_key() -> None:
+    """A key that the remote's log has is not given to a second event."""
+    mine, theirs = side([{**NOTE, "key": "c-1"}], "me"), side([{**answered(1), "key": "c-1"}], "them")
+    (added,) = join(SHARED, PLAN, mine, theirs, NOW).added
+    assert "key" not in added
+
+
+def test_a_completed_step_is_work() -> None:
+    """A step completed on one side and on the other is no feedback."""
+    state = SHARED
+    for number in (1, 2, 3):
+        state, _ = appended(state, answered(number))
+    drafts = complete_step(state, PLAN, "one", "x", None, [])
+    assert isinstance(drafts, list)
+    done = side([answered(1), answered(2), answered(3), *map(dict, drafts)], "w")
+    assert join(SHARED, PLAN, done, side([WORK], "other"), NOW).refused == "both copies went on with the work"
+
+
+@given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))
+def test_every_pair_of_logs_stands_somehow(one: list[int], other: list[int]) -> None:
+    """The shared beginning is the longest common one, and the kind says which side has more."""
+    mine, theirs = ([Logged(i, "f", str(c)) for i, c in enumerate(log, 1)] for log in (one, other))
+    relation = compare(mine, theirs)
+    assert mine[: relation.shared] == theirs[: relation.shared]
+    assert relation.shared + relation.ahead == len(one)
+    assert relation.shared + relation.behind == len(other)
+    assert (relation.kind == "equal") == (one == other)
+    assert (relation.kind == "ahead") == (len(one) > len(other) and one[: len(other)] == other)
+    assert compare(theirs, mine).shared == relation.shared
