@@ -249,8 +249,11 @@ def test_a_killed_sync_is_before_or_after_at_any_call(
     strace: str, synced: Callable[[str], Synced], tmp_path: Path, name: str
 ) -> None:
     """The same at every single call, and with a full disk and a failing one."""
-    found = sweep(strace, synced(name), tmp_path, ["signal=KILL"], 1)
-    found += sweep(strace, synced(name), tmp_path, ["error=ENOSPC", "error=EIO"], 5)
+    found = []
+    for every, faults in ((1, ["signal=KILL"]), (5, ["error=ENOSPC", "error=EIO"])):
+        place = tmp_path / str(every)
+        place.mkdir()
+        found += sweep(strace, synced(name), place, faults, every)
     assert not found, "\n".join(found)
 
 

@@ -157,11 +157,19 @@ def test_nobody_is_asked_for_a_password(
     assert not (a.path / "asked").exists()
 
 
-def test_credentials_of_a_ci_checkout_are_used(a: Clone, locked_server: ThreadingHTTPServer) -> None:
-    """A header that a CI checkout put into git's configuration goes along, and never into what is printed."""
+@pytest.mark.parametrize("place", ["repository", "environment"])
+def test_credentials_of_a_ci_checkout_are_used(
+    a: Clone, locked_server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """A header in git's configuration, in the repository or in variables, goes along, and never into what is printed."""
     header = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
     address = f"http://127.0.0.1:{locked_server.server_port}/"
-    a.git("config", f"http.{address}.extraheader", f"AUTHORIZATION: basic {header}")
+    if place == "repository":
+        a.git("config", f"http.{address}.extraheader", f"AUTHORIZATION: basic {header}")
+    else:
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+        monkeypatch.setenv("GIT_CONFIG_KEY_0", f"http.{address}.extraheader")
+        monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"AUTHORIZATION: basic {header}")
     a.git("remote", "set-url", "origin", f"{address}x.git")
     refused = a.faber("sync", "status")
     assert refused.error["code"] == "remote_auth"
