@@ -161,7 +161,7 @@ def test_nobody_is_asked_for_a_password(
 def test_credentials_of_a_ci_checkout_are_used(
     a: Clone, locked_server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """A header in git's configuration, in the repository or in variables, goes along, and never into what is printed."""
+    """A header in git's configuration, in the repository or in variables, goes along and is never printed."""
     header = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
     address = f"http://127.0.0.1:{locked_server.server_port}/"
     if place == "repository":
@@ -306,9 +306,9 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
 
 def test_the_value_of_a_variable_is_not_pushed(a: Clone, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that a variable named like a credential has is one, whatever it looks like; a path is none."""
-    monkeypatch.setenv("SHOP_API_KEY", "plain-words-only")
     monkeypatch.setenv("KEY_FILE_TOKEN", str(a.path))
     work(a, f"Call it with plain-words-only from {a.path}")
+    monkeypatch.setenv("SHOP_API_KEY", "plain-words-only")
     refused = a.faber("sync", "push", RUN)
     assert (refused.error["code"], refused.error["place"]) == ("secret_in_run", "message")
     assert "$SHOP_API_KEY" in refused.error["message"]

@@ -260,6 +260,8 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
 
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
+    # A merge of two copies of the run parks an answer where another one came first.
+    counted = event is None or event["type"] != "feedback_superseded"
     now = standing(committed.state, committed.plan)
     return {
         "result": "recorded",
@@ -270,7 +272,8 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
         "action": given.get("action"),
         "event_id": event["event_id"] if event else None,
         "repeated": committed.repeated,
-        "resume": mode == "resume" and now["status"] == "in_progress",
+        "counted": counted,
+        "resume": counted and mode == "resume" and now["status"] == "in_progress",
         "status": now["status"],
         "next": now["next_command"],
         "comment_id": comment.comment_id,

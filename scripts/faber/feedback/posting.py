@@ -11,17 +11,14 @@ from typing import Any, NamedTuple
 
 from faber.feedback.comments import ANSWERING, MENTION
 from faber.model.answers import FREE_TEXT
+from faber.model.credentials import secret_values
 from faber.model.documents import FeedbackRequest, State
-from faber.model.text import REDACTED, inert, redact, shorten
+from faber.model.text import inert, shorten, without
 from faber.sources.workitems import Commenting, PostedComment, WorkItemNetworkError
 
 MAX_COMMENT = 65_536
 WIDTH = 76
 MAX_CONTEXT = 600
-_SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|(?:^|_)(?:KEY|PAT|AUTH|PWD)$", re.IGNORECASE
-)
-_LEAST_SECRET = 8
 _OWN = ("artifacts", "gate", "waive", "question")
 
 
@@ -36,17 +33,13 @@ class Links(NamedTuple):
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The values of this environment that its names call secret, longest first; short ones would hide words."""
-    values = {value.strip() for name, value in environ.items() if _SECRET_NAME.search(name)}
-    return sorted((value for value in values if len(value) >= _LEAST_SECRET), key=len, reverse=True)
+    """The values of this environment that its names call secret, longest first."""
+    return list(secret_values(environ))
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
     """`text` inert, without these secrets and without what looks like a credential."""
-    text = inert(text)
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return redact(text)
+    return without(inert(text), secrets)
 
 
 def outbound(text: str, secrets: Iterable[str]) -> str:

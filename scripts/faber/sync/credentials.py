@@ -1,18 +1,9 @@
 """Credentials in what is about to leave the machine: found by their form, or as the value of a variable. Pure."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from faber.model.text import REDACTED, has_secret, redact_json
-
-_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|"
-    r"CREDENTIALS?|PAT)(?:_|$)",
-    re.IGNORECASE,
-)
-# Shorter values are words and numbers that stand in any text.
-_SHORTEST = 8
+from faber.model.text import has_secret
 
 
 class Place(NamedTuple):
@@ -20,18 +11,6 @@ class Place(NamedTuple):
 
     at: str
     why: str
-
-
-def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the variables that are named as credentials are, with the variable's name.
-
-    Paths are none: a variable often names the file that holds the credential.
-    """
-    return {
-        value: name
-        for name, value in environ.items()
-        if _NAME.search(name) and len(value.strip()) >= _SHORTEST and not value.startswith(("/", "~/", "./"))
-    }
 
 
 def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozenset()) -> Place | None:
@@ -48,23 +27,6 @@ def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozen
             if value in text:
                 return Place(at, f"it holds the value of ${name}")
     return None
-
-
-def without(document: Any, values: Mapping[str, str]) -> Any:
-    """A JSON value with every credential in it replaced by `[REDACTED]`."""
-    return redact_json(_replaced(document, values))
-
-
-def _replaced(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        for secret in values:
-            value = value.replace(secret, REDACTED)
-        return value
-    if isinstance(value, list):
-        return [_replaced(item, values) for item in value]
-    if isinstance(value, dict):
-        return {_replaced(key, values): _replaced(item, values) for key, item in value.items()}
-    return value
 
 
 def _texts(value: Any, at: str) -> Iterator[tuple[str, str]]:

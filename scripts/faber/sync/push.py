@@ -7,13 +7,13 @@ import time
 from typing import Any, NamedTuple
 
 from faber.errors import BranchNotPushable, FaberError, RemoteRejected, SecretInRun, SyncFailed
+from faber.model.credentials import secret_values
 from faber.model.text import inert, redact, shorten
 from faber.sources.refnames import branch_problem, shown
 from faber.store.layout import Layout
 from faber.store.runs import Run
 from faber.sync.branches import look_again, to_push
 from faber.sync.commits import Known, look, write_commit
-from faber.sync.credentials import secret_values
 from faber.sync.git import Result
 from faber.sync.local import branch_of, credential_in, files_after, load_own
 from faber.sync.pull import settle, take
