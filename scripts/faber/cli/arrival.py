@@ -34,6 +34,9 @@ REASONS = {
 }
 
 
+_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and repeat."
+
+
 class _Refusal(Exception):
     """The comment is not taken: result, reason and what else is known."""
 
@@ -82,7 +85,7 @@ def _outcome(invocation: Invocation, event_path: str) -> dict[str, Any]:
         _check_place(source, comment)
         runs = _runs(layout, str(comment.number))
         if not runs:
-            raise _Refusal("ignored", "no_run")
+            raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
         return _answered(layout, _Arrived(comment, command), source, runs, mode, config)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
