@@ -6,7 +6,6 @@ The remote is a bare repository inside the copied directory, so that each fault 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -275,7 +274,7 @@ number=$(($(cat {place}/count) + 1)); echo $number > {place}/count
 if [ $number = {index} ]; then
   case {moment} in
     before) kill -9 $PPID; exit 1;;
-    during) {git} "$@" & sleep 0.02; kill -9 $PPID; wait; exit 1;;
+    during) {git} "$@" & sleep 0.02; kill -9 $PPID; wait; touch {place}/ended; exit 1;;
     after) {git} "$@"; kill -9 $PPID; exit 1;;
     git) kill -9 $$;;
   esac
@@ -299,7 +298,10 @@ def around_git(prepared: Synced, root: Path, place: Path, index: int, moment: st
     done = subprocess.run(
         ["sh", "-c", STARTER, place, *command], env=variables, capture_output=True, text=True, check=False, timeout=60
     )
-    time.sleep(0.05 if done.returncode == -signal.SIGKILL else 0)  # a git that outlived faber
+    give_up = time.monotonic() + 30
+    while moment == "during" and index and not (place / "ended").exists():  # the git that outlived faber
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
     return answer_of(done.returncode, done.stdout, done.stderr), int((place / "count").read_text())
 
 

@@ -161,7 +161,7 @@ def test_nobody_is_asked_for_a_password(
 def test_credentials_of_a_ci_checkout_are_used(
     a: Clone, locked_server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """A header in git's configuration, in the repository or in variables, goes along and is never printed."""
+    """A header in git's configuration, the repository's or one of variables, goes along and is never printed."""
     header = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
     address = f"http://127.0.0.1:{locked_server.server_port}/"
     if place == "repository":

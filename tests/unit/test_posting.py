@@ -20,9 +20,9 @@ from faber.feedback.posting import (
     quoted,
     request_comment,
     request_marker,
-    secrets_of,
 )
 from faber.model.answers import DEFAULT_OPTIONS
+from faber.model.credentials import secret_values
 from faber.model.documents import FeedbackRequest, State
 from faber.store.reducer import initial_state
 
@@ -131,7 +131,7 @@ def test_a_request_says_what_why_and_where() -> None:
 )  # fmt: skip
 def test_no_secret_is_posted(secret: str) -> None:
     """Credentials, by their pattern or because the environment names them so, reach no comment of any kind."""
-    known = secrets_of({"DB_PASSWORD": "my own password", "HOME": "/home/somebody"})
+    known = secret_values({"DB_PASSWORD": "my own password", "HOME": "/home/somebody"})
     kept = secret.split(":")[2].partition("@")[0] if secret.startswith("https") else secret
     run = state(error={"message": f"refused: {secret}"}, artifacts={"x": secret}, status="failed")
     for text in (
@@ -157,12 +157,12 @@ def test_no_secret_is_posted(secret: str) -> None:
 )  # fmt: skip
 def test_which_values_are_secrets(name: str, value: str, secret: bool) -> None:
     """A variable is known by its name, and a value too short would hide words."""
-    assert (hidden(f"it is {value}.", secrets_of({name: value})) != f"it is {value}.") is secret
+    assert (hidden(f"it is {value}.", secret_values({name: value})) != f"it is {value}.") is secret
 
 
 def test_a_secret_inside_another_is_hidden_whole() -> None:
     """The longer secret goes first: nothing of it stays beside the shorter one."""
-    known = secrets_of({"A_TOKEN": "12345678", "B_TOKEN": "0012345678-rest"})
+    known = secret_values({"A_TOKEN": "12345678", "B_TOKEN": "0012345678-rest"})
     assert hidden("x 0012345678-rest y 12345678", known) == "x [REDACTED] y [REDACTED]"
 
 

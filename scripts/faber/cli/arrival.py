@@ -10,8 +10,9 @@ from faber.feedback.binding import Bound, Unbound, bind
 from faber.feedback.commentevents import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
 from faber.feedback.comments import ANSWERING, Ambiguous, CommentCommand, Ignored, parse_comment
 from faber.feedback.permission import permission_problem
-from faber.feedback.posting import hidden, secrets_of
+from faber.feedback.posting import hidden
 from faber.feedback.requests import respond
+from faber.model.credentials import secret_values
 from faber.model.documents import CLOSED, Plan, State
 from faber.sources.workitems import Commenting, WorkItemError
 from faber.store import eventlog
@@ -209,7 +210,7 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     comment, command = arrived
     assert bound.request is not None
     request_id = bound.request["request_id"]
-    text = hidden(command.text or "", secrets_of(os.environ)).strip()
+    text = hidden(command.text or "", secret_values(os.environ)).strip()
     response, said = _words(command.verb, text, bound.request["type"])
     responder: Any = {
         "name": comment.sender[0],
@@ -315,7 +316,7 @@ def _other_command(
 def _reply(source: Commenting, comment: NewComment, words: str) -> dict[str, Any]:
     from faber.feedback.posting import Board, notification, reply_comment
 
-    board = Board(source, str(comment.number), secrets_of(os.environ))
+    board = Board(source, str(comment.number), secret_values(os.environ))
     try:
         posted = board.post(reply_comment(words, comment.comment_id), perhaps_posted=True)
     except WorkItemError as error:

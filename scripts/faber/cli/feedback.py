@@ -96,7 +96,8 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
     RESPONSE is one of the request's options, in any case, or an alias like yes, ok, lgtm, no, changes.
     """
     from faber.cli.asking import terminal_responder
-    from faber.feedback.posting import hidden, secrets_of
+    from faber.feedback.posting import hidden
+    from faber.model.credentials import secret_values
 
     require_person(obj, "faber feedback respond", run)
     if response is None:
@@ -104,7 +105,7 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
         run, request_id = made.run_id, find_request(made.state, request_id)["request_id"]
         response, comment = _asked(made, request_id, comment)
     # As it is recorded, so that the same answer given again is known to be the same.
-    secrets = secrets_of(os.environ)
+    secrets = secret_values(os.environ)
     said, responder = hidden(response, secrets), terminal_responder(obj.layout.root)
     comment = hidden(comment, secrets) if comment is not None else None
     record(

@@ -87,7 +87,8 @@ class _Telling:
         self._warnings: list[dict[str, Any]] = []
 
     def all(self, requests: list[FeedbackRequest], progress: bool, *, fresh: bool) -> dict[str, Any]:
-        from faber.feedback.posting import Board, Links, secrets_of
+        from faber.feedback.posting import Board, Links
+        from faber.model.credentials import secret_values
         from faber.sources.providers import open_commenting
         from faber.store.config import load_config
 
@@ -96,7 +97,7 @@ class _Telling:
             if work_id is None:
                 raise FaberError("The run has no work item to comment on.", recovery="Begin the run with --work-id.")
             source = open_commenting(load_config(self._layout), self._layout, os.environ)
-            board = Board(source, work_id, secrets_of(os.environ))
+            board = Board(source, work_id, secret_values(os.environ))
             branch = self._state["artifacts"].get("branch_name")
             links = Links(source.web(), branch if isinstance(branch, str) else None)
         except FaberError as error:

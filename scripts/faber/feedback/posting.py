@@ -6,12 +6,11 @@ mention reaches anybody, no number links, no image loads, and no command in it i
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from faber.feedback.comments import ANSWERING, MENTION
 from faber.model.answers import FREE_TEXT
-from faber.model.credentials import secret_values
 from faber.model.documents import FeedbackRequest, State
 from faber.model.text import inert, shorten, without
 from faber.sources.workitems import Commenting, PostedComment, WorkItemNetworkError
@@ -30,11 +29,6 @@ class Links(NamedTuple):
 
 
 # --- what goes out ---------------------------------------------------------------------------------
-
-
-def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The values of this environment that its names call secret, longest first."""
-    return list(secret_values(environ))
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
@@ -176,7 +170,7 @@ def _safe(name: str) -> str:
 class Board:
     """The comments of one issue, posted so that repeating posts nothing twice."""
 
-    def __init__(self, source: Commenting, work_id: str, secrets: list[str]) -> None:
+    def __init__(self, source: Commenting, work_id: str, secrets: Iterable[str]) -> None:
         """`secrets` are the values that never go out."""
         self._source = source
         self._work_id = work_id

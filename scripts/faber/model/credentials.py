@@ -9,13 +9,14 @@ _ENDS = (
 )
 # … or is this, or, as the last one, this.
 _WORDS = frozenset({"KEY", "PAT"})
-_LAST = frozenset({"AUTH", "PWD"})
+_LAST = frozenset({"AUTH", "PASS", "PWD"})
 # Shorter values are words and numbers that stand in any text.
 LEAST = 8
 
 
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the variables that are named as credentials are, each with its variable's name, longest first.
+    """The values of the variables that are named as credentials are, each with its variable's name; the longest first,
+    so that one which stands inside another does not hide it.
 
     Paths are none: a variable often names the file that holds the credential.
     """
@@ -24,7 +25,7 @@ def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
         value = value.strip()
         if len(value) >= LEAST and not value.startswith(("/", "~/", "./")) and _is_secret(name):
             found[value] = name
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+    return dict(sorted(found.items(), key=lambda item: (-len(item[0]), item)))
 
 
 def _is_secret(name: str) -> bool:
