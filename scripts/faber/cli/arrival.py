@@ -211,7 +211,7 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     assert bound.request is not None
     request_id = bound.request["request_id"]
     text = hidden(command.text or "", secret_values(os.environ)).strip()
-    response, said = _words(command.verb, text, bound.request["type"])
+    response, said = answer_words(command.verb, text, bound.request["type"])
     responder: Any = {
         "name": comment.sender[0],
         "source": "issue_comment",
@@ -243,8 +243,11 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     return _said(committed, mode, comment) | tell(layout, committed)
 
 
-def _words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment: a verb is its own response, `answer` is followed by it in the first line."""
+def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
+    """The response and the comment: a verb is its own response, `answer` is followed by it in the first line.
+
+    To a request of the type `kind`; raises where it can be none.
+    """
     from faber.model.answers import FREE_TEXT
 
     if verb != "answer":
