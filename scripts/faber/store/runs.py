@@ -23,6 +23,7 @@ from faber.errors import (
 )
 from faber.model.acceptance import Decision, Repeated
 from faber.model.commands import consequences
+from faber.model.credentials import secret_values
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
 from faber.model.eventtypes import check_required
 from faber.model.progress import places
@@ -323,6 +324,7 @@ def _append(
 ) -> State:
     # A place whose name looks like a credential must still be that place.
     names = frozenset(name for place in places(run.plan) for name in place)
+    secrets = secret_values(os.environ)
     made: list[Event] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
@@ -332,7 +334,7 @@ def _append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}, keep=names),
+            **redact_json({k: v for k, v in draft.items() if k != "type"}, names, secrets),
         }
         if session_id:
             event.setdefault("session_id", session_id)
