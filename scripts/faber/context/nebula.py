@@ -41,7 +41,7 @@ def nebula_standing(state: State) -> dict[str, Any] | None:
     left = [(name, phase) for name, phase in nebula["phases"].items() if phase["status"] in _ORDER]
     left.sort(key=lambda entry: _ORDER.index(entry[1]["status"]))
     return {
-        **{key: nebula[key] for key in ("name", "directory", "branch", "base_branch", "landed", "spent")},  # type: ignore[literal-required]
+        **{key: nebula[key] for key in ("name", "directory", "branch", "base_branch", "landed", "spent")},
         "counts": counts,
         "phases": [_phase(name, phase, asked.get(name), over=over) for name, phase in left],
     }
