@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.feedback.requests import respond
 from faber.loop.agents import Agents, ReviewTurn
 from faber.nebula.apply import Application, Applied, Crew, Wanted
 from faber.nebula.load import load_nebula
@@ -19,6 +20,7 @@ from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import PhaseSpec
 from faber.responses.llm import Completion
 from faber.store.layout import Layout
+from faber.store.runs import commit
 from scripted import tree_in, writes
 from trees import git, repository
 
@@ -151,6 +153,18 @@ class Project:
             cancel=self.cancel,
         )
         return application.run(author.crew)
+
+    def answer(self, request_id: str, response: str, comment: str | None = None) -> None:
+        """A person answers a request from a terminal."""
+        (run_id,) = self.layout.run_ids()
+        responder: Any = {"name": "A", "source": "terminal", "url": None, "comment_id": None}
+        commit(
+            self.layout,
+            run_id,
+            lambda state, plan: respond(
+                state, plan, request_id=request_id, response=response, comment=comment, responder=responder
+            ),
+        )
 
     def files(self, revision: str) -> list[str]:
         """The files of a commit, without those of the nebula."""

@@ -85,7 +85,7 @@ class LiveRunner(PlainRunner):
         """Change the phase's line, and say what stays."""
         self._rows.setdefault(phase, _Row(since=time.monotonic())).what = what
         self._rows[phase].doing = ""
-        self._rows[phase].ended = what.startswith(("done", "failed", "skipped", "stopped"))
+        self._rows[phase].ended = what.startswith(("done", "failed", "not healed", "skipped", "stopped"))
         self.line(f"{phase}: {what}")
 
     def heard(self, phase: str, role: str, event: Mapping[str, Any]) -> None:
@@ -115,7 +115,8 @@ class LiveRunner(PlainRunner):
 
     def _stage(self, phase: str) -> str:
         state = self.shop.journal.state.get("nebula") if hasattr(self, "shop") else None
-        return state["phases"].get(phase, {"status": "pending"}).get("stage", "") if state else ""
+        known = state["phases"].get(phase, {"status": "pending"}) if state else {"status": "pending"}
+        return "healing" if "healing" in known else str(known.get("stage", ""))
 
     def _table(self) -> Any:
         from rich.table import Table

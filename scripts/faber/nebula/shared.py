@@ -121,9 +121,7 @@ class Shared:
         blob = git.run("hash-object", "-w", "--stdin", told=pushed.to_json()).line
         tree = git.run("mktree", told=f"100644 blob {blob}\t{FILE}\n").line
         message = f"checkpoint of {part(phase)}\n"
-        commit = git.run(
-            "commit-tree", tree, "-p", checked(head), "-F", "-", told=message, extra=git.identity()
-        ).line
+        commit = git.run("commit-tree", tree, "-p", checked(head), "-F", "-", told=message, extra=git.identity()).line
         wanted = {self.checkpoint_ref(phase): commit}
         if branch:
             wanted[self.branch_ref(phase)] = head

@@ -37,6 +37,8 @@ class PhaseRecord:
     merged: str = ""
     findings: int = 0
     heal_attempts: int = 0
+    failure: str = ""
+    healing: str = ""
     remediation: str = ""
     remedies: str = ""
     reason: str = ""
@@ -105,7 +107,7 @@ def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
 
 _FIELDS: dict[str, tuple[type, Any]] = {
     **dict.fromkeys(("created_at", "updated_at", "started_at", "ended_at", "branch", "commit", "merged"), (str, "")),
-    **dict.fromkeys(("remediation", "remedies", "reason"), (str, "")),
+    **dict.fromkeys(("failure", "healing", "remediation", "remedies", "reason"), (str, "")),
     **dict.fromkeys(("cycle", "findings", "heal_attempts"), (int, 0)),
     "cost_usd": (float, 0.0),
 }
@@ -123,6 +125,8 @@ _ORDER = (
     "merged",
     "findings",
     "heal_attempts",
+    "failure",
+    "healing",
     "remediation",
     "remedies",
     "reason",
@@ -246,6 +250,8 @@ def _projected(phase: NebulaPhase, old: PhaseRecord, created_at: str) -> PhaseRe
         merged=phase.get("merged", ""),
         findings=phase.get("findings", 0),
         heal_attempts=phase.get("heal_attempts", 0),
+        failure=phase.get("failure", ""),
+        healing=phase.get("healing", ""),
         remediation=phase.get("remediation", ""),
         remedies=phase.get("remedies", ""),
         reason=phase.get("reason", ""),
