@@ -22,6 +22,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NoReturn
 
 import measure
 
@@ -166,7 +167,7 @@ def work(count: int, directory: str) -> None:
     """Work through `count` phases with git here; print the same."""
     import resource
 
-    from faber.nebula.apply import Application, Wanted
+    from faber.nebula.apply import Application, Crew, Wanted
     from faber.nebula.runners import PlainRunner
 
     git = partial(subprocess.run, cwd=directory, env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
@@ -180,6 +181,9 @@ def work(count: int, directory: str) -> None:
     def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
         return _Writer(spec.id, directory)
 
+    def nobody(spec: PhaseSpec, budget: float) -> NoReturn:
+        raise AssertionError("no phase fails")
+
     application = Application(
         Layout(directory),
         nebula,
@@ -192,7 +196,7 @@ def work(count: int, directory: str) -> None:
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
-    applied = application.run(lambda run_id, label: make)
+    applied = application.run(lambda run_id, label: Crew(make, nobody))
     seconds = time.perf_counter() - begun
     assert applied.status == "done", applied.report
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
