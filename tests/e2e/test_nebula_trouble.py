@@ -5,15 +5,17 @@ import os
 import re
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from e2e.messages_api import MessagesApi
-from e2e.nebulas import Faber, Model, until
+from e2e.nebulas import ROOT, Faber, Model, until
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
+from e2e.terminal import on_terminal
 from nebulas import Project, nebula_files
 from trees import git
 
@@ -193,3 +195,48 @@ def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) 
     assert faber.stderr.splitlines()[:1] == ["faber: a: begins"]
     assert "\x1b" not in faber.stderr
     assert "faber: a: done" in faber.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"NO_COLOR": "1"}, id="no-color", marks=pytest.mark.full),
+        pytest.param({"TERM": "dumb"}, id="dumb", marks=pytest.mark.full),
+    ],
+)
+def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """On a terminal each phase has a line with its cycle, cost and what it does, at most as wide as that; a terminal
+    that can do nothing gets plain lines. Killed and resumed in it, a phase goes on from its checkpoint."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}))
+    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Model()
+    environment = {**faber.environment, "TERM": "xterm-256color", **variables}
+    command, killed = [str(ROOT / "bin/faber"), "nebula", "apply", "plan"], threading.Event()
+
+    def script(request: Request) -> Reply:
+        if request.has("# Review of phase"):
+            time.sleep(0.6)  # the view is drawn four times a second
+            if len(model.asked) == 1:
+                model.asked.append(("reviewer", "cut off"))
+                faber.kill()
+                killed.set()
+        return model(request)
+
+    api.script.always(script)
+    on_terminal(command, cwd=project.root, environment=environment)
+    assert killed.wait(20)
+    shown = on_terminal([*command, "--resume"], cwd=project.root, environment=environment)
+    assert shown.status == 0
+    assert json.loads(shown.out)["status"] == "done"
+    assert model.asked == [("coder", "a"), ("reviewer", "cut off"), ("reviewer", "a"), ("reviewer", "a")]
+    assert "a: resumes in cycle 1 (reviewing)" in shown.terminal
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]+", shown.terminal)]
+    rows = [line for line in lines if re.fullmatch(r"a +cycle 1 +\$0\.00 +0:0\d +reviewing", line)]
+    if variables.get("TERM") == "dumb":
+        assert "\x1b" not in shown.terminal
+        assert "faber: a: done" in lines
+    else:
+        assert rows
+        assert "1 of 1 phases done" in lines or "0 of 1 phases done" in lines
+        assert all(len(line) <= 80 for line in lines if not line.startswith("a goes on"))
+        assert "NO_COLOR" not in variables or not re.search(r"\x1b\[[0-9;]*m", shown.terminal)
