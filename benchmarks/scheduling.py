@@ -163,6 +163,11 @@ class _Writer:
         return ReviewTurn(answer, json.dumps(answer), cost_usd=0.0)
 
 
+def _nobody(spec: PhaseSpec, budget: float) -> NoReturn:
+    """No phase fails."""
+    raise AssertionError(spec.id)
+
+
 def work(count: int, directory: str) -> None:
     """Work through `count` phases with git here; print the same."""
     import resource
@@ -181,9 +186,6 @@ def work(count: int, directory: str) -> None:
     def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
         return _Writer(spec.id, directory)
 
-    def nobody(spec: PhaseSpec, budget: float) -> NoReturn:
-        raise AssertionError("no phase fails")
-
     application = Application(
         Layout(directory),
         nebula,
@@ -196,7 +198,7 @@ def work(count: int, directory: str) -> None:
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
-    applied = application.run(lambda run_id, label: Crew(make, nobody))
+    applied = application.run(lambda run_id, label: Crew(make, _nobody))
     seconds = time.perf_counter() - begun
     assert applied.status == "done", applied.report
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
