@@ -166,6 +166,7 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_list("spec.phases", _FULL, oldest_first=False),
     _cut_text("spec.functional_requirements", _FULL),
     _cut_list("events", _EVENTS, keep=3),
+    _cut_list("failures", "faber run show {}", keep=3, oldest_first=False),
     _cut_text("issue.description", _FULL),
     _cut_list("issue.comments", _FULL),
     _cut_list("issue.labels", _FULL, oldest_first=False),

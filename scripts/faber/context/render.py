@@ -109,6 +109,7 @@ def _summary(context: dict[str, Any]) -> str:
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
     lines += _phases(context.get("nebula"))
+    lines += [f"  Failed: {_line(_failure(each))}" for each in context.get("failures", [])[:5]]
     if context["feedback_request"]:
         request = context["feedback_request"]
         lines.append(f"  Waiting for: {_line(request['prompt'])} [{' | '.join(map(_line, request['options']))}]")
@@ -151,6 +152,15 @@ def _phases(nebula: dict[str, Any] | None) -> list[str]:
 def _criteria(spec: dict[str, Any]) -> str:
     criteria = spec.get("acceptance_criteria") or []
     return f" ({sum(c['done'] is True for c in criteria)} of {len(criteria)} criteria met)" if criteria else ""
+
+
+def _failure(failed: dict[str, Any]) -> str:
+    said = f"{failed['phase']} ({failed['failure'] or 'not diagnosed'})"
+    if failed["remediation"]:
+        return f"{said} → {failed['remediation']} ({failed['remediation_status']})"
+    if failed["healing"]:
+        return f"{said}, healing ({failed['healing']})"
+    return f"{said}: not healed ({failed['not_healed']})" if failed["not_healed"] else said
 
 
 def _error(error: dict[str, Any]) -> str:

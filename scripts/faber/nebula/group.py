@@ -230,7 +230,9 @@ class WorkerGroup:
             return
         assert isinstance(value, TaskResult)
         gate = self._gate_of(phase)
-        self.runner.show(phase, f"approved after {value.cycles} cycles ({value.cost_usd:.2f} USD)")
+        self.runner.show(
+            phase, f"approved after {value.cycles} cycle{'s' if value.cycles != 1 else ''} ({value.cost_usd:.2f} USD)"
+        )
         if gate in ASKING:
             self._ask(phase, value)
         else:
