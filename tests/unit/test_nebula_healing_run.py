@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from faber.nebula.apply import Applied
+from faber.nebula.draw import status_text
+from faber.nebula.healing.log import healing_events
+from faber.nebula.runners import LiveRunner
+from faber.nebula.statefile import load_state
 from faber.store import eventlog
 from nebulas import DIAMOND, Author, Project, nebula_files
 from trees import git, write
@@ -373,3 +377,67 @@ def test_a_remediation_whose_beginning_is_lost_fails_alone(tmp_path: Path) -> No
     applied = project.apply(author, resume=True)
     assert statuses(applied) == {"b": "failed", "heal-b": "failed", "e": "done"}
     assert "no checkpoint of b" in applied.report["phases"]["heal-b"]["reason"]
+
+
+def test_a_phase_shows_as_healing_then_as_failed_with_its_remediation_queued(tmp_path: Path) -> None:
+    """The state file while the architect is asked, while a person is asked, and at the end, and the text made of it."""
+    project = Project(tmp_path / "p", nebula_files({"b": []}, HEALING, b={"gate": "approve"}))
+    author, shown = Author(), []
+    never_approved(author)
+
+    def text() -> str:
+        known, _ = load_state(project.directory)
+        assert known is not None
+        rows = [{"id": name, "status": each.status, "record": vars(each)} for name, each in known.phases.items()]
+        return status_text({"name": "demo", "counts": {}, "run": None, "phases": rows, "healing": "Healing: 1\n"})
+
+    author.before = lambda who, phase: shown.append(text()) if who == "architect" else None
+    first = waiting(project.apply(author))
+    (while_asked,) = shown
+    assert "▶ b  healing, max_cycles" in while_asked
+    assert "✗ b  failed, max_cycles" in text()
+    assert "→ heal-b (queued)" in text()
+    assert text().endswith("Healing: 1\n")
+    project.answer(first, "approve")
+    project.answer(waiting(project.apply(author, resume=True)), "approve")
+    project.apply(author, resume=True)
+    assert "→ heal-b (done)" in text()
+
+
+def test_what_the_events_of_a_healing_carry(tmp_path: Path) -> None:
+    """Kind, cycles and money; id, title and the architect's cost; who was rewired; success and cost."""
+    project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
+    never_approved(author)
+    applied = project.apply(author)
+    given = {each["type"]: each["metadata"] for each in healing_events(project.layout, applied.report["run_id"])}
+    start, plan = given["healing_start"], given["healing_plan"]
+    assert (start["kind"], start["cycles"], start["spent"]) == ("max_cycles", 2, 0.4)
+    assert (plan["remediation"], plan["title"], plan["architect_cost"]) == ("heal-b", "Finish it", 0.1)
+    assert given["healing_insert"]["rewired"] == ["d"]
+    assert (given["healing_done"]["success"], given["healing_done"]["cost"]) == (True, 0.2)
+
+
+def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
+    """While the architect is asked the row of the phase says healing; then its row is gone, and the line stays."""
+    import io
+
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    view = LiveRunner(lambda text: None, console)
+    project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
+    never_approved(author)
+    rows: list[str] = []
+
+    def row(who: str, phase: str) -> None:
+        with console.capture() as captured:
+            console.print(view._table())
+        rows.append(f"{who}: {captured.get()}")
+
+    author.before = row
+    assert project.apply(author, runner=view).status == "done"
+    (healing,) = [each for each in rows if each.startswith("architect")]
+    assert "healing" in healing
+    (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]
+    assert not any(line.startswith("b ") for line in after.splitlines())
+    assert 'healing b (max_cycles) → heal-b: "Finish it"' in console.file.getvalue()  # type: ignore[attr-defined]

@@ -95,6 +95,7 @@ class GroupHealer:
             return None
         attempt = stopped.attempts + 1
         self._record(history.healing_start(stopped.diagnosis, stopped.original, attempt))
+        self.journal.project()  # an architect takes minutes, in which nothing else may happen
         self._show(phase, f"healing ({stopped.diagnosis.kind.value}): {stopped.diagnosis.summary}")
         return self._planning(phase, stopped, attempt)
 
@@ -131,6 +132,7 @@ class GroupHealer:
         file = place_remediation(self.directory, spec)
         self.placed.add(file)
         self._record(history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
+        self.journal.project()
         kind = next((each.kind for each in reversed(self._attempts()) if each.phase == phase), "")
         self._line(history.live_line(phase, kind, spec.id, spec.title))
         self._show(phase, f"failed; {spec.id} is queued")
