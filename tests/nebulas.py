@@ -137,8 +137,8 @@ class Project:
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Any, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
-        """`faber nebula apply` in this process, by an `Author` or whatever else has a crew."""
+    def apply(self, author: Any, fleet: Any = None, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
+        """`faber nebula apply` in this process, by an `Author` or whatever else has a crew; or by a fleet."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
         runner = runner or PlainRunner(self.said.append)
@@ -151,6 +151,7 @@ class Project:
             actor="test",
             runner=runner,
             cancel=self.cancel,
+            fleet=fleet,
         )
         return application.run(author.crew)
 

@@ -127,7 +127,7 @@ MOMENTS = {
     "first-coder-wrote": request("coder", "a", 2),
     "first-turn-noted": event("a", "agent_turn"),
     "first-commit-noted": event("a", "cycle_commit"),
-    "first-filter-runs": file("filtering-1"),
+    "first-filter-runs": file(".fractary/filtering-1"),
     "first-review-asked": request("reviewer", "a", 1),
     "approved": event("a", "review"),
     "merged": merges(1),

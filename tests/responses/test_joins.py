@@ -404,3 +404,18 @@ def test_repetitive_chunks_do_not_take_for_ever():
     near = "a" * 200_000 + "b" + "a" * 99_999
     with pytest.raises(ChunkMergeError, match="too many"):
         overlaps(near, "a" * 150_000 + "c" + "a" * 150_000)
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_a_token_that_proves_nothing_is_no_echo(left_out):
+    """In an array of equal rows, a reply that leaves rows out and begins as the chunk ends is refused."""
+    row = "[false, -17338126427, -1000000000000000000000000, 100000], "
+    text = "[" + row * 6 + "0]"
+    ends = [end for end in range(60, 4 * len(row)) if not detect_truncation(text[:end]).proves]
+    assert len(ends) > len(row)
+    for end in ends:
+        found = detect_truncation(text[:end])
+        with pytest.raises(ChunkMergeError) as refused:
+            merge_chunks(text[:end], found.last_valid_token + text[found.certain_end + left_out * len(row) :], "proven")
+        assert refused.value.reason == "ambiguous"
+        assert merge_chunks(text[:end], text, "proven") == text

@@ -181,7 +181,7 @@ def test_a_model_that_echoes_is_always_finished(cut, size):
         state["end"] += size
         token = prompt.partition("<<<<<<<<\n")[2].rpartition("\n>>>>>>>>")[0]
         found = detect_truncation(text[: state["end"] - size])
-        if not found.truncated or not text[: found.certain_end].endswith(token):
+        if not token or not found.truncated or not text[: found.certain_end].endswith(token):
             state["end"] = len(text)
             return Completion(text, "end_turn")
         cut = state["end"] < len(text)

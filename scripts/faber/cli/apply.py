@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
@@ -28,6 +28,9 @@ from faber.nebula.standing import find_run
 from faber.nebula.task import check_of
 from faber.nebula.worktrees import Scratch, Worktrees
 from faber.responses.recoverylog import RecoveryLog
+
+if TYPE_CHECKING:
+    from faber.nebula.dispatch import Fleet
 
 # What more freedom means, most first.
 _FREEDOM = ("trust", "watch", "review", "approve")
@@ -51,11 +54,23 @@ class NoNebulaRun(FaberError):
     recovery = "Run `faber nebula apply DIR`."
 
 
-def apply(obj: Invocation, directory: str, wanted: Wanted, *, problems: Problems, form: str) -> int:
-    """Work through the nebula; the answer on stdout, what happens on stderr."""
+def apply(
+    obj: Invocation,
+    directory: str,
+    wanted: Wanted,
+    *,
+    problems: Problems,
+    form: str,
+    scheduler: str | None = None,
+    remote: str = "origin",
+) -> int:
+    """Work through the nebula; the answer on stdout, what happens on stderr.
+
+    With the address of a `scheduler` a cluster does the work.
+    """
     nebula = _valid(obj, directory, problems)
     _not_freer(obj, nebula, wanted, directory)
-    with _cancelled_by_signals() as cancel, _runner(form) as runner:
+    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _runner(form) as runner:
         application = Application(
             obj.layout,
             nebula,
@@ -65,6 +80,7 @@ def apply(obj: Invocation, directory: str, wanted: Wanted, *, problems: Problems
             actor=obj.actor,
             runner=runner,
             cancel=cancel,
+            fleet=fleet,
         )
         applied = application.run(lambda run_id, label: _crew(obj, nebula, runner, run_id, label, cancel))
     if form == "text":
@@ -162,6 +178,21 @@ def _crew(
         )
 
     return Crew(make, architect, log.record)
+
+
+@contextmanager
+def _fleet(scheduler: str | None, remote: str) -> "Iterator[Fleet | None]":
+    if scheduler is None:
+        yield None
+        return
+    import shlex
+
+    from faber.nebula.cluster import Cluster
+    from faber.nebula.dispatch import Fleet
+
+    options = f" --scheduler {scheduler}" + ("" if remote == "origin" else f" --remote {shlex.quote(remote)}")
+    with Cluster.connect(scheduler) as cluster:
+        yield Fleet(cluster, remote, options=options)
 
 
 @contextmanager

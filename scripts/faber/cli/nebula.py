@@ -134,6 +134,14 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="For the whole run.")
 @click.option("--gate", type=click.Choice(["trust", "review", "approve", "watch"]), help="Instead of the nebula's.")
 @click.option("--heal", is_flag=True, help="With --resume: heal what failed in an earlier run.")
+@click.option("--scheduler", metavar="ADDRESS", help="Have a Dask cluster do the work: tcp://HOST:PORT or tls://….")
+@click.option(
+    "--remote",
+    metavar="NAME",
+    default="origin",
+    show_default=True,
+    help="With --scheduler: the remote, or URL, that this machine and all workers fetch from and push to.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as `plan` does.")
 @format_option
 @click.pass_obj
@@ -148,6 +156,8 @@ def apply_command(
     max_budget_usd: float | None,
     gate: str | None,
     heal: bool,
+    scheduler: str | None,
+    remote: str,
     dry_run: bool,
     form: str,
 ) -> int:
@@ -164,7 +174,7 @@ def apply_command(
     from faber.nebula.apply import Wanted
 
     wanted = Wanted(resume, fresh, retry_failed, force, max_workers, max_budget_usd, gate, heal)
-    return apply(obj, directory, wanted, problems=_problems, form=form)
+    return apply(obj, directory, wanted, problems=_problems, form=form, scheduler=scheduler, remote=remote)
 
 
 @nebula.command("land")

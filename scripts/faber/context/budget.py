@@ -185,6 +185,7 @@ _CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
     _cut_text("session_summary.context_notes", _SESSIONS),
     _cut_list("next_steps.remaining", "faber run show {}", keep=3, oldest_first=False),
     _cut_entries("artifacts", "faber run show {}", keep=("branch_name", "spec_path")),
+    _cut_list("nebula.phases", "faber status {} --format json", keep=20, oldest_first=False),
     _cut_list("answers", _ANSWERS),
     _cut_list("events", _EVENTS),
     _cut_list("feedback", _ANSWERS, keep=1),

@@ -7,6 +7,7 @@ from faber.errors import FaberError
 from faber.model.text import inert, shorten
 
 WIDTH = 80
+_PHASES = 12
 RULE = "═" * 59
 
 
@@ -107,6 +108,7 @@ def _summary(context: dict[str, Any]) -> str:
         lines += [f"  Decided: {_line(decision)}" for decision in context["session_summary"]["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
+    lines += _phases(context.get("nebula"))
     lines += [f"  Failed: {_line(_failure(each))}" for each in context.get("failures", [])[:5]]
     if context["feedback_request"]:
         request = context["feedback_request"]
@@ -130,6 +132,21 @@ def _summary(context: dict[str, Any]) -> str:
         if len(steps["remaining"]) > 1:
             lines.append(f"  Remaining: {_line(', '.join(steps['remaining']))}")
     return "\n".join(lines)
+
+
+def _phases(nebula: dict[str, Any] | None) -> list[str]:
+    if nebula is None:
+        return []
+    counts = ", ".join(f"{count} {status}" for status, count in nebula["counts"].items())
+    lines = [f"  Nebula: {_line(nebula['name'])} ({_line(counts)}), ${nebula['spent']['cost']:.2f} spent"]
+    for phase in nebula["phases"][:_PHASES]:
+        at = f" cycle {phase['cycle']}" if "cycle" in phase else ""
+        mode = f" → {phase['resume_point']['mode']}" if phase["resume_point"] else ""
+        why = f": {phase['reason']}" if "reason" in phase else ""
+        lines.append(f"    {_line(phase['phase'])}: {phase['status']}{at}{mode}{_line(why)}")
+    if len(nebula["phases"]) > _PHASES:
+        lines.append(f"    and {len(nebula['phases']) - _PHASES} more")
+    return lines
 
 
 def _criteria(spec: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber.agents.loop import Record
 from faber.agents.running import end_turns
@@ -31,6 +31,9 @@ from faber.nebula.specs import Nebula
 from faber.nebula.standing import Known, check_wanted, find_run, make_run, relative_directory
 from faber.nebula.worktrees import Beginning, MainTree, Worktrees
 from faber.store.layout import PARKED, Layout
+
+if TYPE_CHECKING:
+    from faber.nebula.dispatch import Fleet
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ _EXITS = {
 
 
 class Application:
-    """One `apply`. `new_run_id` makes the id of a new run; `agents` what works; `runner` shows it."""
+    """One `apply`. `new_run_id` makes the id of a new run; `agents` what works; `runner` shows it. With `fleet`,
+    phases are worked on by a cluster's workers."""
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class Application:
         actor: str,
         runner: PlainRunner,
         cancel: threading.Event,
+        fleet: "Fleet | None" = None,
     ) -> None:
         self.layout = layout
         self.nebula = nebula
@@ -92,6 +97,7 @@ class Application:
         self.wanted = wanted
         self.runner = runner
         self.cancel = cancel
+        self.fleet = fleet
         self._new_run_id = new_run_id
         self._actor = actor
         self.healer: GroupHealer | None = None
@@ -107,7 +113,9 @@ class Application:
         unusable (see `repository.usable`).
         """
         # Before anything is written: a run that cannot begin is none.
-        usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
+        place = usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
+        if self.fleet is not None:
+            self.fleet.check(place.git, self.nebula.execution.isolation)
         with Claim(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
             return self._run(agents)
 
@@ -278,7 +286,7 @@ class Application:
                 self.nebula,
                 self._dag(journal),
                 journal,
-                self.runner,
+                self.runner if self.fleet is None else self.fleet.runner(self.runner, workers),
                 executor,
                 max_workers=workers,
                 checkpoint_dir=self.directory,
@@ -333,11 +341,12 @@ class Application:
         nebula = state.get("nebula")
         phases = nebula["phases"] if nebula else {}
         directory = self.directory
+        again = f"faber nebula apply {directory} --resume{self.fleet.options if self.fleet else ''}"
         nexts = {
             "done": [f"faber nebula land {directory}"],
-            "failed": [f"faber nebula apply {directory} --resume --retry-failed"],
-            "waiting": [f"faber feedback respond {state['run_id']}", f"faber nebula apply {directory} --resume"],
-            "cancelled": [f"faber nebula apply {directory} --resume"],
+            "failed": [f"{again} --retry-failed"],
+            "waiting": [f"faber feedback respond {state['run_id']}", again],
+            "cancelled": [again],
         }[status]
         asked = state["feedback_queue"]
         report: dict[str, Any] = {

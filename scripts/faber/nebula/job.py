@@ -6,7 +6,7 @@ and its own access to the repository.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from faber.loop.cycle import Guard
@@ -17,6 +17,7 @@ from faber.nebula.specs import Nebula, PhaseSpec
 
 VERSION = 1
 CHECKPOINT_REFS = "refs/faber/checkpoints"
+START_REFS = "refs/faber/starts"
 MAX_EVENTS = 5_000
 # What a worker may have recorded: anything else in what it tells is passed over.
 EVENT_TYPES = frozenset(
@@ -45,10 +46,11 @@ class Job:
     `faber` is the version that both must have. `attempt` grows with each job of a phase, also from one leader to the
     next; `token` is this job's own. `url` is the repository to fetch from and to push to, `start` the commit that the
     phase begins at. With `resume` what was pushed for an earlier job is gone on with, or else `checkpoint` (TOML) if it
-    is given; without it, only what was pushed for this very job. `budget` is what this job may spend in US dollars,
-    None for no limit. `approved` is the commit that `comment` (for "revise"), or the merge of `base` into it (for
-    "resolve", with `failed` the filter and its output), is about. After `executions` the job is given up.
-    `session` is where the leader says that it lives; a worker that has not heard of it for `patience` seconds stops.
+    is given; without it, only what was pushed for this very job. `known` is what the run's state says of the phase.
+    `budget` is what this job may spend in US dollars, None for no limit. `approved` is the commit that `comment` (for
+    "revise"), or the merge with `base` (for "resolve", with the `failed` filter and its output), is about. After
+    `executions` the job is given up. `session` is where the leader says that it lives; a worker that looks there every
+    `poll` seconds and has heard nothing for `patience` seconds stops.
     """
 
     faber: str
@@ -63,10 +65,12 @@ class Job:
     session: str
     resume: bool = False
     checkpoint: str | None = None
+    known: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     project_context: str = ""
     guards: tuple[Guard, ...] = ()
     remedies: bool = False
+    integrate: bool = False
     force: bool = False
     budget: float | None = None
     task: Task = "work"
@@ -91,7 +95,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Pushed:
-    """What is pushed with a phase's branch: which execution wrote it, how many there were, the checkpoint, the events."""
+    """What is pushed with a phase's branch: which execution wrote it, how many there were, checkpoint and events."""
 
     attempt: int
     token: str
@@ -154,8 +158,8 @@ def told_of(raw: Any) -> Told | None:
 
 @dataclass(frozen=True)
 class Report:
-    """How a job ended on a worker: with `result`, approved; or `ended` names the `LoopEnded` that it ended with, with
-    its `reason`, `state`, and for a budget `spent` and `limit`; or `error` is another error's code, message and way out.
+    """How a job ended on a worker: with an approved `result`; or `ended` names the `LoopEnded` that it ended with, with
+    its `reason`, `state`, and for a budget `spent` and `limit`; or `error` is another error's code, message, way out.
 
     `superseded`: a newer execution of the phase took over, nothing of this one counts but what it cost.
     """

@@ -8,11 +8,11 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
 from faber.errors import MergeConflict as ConflictingChanges
-from faber.loop import outside
+from faber.loop import conflicts, outside
 from faber.loop.agents import Agents
 from faber.loop.budget import Ledger
 from faber.loop.checkpoint import Checkpoint, save
@@ -21,12 +21,12 @@ from faber.loop.cyclestate import CycleState, Stage
 from faber.loop.filters import run_filters
 from faber.loop.findings import make_finding
 from faber.loop.outcomes import AgentFailed, MergeConflict, PhaseCancelled, TaskResult
+from faber.loop.progress import Record
 from faber.loop.prompts import bullets
 from faber.loop.standing import Standing, Verdict, verdict
 from faber.loop.task import PhaseTask
 from faber.loop.tree import PhaseTree
-from faber.model.documents import NebulaPhase
-from faber.nebula.journal import Journal
+from faber.model.documents import NebulaPhase, State
 from faber.nebula.merging import Merged, integrate_into, merge_phase
 from faber.nebula.specs import Nebula, PhaseSpec
 from faber.nebula.task import abandoned_work, check_of, phase_task, setup_check
@@ -44,12 +44,37 @@ class MakeAgents(Protocol):
         """`directory` is the phase's tree."""
 
 
+class Recorder(Protocol):
+    """Where events of the run go; `nebula.journal.Journal` is one, a worker of a cluster has another."""
+
+    state: State
+
+    @property
+    def last_event_id(self) -> int:
+        """The newest event that is known."""
+
+    def record(
+        self,
+        type: str,
+        /,
+        phase: str | None = None,
+        *,
+        status: str | None = None,
+        message: str | None = None,
+        **metadata: Any,
+    ) -> int:
+        """Record an event; its id."""
+
+    def for_phase(self, phase: str) -> Record:
+        """The same for one phase."""
+
+
 @dataclass(frozen=True)
 class Workshop:
     """What all phases of a run share. `checkpoints` is the directory that their files are written to."""
 
     nebula: Nebula
-    journal: Journal
+    journal: Recorder
     worktrees: Worktrees
     ledger: Ledger
     agents: MakeAgents
@@ -150,7 +175,7 @@ class PhaseWork:
         assert self.result is not None
         for solved in (False, True):
             try:
-                return merge_phase(shop.worktrees, self.spec.id, self.result.commit, self.spec.title, self._look)
+                return merge_phase(shop.worktrees, self.spec.id, self.result.commit, self.spec.title, self.look)
             except ConflictingChanges as error:
                 reason, failed = error.message, None
             except FilterOnMerge as error:
@@ -160,12 +185,22 @@ class PhaseWork:
             if solved:
                 break
             base = shop.worktrees.main.line("rev-parse", f"refs/heads/{shop.worktrees.names.integration}^{{commit}}")
-            loop.tree.park_dirty("before merging")
-            files = integrate_into(loop.tree, shop.worktrees)
-            if failed:
-                loop.state = replace(loop.state, filter_check_name=failed[0], filter_output=failed[1])
-            self.result = loop.resolve_conflict(files, base)
+            self.solve(base, failed)
         raise MergeConflict(f"{reason} One cycle of its coder did not solve it.", self.result, loop.state)
+
+    def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
+        """One cycle in which the coder brings the approved commit and `base` together.
+
+        `failed` is the filter that failed on the merge of the two, with its output. Raises what
+        `Loop.resolve_conflict` raises.
+        """
+        loop = self._ready()
+        loop.tree.park_dirty("before merging")
+        files = conflicts.begin(loop.tree.git, base)
+        if failed:
+            loop.state = replace(loop.state, filter_check_name=failed[0], filter_output=failed[1])
+        self.result = loop.resolve_conflict(files, base)
+        return self.result
 
     def close(self) -> None:
         """Give the worktree back; it stays."""
@@ -305,7 +340,7 @@ class PhaseWork:
         with open(done, "w", encoding="utf-8"):
             pass
 
-    def _look(self, scratch: Scratch) -> None:
+    def look(self, scratch: Scratch) -> None:
         """The filters on a candidate merge."""
         shop = self.shop
         setup = setup_check(shop.nebula) if scratch.fresh else None

@@ -1,8 +1,8 @@
 """The repository that the leader of a run and its workers share: refs are fetched from it and pushed to it.
 
-A phase has two refs there: its branch, and `refs/faber/checkpoints/<run>/<phase>`, whose commit carries what `job.Pushed`
-says and has the branch's head as its parent. Both are moved in one push, and only from where the pusher left them: of two
-executions of one phase the one that began last goes on, and the other's next push is refused.
+A phase has two refs there: its branch, and `refs/faber/checkpoints/<run>/<phase>`, whose commit carries what
+`job.Pushed` says and has the branch's head as its parent. Both are moved in one push, and only from where the pusher
+left them: of two executions of one phase the one that began last goes on, and the other's next push is refused.
 """
 
 import os
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from faber.errors import Exit, FaberError, GitFailed, InvalidInput
 from faber.loop.git import CHECKOUT_SECONDS, Git, checked
-from faber.nebula.job import CHECKPOINT_REFS, Pushed, pushed_of
+from faber.nebula.job import CHECKPOINT_REFS, START_REFS, Pushed, pushed_of
 from faber.nebula.names import Names, part
 from faber.sources.refnames import shown
 
@@ -81,15 +81,24 @@ class Shared:
         """Where a phase's checkpoint is."""
         return f"{CHECKPOINT_REFS}/{self.names.run_id}/{part(phase)}"
 
+    def start_ref(self, phase: str) -> str:
+        """Where a phase begins that does not begin at the integration branch."""
+        return f"{START_REFS}/{self.names.run_id}/{part(phase)}"
+
+    @property
+    def integration_ref(self) -> str:
+        """The branch that the leader merges into."""
+        return f"refs/heads/{self.names.integration}"
+
     def heads(self, *refs: str) -> dict[str, str]:
         """The commits that these refs are at there; without those that are not there."""
         asked = self.git.run("ls-remote", "--quiet", "--", self.url, *refs, extra=_PROTOCOLS)
         lines = (line.partition("\t") for line in asked.out.splitlines())
         return {name: checked(commit) for commit, _, name in lines if name in refs}
 
-    def fetch(self, *commits: str) -> None:
-        """Have these commits here, with their history; no ref is moved."""
-        missing = [commit for commit in commits if self.git.commit_of(commit) is None]
+    def fetch(self, heads: Mapping[str, str]) -> None:
+        """Have these refs' commits here, with their history; no ref of ours is moved."""
+        missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
         if missing:
             self.git.run(
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", self.url),
@@ -98,25 +107,30 @@ class Shared:
                 seconds=CHECKOUT_SECONDS,
             )
 
-    def publish(self, ref: str) -> str:
-        """Push a ref of ours, which nobody else moves, as it is here; its commit."""
-        commit = self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
-        self._push("--", self.url, f"{commit}:{ref}")
+    def publish(self, ref: str, commit: str | None = None) -> str:
+        """Push a ref that nobody else moves: as it is here, or at `commit` wherever it was; the commit."""
+        force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
+        self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
         return commit
 
     def read(self, phase: str) -> tuple[dict[str, str], Pushed | None]:
-        """Where the phase's two refs are, and what was pushed with them, if anything was."""
-        branch, checkpoint = self.branch_ref(phase), self.checkpoint_ref(phase)
-        heads = self.heads(branch, checkpoint)
-        if checkpoint not in heads:
+        """Where the refs are that a phase is worked on from, their commits now here, and what was pushed with it, if
+        anything was."""
+        wanted = (self.branch_ref(phase), self.checkpoint_ref(phase), self.start_ref(phase), self.integration_ref)
+        heads = self.heads(*wanted)
+        self.fetch(heads)
+        commit = heads.get(self.checkpoint_ref(phase))
+        if commit is None:
             return heads, None
-        self.fetch(*heads.values())
-        text = self.git.run("cat-file", "blob", f"{heads[checkpoint]}:{FILE}", codes=(0, 128), limit=MOST)
+        text = self.git.run("cat-file", "blob", f"{commit}:{FILE}", codes=(0, 128), limit=MOST)
         return heads, pushed_of(text.out) if text.code == 0 and not text.cut else None
 
     def push(self, phase: str, head: str, pushed: Pushed, known: Mapping[str, str], *, branch: bool) -> dict[str, str]:
-        """Push the phase's checkpoint, and with `branch` its branch at `head`, from where `known` has them; answers where
-        they are now. Raises `Superseded` where they are elsewhere, `GitFailed` where the repository cannot be reached."""
+        """Push the phase's checkpoint, and with `branch` its branch at `head`, from where `known` has them.
+
+        Answers where they are now. Raises `Superseded` where they are elsewhere, `GitFailed` where the repository
+        cannot be reached.
+        """
         git = self.git
         blob = git.run("hash-object", "-w", "--stdin", told=pushed.to_json()).line
         tree = git.run("mktree", told=f"100644 blob {blob}\t{FILE}\n").line
@@ -145,9 +159,9 @@ class Shared:
 
     def forget(self, phase: str) -> None:
         """Remove the checkpoint of a phase that is merged: whoever still works on it cannot push any more."""
-        ref = self.checkpoint_ref(phase)
-        if ref in self.heads(ref):
-            self._push("--", self.url, f":{ref}")
+        there = self.heads(self.checkpoint_ref(phase), self.start_ref(phase))
+        if there:
+            self._push("--", self.url, *(f":{ref}" for ref in there))
 
     def _push(self, *arguments: str) -> None:
         self.git.run("push", "--quiet", "--no-verify", *arguments, extra=_PROTOCOLS, seconds=CHECKOUT_SECONDS)

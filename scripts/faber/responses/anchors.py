@@ -71,7 +71,7 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
 
     That is neither white space, nor the rest of an escape, nor where the string that was cut begins (`opening` is its
     quote), nor after a character that is also the last. Within a word if there is one near: a text begins to repeat
-    itself at the beginning of a line or of a word.
+    itself at the beginning of a line or of a word. Or before the string.
     """
     first = 0
     while 0 < size <= most and (not first or size < first + _FURTHER):
@@ -82,6 +82,8 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
             and (not begin or text[begin - 1] != text[end - 1])
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
         ):
+            if begin <= opening < end:
+                return size  # the quote that it holds would close the string
             if _WITHIN_WORD.fullmatch(text, begin - 1, begin + 1) and not _AFTER_ESCAPE.search(text, begin - 6, begin):
                 return size
             first = first or size

@@ -109,6 +109,8 @@ class Chunk:
                 return self._merged(found, "echo", stop_reason)
         if echoed:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
+        if join == "proven" and not self.detection.proves:
+            raise ChunkMergeError("The chunk repeats itself: only all of it, once more, proves.", reason="ambiguous")
         if join == "proven":
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
         if self._scanner.in_string and len(self.anchor()) >= ANCHOR_LENGTH and self.anchor() in continuation:
@@ -135,9 +137,7 @@ class Chunk:
         whole = len(self.text[:end].lstrip(SPACES))
         all_of_it = [size for size in found if size >= whole]
         proving = all_of_it or [size for size in found if size in sizes]
-        if proving and not all(stands_alone(self.text, end, size) for size in proving):
-            return list(self._fitting(view))
-        return [self._rest(view, size) for size in proving]
+        return [self._rest(view, size) for size in proving if stands_alone(self.text, end, size)]
 
     def _doubtful(self, found: _Reading, view: str, stop_reason: str | None) -> bool:
         """True if `found` repeats few characters and `view` may as well repeat nothing.
