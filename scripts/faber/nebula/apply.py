@@ -29,6 +29,7 @@ from faber.nebula.repository import usable
 from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import Nebula
 from faber.nebula.standing import Known, check_wanted, find_run, make_run, relative_directory
+from faber.nebula.statefile import remove_unfinished
 from faber.nebula.worktrees import Beginning, MainTree, Worktrees
 from faber.store.layout import PARKED, Layout
 
@@ -132,6 +133,7 @@ class Application:
         with worktrees as beginning:
             for notice in beginning.notices:
                 self.runner.notice(notice)
+            remove_unfinished(self.directory)
             label = f"faber-{names.short}"
             if end_turns(label):
                 text = "Processes of turns that an earlier faber had begun were still there; they were ended."

@@ -11,7 +11,7 @@ from typing import Any
 
 from faber.errors import NebulaStateUnreadable, Notice, Severity, UnsafeFile
 from faber.model.documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus, State
-from faber.store.files import read_bytes, write_atomic
+from faber.store.files import is_temporary, read_bytes, write_atomic
 from faber.store.strict import Malformed, toml_value
 from faber.store.tomltext import key_text, table_text, value_text
 
@@ -207,6 +207,14 @@ def _phase_text(name: str, record: PhaseRecord) -> str:
             lines.append(f"{key} = {value_text(value)}\n")
     lines.append(table_text({key: value for key, value in record.extra.items() if key not in _ORDER}))
     return "".join(lines)
+
+
+def remove_unfinished(directory: str) -> None:
+    """Remove what a killed faber left of this file and of checkpoints that it was writing into `directory`; for whoever
+    leads the run, when nobody else writes there."""
+    for name in os.listdir(directory):
+        if is_temporary(name) and name.startswith((f".{STATE_FILE}.", ".checkpoint.")):
+            os.unlink(os.path.join(directory, name))
 
 
 # --- the projection --------------------------------------------------------------------------------
