@@ -137,7 +137,7 @@ class Project:
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Any, fleet: Any = None, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
+    def apply(self, author: Any, fleet: Any = None, *, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
         """`faber nebula apply` in this process, by an `Author` or whatever else has a crew; or by a fleet."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)

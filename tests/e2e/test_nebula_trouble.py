@@ -81,7 +81,7 @@ def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: st
     assert faber.left() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """Exit 130, no process left, the line to resume; resumed, nothing finished is done again."""
     project = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]}))

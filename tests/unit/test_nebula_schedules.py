@@ -69,20 +69,14 @@ class _Work:
         result = TaskResult(self.phase, True, 1, of.cost, "0" * 40, "1" * 40)
         with of.lock:
             of.log.append(("begin", self.phase))
-            of.working += 1
-            of.most = max(of.most, of.working)
-        try:
-            if of.ledger is not None:
-                grant = of.ledger.grant_when_free(1.0, threading.Event())
-                if grant is None:
-                    raise AgentFailed("no money", result, CycleState("", 1))
-                with of.lock:
-                    of.spent += grant.settle(min(of.cost, grant.amount))
-            if self.phase in of.failing:
-                raise AgentFailed("it was to fail", result, CycleState("", 1))
-        finally:
+        if of.ledger is not None:
+            grant = of.ledger.grant_when_free(1.0, threading.Event())
+            if grant is None:
+                raise AgentFailed("no money", result, CycleState("", 1))
             with of.lock:
-                of.working -= 1
+                of.spent += grant.settle(min(of.cost, grant.amount))
+        if self.phase in of.failing:
+            raise AgentFailed("it was to fail", result, CycleState("", 1))
         self.result = result
         return result
 
@@ -95,6 +89,28 @@ class _Work:
         pass
 
 
+class _Counting(ThreadPoolExecutor):
+    """More threads than any limit; `most` of the runner is how much it was handed at once."""
+
+    def __init__(self, of: Instant) -> None:
+        super().__init__(8)
+        self.of = of
+
+    def submit(self, call: Any, /, *given: Any, **named: Any) -> Any:
+        with self.of.lock:
+            self.of.working += 1
+            self.of.most = max(self.of.most, self.of.working)
+
+        def counted() -> Any:
+            try:
+                return call(*given, **named)
+            finally:
+                with self.of.lock:
+                    self.of.working -= 1
+
+        return super().submit(counted)
+
+
 def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, dict[str, str]]:
     """What the real group makes of it, and the status of each phase in the run's own log."""
     with tempfile.TemporaryDirectory() as root:
@@ -105,7 +121,7 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
         journal = Journal(layout, run_id, root)
         journal.record("workflow_start")
         journal.record("nebula_start", nebula="demo", directory="plan", phases=dict.fromkeys(graph, "d"))
-        with ThreadPoolExecutor(workers) as executor:
+        with _Counting(runner) as executor:
             group = WorkerGroup(
                 nebula,
                 nebula_dag(nebula, {}),
