@@ -21,7 +21,7 @@ from faber.nebula.phasework import MakeAgents
 from faber.nebula.specs import Nebula, PhaseSpec
 from scripted import tree_in
 
-COST = 0.1
+COST = 0.1  # of a turn, where the file `cost` says nothing else
 
 
 def make(nebula: Nebula, label: str) -> MakeAgents:
@@ -50,6 +50,10 @@ class _Remote:
         ).stdout
         return len(re.findall(rf"^{self.phase}/cycle-", subjects, re.MULTILINE))
 
+    def _cost(self, budget: float) -> float:
+        given = self.script / "cost"
+        return min(float(given.read_text()) if given.exists() else COST, budget)
+
     def _note(self, file: str, *words: object) -> None:
         with open(self.script / file, "a", encoding="utf-8") as log:
             log.write(" ".join(map(str, words)) + "\n")
@@ -76,7 +80,7 @@ class _Remote:
         files: dict[str, Any] = json.loads(texts.read_text()) if texts.exists() else {f"{self.phase}.txt": self.phase}
         for name, text in files.items():
             (self.path / name).write_text(f"{text} {cycle}\n")
-        return TurnResult(Outcome.COMPLETED, f"Write {self.phase}.", cost_usd=min(COST, budget), turns=1)
+        return TurnResult(Outcome.COMPLETED, f"Write {self.phase}.", cost_usd=self._cost(budget), turns=1)
 
     def reviewer(self, prompt: str, budget: float) -> ReviewTurn:
         """Approves when there were cycles enough."""
@@ -97,4 +101,4 @@ class _Remote:
             "findings": findings,
             "earlier": earlier,
         }
-        return ReviewTurn(answer, json.dumps(answer), cost_usd=min(COST, budget))
+        return ReviewTurn(answer, json.dumps(answer), cost_usd=self._cost(budget))

@@ -339,14 +339,15 @@ def test_the_runs_budget_is_a_cap_for_workers(tmp_path: Path, cluster: Directori
     project = SharedProject(tmp_path, {"a": [], "b": []})
     for name in "ab":
         project.say(f"cycles-{name}", "5")
-    applied = project.over(cluster, max_workers=2, max_budget_usd=3.0)
+    project.say("cost", "0.5")
+    applied = project.over(cluster, max_workers=2, max_budget_usd=15.0)
     assert applied.status == "done", project.said
-    assert applied.report["cost_usd"] == pytest.approx(2.0)
+    assert applied.report["cost_usd"] == pytest.approx(10.0)
     assert len(cluster.jobs) > 2
-    assert all(job.budget is not None and job.budget <= 1.5 for job in cluster.jobs[:2])
-    applied = project.over(cluster, max_workers=2, max_budget_usd=1.2, fresh=True)
+    assert all(job.budget is not None and job.budget <= 7.5 for job in cluster.jobs[:2])
+    applied = project.over(cluster, max_workers=2, max_budget_usd=4.2, fresh=True)
     assert applied.status == "failed"
-    assert applied.report["cost_usd"] <= 1.2 + 1e-6
+    assert applied.report["cost_usd"] <= 4.2 + 1e-6
 
 
 def test_stopping_is_heard_from_the_leader(tmp_path: Path, cluster: Directories) -> None:

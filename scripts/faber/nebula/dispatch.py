@@ -14,7 +14,7 @@ from faber import __version__
 from faber.errors import FaberError, GitFailed, InvalidCheckpoint, InvalidInput, Notice, Severity
 from faber.errors import MergeConflict as ConflictingChanges
 from faber.loop import parking
-from faber.loop.budget import ENOUGH, Grant
+from faber.loop.budget import ENOUGH, LEAST, Grant
 from faber.loop.checkpoint import Checkpoint, from_toml, save, to_toml
 from faber.loop.cyclestate import CycleState
 from faber.loop.git import Git
@@ -261,7 +261,7 @@ class RemoteWork(PhaseWork):
             return False
         of_phase = report.state.total_cost_usd if report.state else 0.0
         left = ledger.left(healing=self.start.remedies) or 0.0
-        return left >= ENOUGH and (limit is None or limit - of_phase >= ENOUGH)
+        return left >= LEAST and (limit is None or limit - of_phase >= LEAST)
 
     def _error(self, report: Report) -> FaberError:
         phase = self.spec.id

@@ -17,7 +17,7 @@ from faber import __version__
 from faber.errors import FaberError, GitFailed, InvalidCheckpoint, Notice, Severity
 from faber.loop import parking
 from faber.loop.agents import Agents, AgentSetup, ClaudeAgents
-from faber.loop.budget import Ledger
+from faber.loop.budget import ENOUGH, LEAST, Grant, Ledger
 from faber.loop.checkpoint import Checkpoint, from_toml, to_toml, validate
 from faber.loop.cyclestate import CycleState, Stage
 from faber.loop.git import Git
@@ -221,7 +221,7 @@ class _Execution:
             nebula=job.nebula,
             journal=teller,
             worktrees=self.worktrees,
-            ledger=Ledger(job.budget),
+            ledger=Share(job.budget),
             agents=job.agents(job.nebula, label),
             cancel=self.cancel,
             checkpoints=self.worktrees.layout.store,
@@ -359,6 +359,17 @@ class _Pushing(PhaseWork):
         self._push(self._checkpoint(state, head))
 
 
+class Share(Ledger):
+    """What one job may spend. With less than a turn is worth left of it no turn is begun, for the leader may have more;
+    only a share that was as little from the beginning is spent to its end."""
+
+    def grant(self, wanted: float, *, healing: bool = False, least: float = LEAST) -> Grant | None:
+        """As `Ledger.grant`."""
+        if self.limit is not None and self.limit > ENOUGH:
+            least = max(least, min(ENOUGH, wanted))
+        return super().grant(wanted, healing=healing, least=least)
+
+
 class GivenUp(FaberError):
     """Worker after worker was lost with this phase."""
 
@@ -374,7 +385,7 @@ def _clone(top: str) -> Git:
         make_directories(top)
         git.run("init", "--quiet", "--initial-branch=nothing")
         # A commit to stand on, so that the clone is a tree like any other; it has no file.
-        empty = git.line("hash-object", "-t", "tree", "-w", "/dev/null")
+        empty = git.run("mktree", told="").line
         commit = git.run("commit-tree", empty, "-m", "nothing", extra=git.identity()).line
         git.run("update-ref", "refs/heads/nothing", commit)
         make_directories(os.path.join(git_directory, "info"))
