@@ -230,6 +230,102 @@ class NoRepository(FaberError):
     recovery = "Run it inside a git repository, or pass --root."
 
 
+class InvalidNebula(FaberError):
+    """A directory that cannot be worked through as a nebula; `problems` says all that is wrong."""
+
+    code = "invalid_nebula"
+    recovery = "Correct the files named; `faber nebula validate DIR` checks them."
+
+
+class UnknownPhase(FaberError):
+    """A phase that the nebula does not have."""
+
+    code = "unknown_phase"
+    recovery = "Use one of the nebula's phases; `faber nebula plan DIR` lists them."
+
+
+class NebulaStateUnreadable(FaberError):
+    """nebula.state.toml cannot be read; it is left as it is."""
+
+    code = "nebula_state_unreadable"
+    recovery = "Restore the file, or move it away: it is written again from the run's events."
+
+
+class InvalidCheckpoint(FaberError):
+    """A checkpoint that cannot be gone on from; it is parked, and the phase starts afresh."""
+
+    code = "invalid_checkpoint"
+    recovery = "Nothing needs doing: the phase starts afresh with what was done as partial work."
+
+
+class IncompatibleCheckpoint(InvalidCheckpoint):
+    """A checkpoint of another format."""
+
+    code = "checkpoint_version"
+
+
+class CheckpointMoved(InvalidCheckpoint):
+    """The phase's branch is not at the commit that the checkpoint belongs to."""
+
+    code = "checkpoint_sha_mismatch"
+
+
+class GitMissing(FaberError):
+    """There is no git program, or GitPython cannot be loaded."""
+
+    code = "git_missing"
+    recovery = "Install git, or put it on the PATH."
+
+
+class GitFailed(FaberError):
+    """A git program refused or failed; `error` is what it said."""
+
+    code = "git_failed"
+    recovery = "Run `git status` in the directory named; repeating the command is harmless."
+
+
+class GitTimeout(GitFailed):
+    """A git program did not end in time and was ended, with everything it had started."""
+
+    code = "git_timeout"
+    recovery = "Repeat the command when the disk is less busy."
+
+
+class TreeLost(FaberError):
+    """A phase's worktree is gone, or no longer one of this repository."""
+
+    code = "tree_lost"
+    recovery = "Resume the nebula: the worktree is made again from the phase's branch, which keeps what was committed."
+
+
+class EmbeddedRepository(FaberError):
+    """There is a git repository inside a phase's worktree; git would record that it is there, not what is in it."""
+
+    code = "embedded_repository"
+    recovery = "Delete the .git of the directories named (or the directories): their files are then committed."
+
+
+class GitUnfinished(FaberError):
+    """A merge with unresolved conflicts, or a rebase or the like, stands in the middle."""
+
+    code = "git_unfinished"
+    recovery = "Resolve the files named, or end the operation."
+
+
+class MergeConflict(FaberError):
+    """Two lines of work changed the same places; `files` names them. Nothing was changed."""
+
+    code = "merge_conflict"
+    recovery = "Merge the integration branch into the phase's branch and resolve the files named."
+
+
+class MergeContention(FaberError):
+    """The branch moved each time before the merge could be published."""
+
+    code = "merge_contention"
+    recovery = "Repeat: nothing was changed."
+
+
 # --- a person is needed: exit 3 --------------------------------------------------------------------
 
 
@@ -352,6 +448,32 @@ class NewerSchema(Refused):
 
     code = "newer_schema"
     recovery = "Update faber."
+
+
+class RepositoryUnusable(Refused):
+    """The repository is bare, has no commits, or stands in the middle of something; `reason` says which."""
+
+    code = "repository_unusable"
+
+
+class BranchInTheWay(Refused):
+    """A branch of the repository's own stands where faber's would be made, or one of faber's is checked out."""
+
+    code = "branch_in_the_way"
+
+
+class TreeDirty(Refused):
+    """A tree that has to be clean has uncommitted changes; `files` names the first of them."""
+
+    code = "tree_dirty"
+    recovery = "Commit, stash or remove the files named."
+
+
+class TreeInUse(Refused):
+    """A living process works in this tree."""
+
+    code = "tree_in_use"
+    recovery = "Wait for the process named, or end it."
 
 
 # --- runs on other machines ------------------------------------------------------------------------

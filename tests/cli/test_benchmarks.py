@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-SCRIPTS = ["append", "comments", "hooks", "responses", "resume", "startup", "sync", "transition"]
+SCRIPTS = [
+    "append", "comments", "hooks", "responses", "resume", "scheduling", "startup", "sync", "transition", "worktrees",
+]  # fmt: skip
 
 
 def run(name: str, *options: str) -> str:

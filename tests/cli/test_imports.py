@@ -171,6 +171,13 @@ def test_changed_settings_are_checked_once(project: Path) -> None:
     assert heavy_modules(project, "context", RUN) == set()
 
 
+def test_a_nebula_is_planned_without_anything_heavy_of_others(project: Path) -> None:
+    """Reading and ordering a nebula loads the reader of TOML and dataclasses, and no third-party package."""
+    example = str(ROOT / "examples/nebula")
+    # `shutil`, which looks for the filters' programs, brings what it compresses with, `dataclasses` brings `inspect`.
+    assert heavy_modules(project, "nebula", "plan", example) <= {"dataclasses", "tomllib", "shutil"}
+
+
 @pytest.mark.parametrize("arguments", [["run", "init"], ["session", "save", RUN, "--notes", "x"], ["doctor"]])
 def test_no_command_loads_gitpython_to_read(project: Path, arguments: list[str]) -> None:
     """What only reads git asks git itself: GitPython takes as long to load as a whole context."""

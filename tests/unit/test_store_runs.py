@@ -10,8 +10,9 @@ from faber.errors import FaberError, InvalidInput, NewerSchema, RunNotFound, Sta
 from faber.model import acceptance, commands
 from faber.store import files, strictjson
 from faber.store.create import create_run
+from faber.store.kept import Kept
 from faber.store.layout import Layout
-from faber.store.runs import commit, load, refold
+from faber.store.runs import Run, commit, load, refold, settle
 
 AWKWARD = "task-implement-authentication-module", "sk-0123456789-abcdefghij-klmnop"
 
@@ -228,3 +229,114 @@ def test_a_retry_loop_to_a_phase_whose_name_looks_like_a_credential_covers_it(la
     made = emit(layout, {"type": "retry_loop_enter", "phase": AWKWARD[1], "metadata": {"return_to": AWKWARD[1]}})
     assert made.events[0]["metadata"] == {"return_to": AWKWARD[1]}
     assert made.state["current_phase"] == AWKWARD[1]
+
+
+# --- a run that is kept in memory ------------------------------------------------------------------
+
+
+class Watch:
+    """A clock that a test turns."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_event_is_in_the_log_before_state_has_it(layout: Layout) -> None:
+    """Of a kept run, state.json is replaced now and then; what was acknowledged is read at once all the same."""
+    watch = Watch()
+    kept: Kept[Run] = Kept(watch)
+    stored = Path(layout.run_dir("r"), "state.json")
+    emit(layout, {"type": "checkpoint", "message": "1"}, kept=kept)
+    first = stored.read_bytes()
+    for number in range(2, 6):
+        done = emit(layout, {"type": "checkpoint", "message": str(number)}, kept=kept)
+        assert stored.read_bytes() == first
+        assert load(layout, "r").state == done.state
+    assert kept.behind == 4
+    watch.now = 0.5
+    done = emit(layout, {"type": "checkpoint", "message": "6"}, kept=kept)
+    assert strictjson.loads(stored.read_bytes()) == done.state
+    assert kept.behind == 0
+    emit(layout, {"type": "checkpoint", "message": "7"}, kept=kept)
+    settle(layout, "r", kept)
+    assert strictjson.loads(stored.read_bytes()) == load(layout, "r").state
+    assert load(layout, "r").folded == 0
+    assert kept.behind == 0
+
+
+def test_a_kept_run_is_not_read_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two events of one writer neither state nor metadata nor plan is read."""
+    kept: Kept[Run] = Kept()
+    emit(layout, {"type": "checkpoint"}, kept=kept)
+    monkeypatch.setattr("faber.store.runs.read_json", lambda *given: pytest.fail(f"read {given}"))
+    emit(layout, {"type": "checkpoint"}, kept=kept)
+
+
+def test_what_others_record_is_folded_into_a_kept_run(layout: Layout) -> None:
+    """Two processes that write in turn lose nothing, whichever of them keeps the run."""
+    kept: Kept[Run] = Kept(Watch())
+    one = emit(layout, {"type": "checkpoint"}, kept=kept)
+    other = commit(layout, "r", lambda state, plan: [{"type": "workflow_start"}])
+    last = emit(layout, {"type": "checkpoint"}, kept=kept)
+    ids = [done.events[-1]["event_id"] for done in (one, other, last)]
+    assert ids == [ids[0], ids[0] + 1, ids[0] + 2]
+    assert last.state["status"] == "in_progress"
+    run = load(layout, "r")
+    assert run.state == refold(run.directory, run.metadata, run.plan) == last.state
+
+
+def test_a_refused_event_leaves_a_kept_run_as_it_is(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an event that no reader could take, and after a full disk, the next is recorded as ever."""
+    kept: Kept[Run] = Kept(Watch())
+    emit(layout, {"type": "checkpoint"}, kept=kept)
+    with pytest.raises(InvalidInput):
+        emit(layout, {"type": "checkpoint", "message": "m" * 2_000_000}, kept=kept)
+    with monkeypatch.context() as patched:
+        patched.setattr("faber.store.eventlog.write_atomic", refuse)
+        with pytest.raises(FaberError):
+            emit(layout, {"type": "checkpoint"}, kept=kept)
+    done = emit(layout, {"type": "checkpoint"}, kept=kept)
+    run = load(layout, "r")
+    assert run.state == refold(run.directory, run.metadata, run.plan) == done.state
+
+
+def refuse(path: str, data: bytes) -> None:
+    """A full disk."""
+    raise files.unwritable(OSError(28, "No space left on device"), path)
+
+
+def test_the_limit_of_the_state_holds_for_a_kept_run(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the size is reckoned, no event is taken that would make the state too large to be read."""
+    kept: Kept[Run] = Kept(Watch())
+    limit = 40_000
+    monkeypatch.setattr("faber.store.appending.MAX_STATE", limit)
+    monkeypatch.setattr("faber.store.kept.MAX_STATE", limit)
+    taken = 0
+
+    def fill() -> None:
+        nonlocal taken
+        while taken < 1000:
+            artifact = {"name": f"a{taken}", "value": "v" * 300}
+            emit(layout, {"type": "artifact_create", "artifacts": [artifact]}, kept=kept)
+            taken += 1
+
+    with pytest.raises(InvalidInput, match="state would have"):
+        fill()
+    assert limit * 0.9 < len(strictjson.dumps(load(layout, "r").state)) <= limit
+    assert taken > 50
+
+
+def test_a_run_that_was_taken_back_is_read_again(layout: Layout) -> None:
+    """Where the newest event that a writer knows is gone from the log, the log is what counts."""
+    kept: Kept[Run] = Kept()
+    saved = on_disk(layout)
+    emit(layout, {"type": "checkpoint"}, kept=kept)
+    for path in set(on_disk(layout)) - set(saved):
+        os.unlink(path)
+    for path, data in saved.items():
+        Path(path).write_bytes(data)
+    done = commit(layout, "r", lambda state, plan: [{"type": "workflow_start"}], kept=kept)
+    run = load(layout, "r")
+    assert run.state == refold(run.directory, run.metadata, run.plan) == done.state

@@ -26,6 +26,8 @@ COMMANDS = {
     "session": ("faber.cli.session:session", "Save and list session summaries."),
     "sync": ("faber.cli.sync:sync", "Move runs between machines, through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
+    "nebula": ("faber.cli.nebula:nebula", "Check, plan and follow directories of phases."),
+    "heal": ("faber.cli.heal:heal", "Diagnose a failure, and plan the phase that remedies it."),
     "config": ("faber.cli.config:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
     "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),

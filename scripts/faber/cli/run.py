@@ -65,7 +65,7 @@ def _make(
     _not_freer(obj, autonomy, config.at("autonomy"), run_id or "")
     made = create_run(
         obj.layout,
-        run_id=run_id if run_id is not None else _new_id(obj),
+        run_id=run_id if run_id is not None else new_id(obj),
         plan=load_plan(obj.layout, config.at("workflow") if workflow is None else workflow),
         work_id=check_work_id(work_id) if work_id is not None else None,
         target=target,
@@ -123,7 +123,8 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
     print_json({**_made(made), "continued": bool(same)})
 
 
-def _new_id(obj: Invocation) -> str:
+def new_id(obj: Invocation) -> str:
+    """A new run's id: org/project/uuid, from the git remote."""
     from uuid import uuid4
 
     from faber.sources.git import remote_slug

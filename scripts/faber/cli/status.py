@@ -13,7 +13,7 @@ from faber.model.text import inert, shorten
 from faber.store.find import resolve
 from faber.store.runs import load
 
-MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·"}
+MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
 
 @click.command()
@@ -33,6 +33,8 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
     if run is not None:
         made = load(obj.layout, resolve(obj.layout, run))
         answer = {**row(made), **standing(made.state, made.plan), "phases": made.state["phases"]}
+        if "nebula" in made.state:
+            answer["nebula"] = made.state["nebula"]
         if form == "json":
             print_json(answer)
         else:
@@ -82,6 +84,10 @@ def _one(state: State, answer: dict[str, Any]) -> str:
             elif known["attempts"] > 1 and known["status"] not in SETTLED:
                 note = f"  (attempt {known['attempts']})"
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
+    for name, working in state["nebula"]["phases"].items() if "nebula" in state else ():
+        note = f"  cycle {working['cycle']}" if "cycle" in working else ""
+        note += f"  {shorten(inert(working['reason']), 60)}" if "reason" in working else ""
+        lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))
     request = state["feedback_request"]
     if request:
         lines.append(

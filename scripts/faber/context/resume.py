@@ -26,6 +26,11 @@ def resume_point(state: State, plan: Plan) -> Resume:
         return Resume(None, "The run is completed; nothing is left to resume.")
     if status == "cancelled":
         return Resume(None, "The run was cancelled; it cannot be resumed.")
+    if "nebula" in state and status != "awaiting_feedback":
+        phases = state["nebula"]["phases"].values()
+        done = sum(phase["status"] in ("done", "decomposed") for phase in phases)
+        mode: ResumeMode = "retry" if status == "failed" else "continue"
+        return Resume(_point(None, None, mode), f"{done} of {len(phases)} phases of the nebula are done.")
     if status == "pending":
         first = plan["phases"][0]["id"] if plan["phases"] else "frame"
         return Resume(_point(first, None, "start"), "The run has not begun.")
@@ -101,6 +106,11 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
         return f"faber run rerun {run_id}"
     if status == "awaiting_feedback":
         return f"faber context {run_id}"
+    if "nebula" in state:  # its phases each have a resume point of their own
+        from shlex import quote
+
+        again = " --retry-failed" if status == "failed" else ""
+        return f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
     if state["feedback_queue"]:  # failed while a person was asked: resumed, it waits for the answer again
         return f"faber run resume {run_id}"
     phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])

@@ -56,7 +56,7 @@ def accept(state: State, plan: Plan, draft: Draft) -> Decision:
     check_required(kind.name, dict(draft))
     check_open(state)
     if "phase" in draft:
-        phase_state(state, draft["phase"])
+        _known_phase(state, draft["phase"])
         if "step" in draft:
             step_state(state, draft["phase"], draft["step"])
     if "message" in draft:
@@ -91,9 +91,14 @@ def _check_place(state: State, place: dict[str, Any]) -> None:
     if not all(name is None or isinstance(name, str) for name in (phase, step)):
         raise InvalidInput("metadata.resume_point names a phase and a step, each as text or null.")
     if phase is not None:
-        phase_state(state, phase)
+        _known_phase(state, phase)
         if step is not None:
             step_state(state, phase, step)
+
+
+def _known_phase(state: State, phase: str) -> None:
+    if "nebula" not in state or phase not in state["nebula"]["phases"]:
+        phase_state(state, phase)
 
 
 def _check_decision(state: State, plan: Plan, draft: Draft) -> None:

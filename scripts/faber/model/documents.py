@@ -236,8 +236,83 @@ class SavedSessions(TypedDict):
     latest_event: int | None
 
 
+NebulaStatus = Literal["pending", "created", "in_progress", "done", "failed", "skipped", "decomposed"]
+NEBULA_STATUSES: tuple[NebulaStatus, ...] = (
+    "pending",
+    "created",
+    "in_progress",
+    "done",
+    "failed",
+    "skipped",
+    "decomposed",
+)
+
+
+class NebulaPhase(TypedDict):
+    """What the log says of one phase of a nebula. A key that is not there stands for nothing yet (0, no commit),
+    so that thousands of pending phases fit into the state."""
+
+    status: NebulaStatus
+    # The first digits of a hash of the phase file that the run took.
+    digest: NotRequired[str]
+    started_at: NotRequired[str]
+    ended_at: NotRequired[str]
+    # The cycle that was begun last, and how many were completed.
+    cycle: NotRequired[int]
+    cycles_done: NotRequired[int]
+    # What it is doing: coding, filtering, reviewing, approved, merging.
+    stage: NotRequired[str]
+    # US dollars and turns of all its agents.
+    cost: NotRequired[float]
+    turns: NotRequired[int]
+    branch: NotRequired[str]
+    # The commit its branch began at, the newest of its own, and the merge.
+    base: NotRequired[str]
+    commit: NotRequired[str]
+    merged: NotRequired[str]
+    # Objections that are open after the last review.
+    findings: NotRequired[int]
+    failing_filter: NotRequired[str]
+    reason: NotRequired[str]
+    report: NotRequired[str]
+    heal_attempts: NotRequired[int]
+    # What it failed by, as healing saw it; how far healing is (started, planned); why it was not healed.
+    failure: NotRequired[str]
+    healing: NotRequired[str]
+    not_healed: NotRequired[str]
+    # The phase that remedies this one, and that this one remedies.
+    remediation: NotRequired[str]
+    remedies: NotRequired[str]
+    # The request that was put to a person about it, and the commit it was about.
+    asked: NotRequired[str]
+    asked_commit: NotRequired[str]
+    # The event that last changed it.
+    event: NotRequired[int]
+
+
+class NebulaSpent(TypedDict):
+    """What a nebula's run has spent: US dollars, of which on healing, and the agents' turns."""
+
+    cost: float
+    healing_cost: float
+    turns: int
+
+
+class NebulaState(TypedDict):
+    """What the log says of a nebula: its name, where it stands, its branches, its phases by id."""
+
+    name: str
+    directory: str | None
+    base_branch: str | None
+    base_commit: str | None
+    branch: str | None
+    landed: str | None
+    spent: NebulaSpent
+    phases: dict[str, NebulaPhase]
+
+
 class State(TypedDict):
-    """state.json: the fold of a run's events."""
+    """state.json: the fold of a run's events. `nebula` is there in a nebula's run alone."""
 
     schema_version: int
     reducer_version: int
@@ -275,6 +350,7 @@ class State(TypedDict):
     completed_at: str | None
     ended_event: int | None
     error: dict[str, Any] | None
+    nebula: NotRequired[NebulaState]
 
 
 class ResumePoint(TypedDict):

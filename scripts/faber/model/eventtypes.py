@@ -157,3 +157,25 @@ register(
         command="the recovery of a cut response",
     ),
 )
+
+# A nebula's run. Its phases also begin, end and are skipped with the `phase_*` events above, which mean for it
+# what `store/nebularules.py` says: one failed phase does not stop the others.
+_APPLY = "faber nebula apply"
+register(
+    EventType("nebula_start", ("metadata.nebula", "metadata.phases"), command=_APPLY, notable=True),
+    EventType("nebula_land", ("metadata.commit",), command="faber nebula land", notable=True),
+    EventType("phase_reset", ("phase", "message"), command=_APPLY, notable=True),
+    EventType("phase_merge", ("phase", "metadata.commit"), command=_APPLY, notable=True),
+    EventType("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY),
+    EventType("cycle_start", ("phase", "metadata.cycle"), command=_APPLY),
+    EventType("cycle_commit", ("phase", "metadata.cycle", "metadata.commit"), command=_APPLY),
+    EventType("cycle_complete", ("phase", "metadata.cycle"), command=_APPLY),
+    EventType("agent_turn", ("phase", "metadata.role"), command=_APPLY),
+    EventType("filter_run", ("phase", "metadata.filter", "status"), command=_APPLY),
+    EventType("review", ("phase", "status"), command=_APPLY),
+    EventType("healing_start", ("phase", "metadata.kind"), command=_APPLY, notable=True),
+    EventType("healing_skipped", ("phase", "metadata.reason"), command=_APPLY, notable=True),
+    EventType("healing_plan", ("phase", "metadata.remediation"), command=_APPLY),
+    EventType("healing_insert", ("phase", "metadata.remediation"), command=_APPLY, notable=True),
+    EventType("healing_done", ("phase", "status"), command=_APPLY, notable=True),
+)

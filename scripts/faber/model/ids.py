@@ -92,3 +92,23 @@ def check_work_id(work_id: str) -> str:
     if not _WORK_ID.fullmatch(work_id):
         raise InvalidInput(f"Not a work item id: {work_id[:80]!a}.", value=ascii(work_id[:200]))
     return work_id.removeprefix("#")
+
+
+_PHASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+MAX_PHASE_ID = 80  # of those that people write; a remediation's id is longer by its prefix
+MAX_REMEDIATION_ID = 120
+REMEDIATION = "heal-"
+
+
+def phase_id_problem(name: str, limit: int = MAX_PHASE_ID) -> str | None:
+    """Why `name` cannot be the id of a nebula's phase, as the end of the sentence "the id …"; None if it can.
+
+    It becomes part of a file's name, a directory's, a branch's.
+    """
+    if len(name) > limit:
+        return f"is longer than {limit} characters"
+    if not _PHASE_ID.fullmatch(name):
+        return "has a character outside A-Z a-z 0-9 . _ - or does not begin with a letter or digit"
+    if ".." in name or name.endswith(".") or name.lower().endswith(".lock"):
+        return "is not acceptable to git as part of a branch"
+    return None

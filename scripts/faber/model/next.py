@@ -50,6 +50,8 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
             "instruction": "Load the run's context and read it whole before anything else.",
             "complete_with": f"faber context {run_id} --record",
         }
+    if "nebula" in state:
+        return _end("done", "A nebula's phases are handed out by `faber nebula`, to agents of their own.")
     gate = closed_gate(state, plan)
     place = next_place(state, plan)
     if status == "failed" and not may_retry(state, plan):

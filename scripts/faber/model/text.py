@@ -120,3 +120,23 @@ def shorten(text: str, limit: int) -> str:
     room = len(f" […{len(text)} more characters]")
     keep = max(0, limit - room)
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
+
+
+def ending(text: str, limit: int) -> str:
+    """The end of `text`, where errors stand, in at most `limit` characters; what was cut is said on a line before it,
+    which counts. Surrogate pairs are one character, and lone halves become �."""
+    text = encodable(text)
+    if len(text) <= limit:
+        return text
+    # What is cut counts up as room is made for the notice; with the longest count there is room for any.
+    keep = max(0, limit - len(f"[… {len(text)} characters before this]\n"))
+    return (f"[… {len(text) - keep} characters before this]\n" + text[len(text) - keep :])[:limit]
+
+
+def encodable(text: str) -> str:
+    """`text` without lone surrogates, which no file can hold: pairs become the character they stand for, others �."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

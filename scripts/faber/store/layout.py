@@ -38,6 +38,8 @@ class Layout:
         self.work_items = os.path.join(self.store, "work")
         self.gitignore = os.path.join(self.store, ".gitignore")
         self.lock = os.path.join(self.store, LOCK)
+        self.worktrees = os.path.join(self.store, "worktrees")
+        self.worktrees_gitignore = os.path.join(self.worktrees, ".gitignore")
         self.database = os.path.join(self.store, "faber.db")
 
     def exists(self) -> bool:
@@ -75,6 +77,41 @@ class Layout:
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
             _collect(base, "", 3, found)
         return sorted(found)
+
+    def run_worktrees(self, run_id: str) -> str:
+        """The directory that holds the worktrees of a run; raises `InvalidRunId`."""
+        return os.path.join(self.worktrees, *check_run_id(run_id).split("/"))
+
+    def worktree(self, run_id: str, name: str) -> str:
+        """The worktree of one phase. `name` is safe as a directory's name and begins with no dot."""
+        return os.path.join(self.run_worktrees(run_id), name)
+
+    def scratch(self, run_id: str, number: int) -> str:
+        """The worktree in which candidate merges are looked at."""
+        return self.worktree(run_id, f".scratch-{number}")
+
+    def claim(self, run_id: str, name: str) -> str:
+        """The file whose lock says that a living process uses what is called `name`."""
+        return os.path.join(self.run_worktrees(run_id), ".claims", name)
+
+    def nebula_claim(self, directory: str) -> str:
+        """The file whose lock says that a living process works through the nebula in `directory`."""
+        import hashlib
+
+        name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return os.path.join(self.worktrees, ".nebulas", name)
+
+    def set_aside(self, run_id: str) -> str:
+        """Where what stood in the way of a worktree is kept."""
+        return os.path.join(self.run_worktrees(run_id), ".aside")
+
+    def begun(self, run_id: str) -> str:
+        """The note on the branch and the commit that the run's worktrees began from."""
+        return os.path.join(self.run_worktrees(run_id), ".begun.json")
+
+    def journal(self, run_id: str) -> str:
+        """Where it is noted that a tree of the person's own is being moved to another commit."""
+        return os.path.join(self.run_worktrees(run_id), ".moving")
 
     def own(self, path: str) -> bool:
         """True if `path` lies in this store's run directory, not in another tool's."""

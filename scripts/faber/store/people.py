@@ -58,7 +58,7 @@ def _hear(state: State, event: Event) -> None:
     context = request["context"]
     if isinstance(context.get("gate"), str):
         _answer_gate(state, event, request, heard)
-    else:
+    elif not isinstance(context.get("nebula_phase"), str):  # what an answer does to such a phase is its nebula's
         _waive(state, context.get("waive"), heard)
         _settle(state, context.get("question"), heard)
         _act(state, event, heard)

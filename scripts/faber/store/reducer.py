@@ -10,11 +10,12 @@ from typing import Any
 
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.progress import new_phase
+from faber.store import nebularules  # which also registers the rules of a nebula's events
 from faber.store.people import complete_adopted
 from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
-REDUCER_VERSION = 4
+REDUCER_VERSION = 5
 
 RECENT_EVENTS = 20
 
@@ -70,6 +71,28 @@ def fold(state: State, events: Iterable[Event]) -> State:
     for event in events:
         folded = _apply(folded, event)
     return folded
+
+
+def touched(state: State, event: Event) -> frozenset[str] | None:
+    """The phases of the state's nebula that `event` changes or makes; None: perhaps all, or there is no nebula."""
+    return nebularules.touched(event) if "nebula" in state and event["type"] != "run_adopted" else None
+
+
+def grow(state: State, event: Event) -> State:
+    """As `fold` with one event, but the phases of a nebula that it leaves as they are, are shared with `state`.
+
+    A copy of all would cost the more the more phases there are. Neither state may be changed afterwards.
+    """
+    only = touched(state, event)
+    if only is None:
+        return fold(state, [event])
+    whole = state["nebula"]
+    phases = dict(whole["phases"])
+    for name in only & phases.keys():
+        phases[name] = copy_json(phases[name])
+    nebula: Any = {key: phases if key == "phases" else copy_json(value) for key, value in whole.items()}
+    copied: Any = {key: nebula if key == "nebula" else copy_json(value) for key, value in state.items()}
+    return _apply(copied, event)
 
 
 def _apply(state: State, event: Event) -> State:

@@ -23,13 +23,11 @@ from faber.errors import (
 )
 from faber.model.acceptance import Decision, Repeated
 from faber.model.commands import consequences
-from faber.model.credentials import secret_values
-from faber.model.documents import SCHEMA_VERSION, Draft, Event, Metadata, Plan, State
-from faber.model.eventtypes import check_required
-from faber.model.progress import places
-from faber.model.text import redact_json
+from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.store import eventlog, index, strictjson
-from faber.store.files import MAX_EVENT, MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
+from faber.store.appending import append
+from faber.store.files import MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
+from faber.store.kept import Kept
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import DEADLINE, locked
 from faber.store.reducer import REDUCER_VERSION, fold, initial_state
@@ -193,6 +191,7 @@ def commit(
     expected: int | None = None,
     deadline: float = DEADLINE,
     project: Callable[[str, State, Event], None] | None = None,
+    kept: "Kept[Run] | None" = None,
 ) -> Committed:
     """Decide under the run's lock what to append, append it, and fold it.
 
@@ -202,7 +201,9 @@ def commit(
     `last_event_id` the caller's decision rests on; if the run moved on, `Stale`. `deadline` is how
     many seconds the lock is waited for. `project` writes
     what else follows from an event (a session summary's file) before the command is acknowledged.
-    The last draft is the command's own; key and session belong to it.
+    The last draft is the command's own; key and session belong to it. `kept` is for a process that writes to the run
+    again and again: what is in memory is not read again, and state.json may stay behind the log for a moment, until
+    `settle` at the latest.
     """
     directory = layout.find_run_dir(run_id)
     if directory is None:
@@ -215,7 +216,7 @@ def commit(
     if not os.path.lexists(lock) and load(layout, run_id).foreign:
         raise _foreign(run_id)  # before a lock is made: nothing of another tool's run is written to
     with locked(lock, deadline=deadline):
-        run = load(layout, run_id)
+        run = _still(kept.take() if kept else None) or load(layout, run_id)
         if run.foreign:
             raise _foreign(run_id)
         state, plan = run.state, run.plan
@@ -238,15 +239,16 @@ def commit(
             if isinstance(decision, Repeated):
                 events += _recall(directory, decision.event_id)
             else:
-                state = _append(run, state, decision, events, clock, key, session_id, actor)
+                state = append(run, state, decision, events, clock, key, session_id, actor, kept)
             # A repetition also finishes what its killed writer did not get to.
             if not repeated or run.folded or consequences(state, plan):
                 if project and events:
                     project(directory, state, events[-1])
                 # One follows from another: a completed phase from its last step, the end of a loop from that.
                 while following := consequences(state, plan):
-                    state = _append(run, state, following, events, clock, None, session_id, actor)
-                write_atomic(os.path.join(directory, STATE), strictjson.dumps(state))
+                    state = append(run, state, following, events, clock, None, session_id, actor, kept)
+                if kept is None or kept.is_due(len(events)) or run.state["status"] != state["status"]:
+                    _replace_state(directory, state, kept)
         except StoreUnwritable as error:
             error.fields["recorded"] = [event["event_id"] for event in events]
             if key is not None:
@@ -256,7 +258,35 @@ def commit(
                 )
             raise
         index.note(layout, run.state, state, session_id)
+        if kept is not None:
+            kept.keep(run._replace(state=state, folded=0, notices=[]))
         return Committed(events, state, repeated, plan)
+
+
+def settle(layout: Layout, run_id: str, kept: Kept[Run] | None = None, *, deadline: float = DEADLINE) -> None:
+    """Let state.json have every event of the log, where a writer with `kept` left it behind. Raises as `commit`."""
+    with locked(os.path.join(layout.run_dir(run_id), LOCK), deadline=deadline):
+        run = load(layout, run_id)
+        if run.folded and not run.foreign:
+            _make_durable(run)
+            _replace_state(run.directory, run.state, kept)
+
+
+def _still(run: Run | None) -> Run | None:
+    """A run that was kept in memory, with what others have recorded since; None if its log is another one now."""
+    if run is None or not os.path.lexists(_newest_file(run.directory, run.state)):
+        return None
+    news = eventlog.after(run.directory, run.state["last_event_id"])
+    return run._replace(state=_fold(run.state, news, run.run_id), folded=len(news)) if news else run
+
+
+def _replace_state(directory: str, state: State, kept: Kept[Run] | None) -> None:
+    begun = time.monotonic()
+    data = strictjson.dumps(state)
+    write_atomic(os.path.join(directory, STATE), data)
+    if kept is not None:
+        kept.measured(len(data))
+        kept.replaced(time.monotonic() - begun)
 
 
 def _foreign(run_id: str) -> ForeignRun:
@@ -310,62 +340,3 @@ def _recall(directory: str, event_id: int) -> list[Event]:
     """The event that a repeated command recorded the first time."""
     entry = eventlog.probe(directory, event_id)
     return [eventlog.read_event(directory, entry.file)] if entry else []
-
-
-def _append(
-    run: Run,
-    state: State,
-    drafts: list[Draft],
-    events: list[Event],
-    clock: Clock,
-    key: str | None,
-    session_id: str | None,
-    actor: str | None,
-) -> State:
-    # A place whose name looks like a credential must still be that place.
-    names = frozenset(name for place in places(run.plan) for name in place)
-    secrets = secret_values(os.environ)
-    made: list[Event] = []
-    for number, draft in enumerate(drafts, 1):
-        own = number == len(drafts) and key is not None
-        event: Any = {
-            "schema_version": SCHEMA_VERSION,
-            "event_id": state["last_event_id"] + 1,
-            "type": draft["type"],
-            "timestamp": clock(),
-            "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}, names, secrets),
-        }
-        if session_id:
-            event.setdefault("session_id", session_id)
-        if actor:
-            event.setdefault("actor", actor)
-        if own:
-            event["key"] = key
-        check_required(draft["type"], event)
-        size = len(strictjson.dumps(event))
-        if size > MAX_EVENT:
-            raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
-        state = _folded(run.run_id, state, event)
-        made.append(event)
-    for event in made:
-        if "key" in event:
-            eventlog.claim_key(run.directory, event["key"], event["event_id"])
-        eventlog.append(run.directory, event)
-        events.append(event)
-    return state
-
-
-def _folded(run_id: str, state: State, event: Event) -> State:
-    """The state after `event`; `InvalidInput` if no reader could take it.
-
-    Asked before the event is written: what is in the log is folded by every reader from then on.
-    """
-    try:
-        after = check_state(fold(state, [event]), run_id)
-        size = len(strictjson.dumps(after))
-    except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
-        raise InvalidInput(f"An event of type {event['type']} cannot hold this: {error}.", type=event["type"]) from None
-    if size > MAX_STATE:
-        raise InvalidInput(f"The run's state would have {size} bytes; the limit is {MAX_STATE}.", limit=MAX_STATE)
-    return after

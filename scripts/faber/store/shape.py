@@ -2,10 +2,11 @@
 error and never a crash three modules later. The JSON Schemas say the same and more; they cost 60 ms
 to load, so tests and the doctor use them."""
 
+from collections.abc import Collection
 from typing import Any
 
 from faber.errors import InvalidStatus, MetadataUnreadable, StateCorrupt
-from faber.model.documents import AUTONOMY_LEVELS, RUN_STATUSES, Metadata, Plan, State
+from faber.model.documents import AUTONOMY_LEVELS, NEBULA_STATUSES, RUN_STATUSES, Metadata, Plan, State
 
 # No other tool's state has these; several, so that damage to one does not make our state another tool's.
 OWN_KEYS = frozenset({"reducer_version", "recent_events", "settled_questions"})
@@ -125,6 +126,23 @@ _STEP_PLAN: dict[str, tuple[type, ...]] = {
     "retries": (int,),
     "destructive": (bool,),
 }
+_NEBULA: dict[str, tuple[type, ...]] = {
+    "name": _TEXT,
+    "directory": _MAYBE_TEXT,
+    "base_branch": _MAYBE_TEXT,
+    "base_commit": _MAYBE_TEXT,
+    "branch": _MAYBE_TEXT,
+    "landed": _MAYBE_TEXT,
+    "spent": (dict,),
+    "phases": (dict,),
+}
+_SPENT: dict[str, tuple[type, ...]] = {"cost": (int, float), "healing_cost": (int, float), "turns": (int,)}
+# Thousands of them are looked at on every read: each key that is there has its type, and no more is asked.
+_NEBULA_PHASE: dict[str, tuple[type, ...]] = {
+    "status": _TEXT,
+    **dict.fromkeys(("cycle", "cycles_done", "turns", "findings", "heal_attempts", "event"), (int,)),
+    "cost": (int, float),
+}
 _PLACE_STATUSES = ("pending", "in_progress", "completed", "skipped", "failed")
 
 
@@ -155,8 +173,11 @@ def check_status(raw: Any, run_id: str) -> None:
         )
 
 
-def check_state(raw: Any, run_id: str) -> State:
-    """`raw` as the `State` of run `run_id`, or `StateCorrupt` naming what is wrong."""
+def check_state(raw: Any, run_id: str, *, only: Collection[str] | None = None) -> State:
+    """`raw` as the `State` of run `run_id`, or `StateCorrupt` naming what is wrong.
+
+    `only` these phases of a nebula are looked at, where the others are known to be as they should.
+    """
     try:
         if not isinstance(raw, dict):
             raise _Wrong("the document is not an object")
@@ -191,6 +212,8 @@ def check_state(raw: Any, run_id: str) -> State:
             _object(raw["settled_questions"][key], {"option": _TEXT}, f"settled_questions.{key}")
         _object(raw["session_summaries"], _SUMMARIES, "session_summaries")
         _recent(raw)
+        if "nebula" in raw:
+            _nebula(raw["nebula"], only)
     except _Wrong as problem:
         raise StateCorrupt(f"state.json of run {run_id} is damaged: {problem}.", run_id=run_id) from None
     return raw  # type: ignore[return-value]
@@ -215,6 +238,19 @@ def _request(value: Any, where: str) -> None:
 def _place_status(value: Any, where: str) -> None:
     if value["status"] not in _PLACE_STATUSES:
         raise _Wrong(f"{where}.status is {value['status'][:40]!a}")
+
+
+def _nebula(value: Any, only: Collection[str] | None) -> None:
+    _object(value, _NEBULA, "nebula")
+    _object(value["spent"], _SPENT, "nebula.spent")
+    phases = value["phases"]
+    for name in phases if only is None else [name for name in only if name in phases]:
+        phase = phases[name]
+        if not isinstance(phase, dict) or phase.get("status") not in NEBULA_STATUSES:
+            raise _Wrong(f"nebula.phases.{name[:60]!a} has no status")
+        for key, item in phase.items():
+            if not isinstance(item, _NEBULA_PHASE.get(key, _TEXT)) or isinstance(item, bool):
+                raise _Wrong(f"nebula.phases.{name[:60]!a}.{key[:60]} has the wrong type")
 
 
 def _recent(raw: Any) -> None:

@@ -1,0 +1,183 @@
+"""`faber heal …`: why something failed, and the narrower phase that would go on from it, asked for by hand."""
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import format_option
+from faber.cli.output import print_json, say, write
+from faber.errors import Exit, InvalidInput
+from faber.model.text import inert, redact, redact_json
+
+if TYPE_CHECKING:
+    from faber.nebula.healing.stopped import Stopped
+
+BUDGET = 2.0  # US dollars that an architect may spend
+
+target_argument = click.argument("target", metavar="DIR|RUN")
+place_argument = click.argument("place", metavar="[PHASE|STEP]", required=False)
+
+
+@click.group()
+def heal() -> None:
+    """Diagnose a failure, and plan the phase that remedies it. Changes nothing.
+
+    DIR PHASE is a failed phase of the nebula in that directory; RUN [STEP] a failed step of a workflow's run, by
+    default the one that failed last.
+    """
+
+
+@heal.command("diagnose")
+@target_argument
+@place_argument
+@format_option
+@click.pass_obj
+def diagnose_command(obj: Invocation, target: str, place: str | None, form: str) -> None:
+    """Say why it failed, whether it can be healed, and what of its work is kept.
+
+    `prompt` is what an architect would be asked.
+    """
+    _answer(_diagnosed(obj, target, place), form)
+
+
+@heal.command("plan")
+@target_argument
+@place_argument
+@click.option("--prompt-only", is_flag=True, help="Print the architect's prompt instead of asking it.")
+@click.option("--model", metavar="M", help="Of the architect. Default: the nebula's, else the client's own.")
+@click.option(
+    "--max-budget-usd",
+    type=click.FloatRange(min=0, min_open=True, max=1_000),
+    default=BUDGET,
+    show_default=True,
+    help="What the architect may spend.",
+)
+@format_option
+@click.pass_obj
+def plan_command(
+    obj: Invocation,
+    target: str,
+    place: str | None,
+    prompt_only: bool,
+    model: str | None,
+    max_budget_usd: float,
+    form: str,
+) -> int:
+    """Ask an architect for the phase that remedies it.
+
+    `phase_file` is that phase, made fit to be inserted: nothing of it is wider than what failed. With a nebula,
+    `faber nebula apply DIR --resume` does this by itself where healing is on.
+    """
+    stopped = _stopped(obj, target, place)
+    answer = _document(stopped)
+    if prompt_only:
+        write(answer["prompt"])
+        return Exit.OK
+    from faber.cli.apply import PLUGIN
+    from faber.loop.agents import AgentSetup
+    from faber.nebula.healing.architect import architect_client, plan_remediation
+    from faber.responses.recoverylog import RecoveryLog
+
+    setup = AgentSetup(plugin_dir=PLUGIN, model=model or stopped.nebula.settings(stopped.spec).model)
+    client = architect_client(
+        setup, directory=obj.layout.root, label="heal", budget=max_budget_usd, cancel=threading.Event()
+    )
+    planned = plan_remediation(
+        client,
+        stopped.diagnosis,
+        stopped.nebula,
+        stopped.spec,
+        stopped.partial_work,
+        new_id=_new_id(stopped),
+        record=RecoveryLog(obj.layout).record,
+    )
+    answer |= {
+        "remediation": planned.spec.id,
+        "title": planned.spec.title,
+        "phase_file": planned.text,
+        "architect_cost": planned.cost_usd,
+        "corrections": planned.corrections,
+        "warnings": [*answer["warnings"], *(notice.as_dict() for notice in planned.notices)],
+    }
+    _answer(answer, form)
+    return Exit.OK
+
+
+def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any]:
+    return _document(_stopped(obj, target, place))
+
+
+def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+    from faber.nebula.healing.stopped import stopped_phase, stopped_step
+    from faber.nebula.parse import MANIFEST
+    from faber.store.find import resolve
+    from faber.store.runs import load
+
+    if os.path.isfile(os.path.join(target, MANIFEST)):
+        if place is None:
+            raise InvalidInput(
+                "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
+            )
+        return stopped_phase(obj.layout, target, place)
+    run = load(obj.layout, resolve(obj.layout, target))
+    nebula = run.state.get("nebula")
+    if nebula is not None:
+        directory = nebula["directory"] or ""
+        raise InvalidInput(
+            f"{run.run_id} is the run of a nebula.", recovery=f"Name its directory and the phase: {directory} PHASE."
+        )
+    from faber.cli.evidence import worktree
+
+    return stopped_step(run, worktree(obj), place)
+
+
+def _new_id(stopped: "Stopped") -> str:
+    from faber.nebula.healing.remediation import remediation_id
+
+    taken = [spec.id for spec in stopped.nebula.phases]
+    return remediation_id(stopped.original, stopped.attempts + 1, taken)
+
+
+def _document(stopped: "Stopped") -> dict[str, Any]:
+    from faber.nebula.healing.diagnosis import policy_from
+    from faber.nebula.healing.request import build_remediation_request
+
+    diagnosis, policy = stopped.diagnosis, policy_from(stopped.nebula.execution)
+    reason = policy.why_not(diagnosis, stopped.attempts)
+    prompt = build_remediation_request(
+        diagnosis, stopped.nebula, stopped.spec, stopped.partial_work, new_id=_new_id(stopped)
+    )
+    return {
+        "phase": diagnosis.phase_id,
+        "diagnosis": diagnosis.as_dict(),
+        "attempts": stopped.attempts,
+        "heals": reason is None,
+        "why_not": reason.value if reason else None,
+        "prompt": prompt,
+        "warnings": [notice.as_dict() for notice in stopped.notices],
+    }
+
+
+def _answer(answer: dict[str, Any], form: str) -> None:
+    shown = redact_json(answer)
+    if form == "json":
+        print_json(shown)
+        return
+    found = shown["diagnosis"]
+    lines = [
+        f"{shown['phase']}: {found['kind']}. {found['summary']}",
+        f"Cycles {found['cycles_used']}, {found['budget_spent']:.2f} dollars, healed {shown['attempts']} times before",
+    ]
+    if found["kind"] == "unhealable":
+        lines.append("It cannot be healed.")
+    work = found["partial_work"]
+    if work is not None:
+        lines.append(f"Kept: {len(work['commit_shas'])} commits, {work['files_total']} files")
+    lines += [f"  {finding}" for finding in found["findings"]]
+    text = "\n".join(lines) + "\n"
+    write(inert(redact(text + "\n" + shown.get("phase_file", shown["prompt"]))))
+    for notice in shown["warnings"]:
+        say(f"faber: {notice['message']}")

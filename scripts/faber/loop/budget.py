@@ -1,0 +1,115 @@
+"""The money of a run with many workers: what is spent is recorded, what running turns may spend is set aside.
+
+A turn is given a grant before it starts, and nothing is granted that is not there: however many turns run at once,
+their grants and what was spent never come to more than the limit.
+"""
+
+import threading
+from typing import Self
+
+# The smallest grant that is worth a turn, in US dollars; and what a turn rather waits for, while others hold more.
+LEAST = 0.01
+ENOUGH = 0.5
+
+
+class Grant:
+    """What one turn may spend, in US dollars. Settle it once with what it did spend; leaving it as a context manager
+    unsettled settles it as spent whole: a turn that was killed does not say what it cost."""
+
+    def __init__(self, ledger: "Ledger", amount: float, *, healing: bool) -> None:
+        self.amount = amount
+        self.healing = healing
+        self._ledger = ledger
+        self._open = True
+
+    def settle(self, spent: float | None) -> float:
+        """Give back what was not spent; None counts as all of it. What is counted is returned."""
+        if not self._open:
+            return 0.0
+        self._open = False
+        counted = self.amount if spent is None else max(0.0, spent)
+        self._ledger._settle(self, counted)
+        return counted
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.settle(None)
+
+
+class Ledger:
+    """What a run may spend and has spent, in US dollars; safe to use from many threads.
+
+    `limit` None: no limit, and grants are as large as is asked for. `reserve` is kept for healing: only grants with
+    `healing=True` may use it. `spent` is what earlier processes of the run spent, of which `healing_spent` on healing.
+    """
+
+    def __init__(
+        self, limit: float | None = None, *, reserve: float = 0.0, spent: float = 0.0, healing_spent: float = 0.0
+    ) -> None:
+        self.limit = limit
+        self.reserve = reserve
+        self._spent = spent
+        self._healing_spent = healing_spent
+        self._granted = 0.0
+        self._healing_granted = 0.0
+        self._open = 0
+        self._lock = threading.Condition()
+
+    @property
+    def spent(self) -> float:
+        """What was spent in all."""
+        with self._lock:
+            return self._spent
+
+    def left(self, *, healing: bool = False) -> float | None:
+        """What a grant could be at most now; None without a limit."""
+        with self._lock:
+            return self._left(healing)
+
+    def grant(self, wanted: float, *, healing: bool = False, least: float = LEAST) -> Grant | None:
+        """`wanted` dollars, or what is left of them; None where less than `least` is left."""
+        with self._lock:
+            left = self._left(healing)
+            amount = wanted if left is None else min(wanted, left)
+            if amount < least:
+                return None
+            self._open += 1
+            self._granted += amount
+            if healing:
+                self._healing_granted += amount
+            return Grant(self, amount, healing=healing)
+
+    def grant_when_free(self, wanted: float, cancel: threading.Event, *, healing: bool = False) -> Grant | None:
+        """As `grant`, but where others hold what is missing, wait until they settle.
+
+        None where less than `LEAST` is left although nobody holds anything, or `cancel` was set.
+        """
+        while not cancel.is_set():
+            with self._lock:
+                left = self._left(healing)
+                if left is None or left >= min(wanted, ENOUGH) or self._granted <= 0:
+                    return self.grant(wanted, healing=healing)
+                self._lock.wait(0.2)
+        return None
+
+    def _left(self, healing: bool) -> float | None:
+        if self.limit is None:
+            return None
+        left = self.limit - self._spent - self._granted
+        if not healing:
+            # What healing has used of its reserve need not be kept twice.
+            left -= max(0.0, self.reserve - self._healing_spent - self._healing_granted)
+        return max(0.0, left)
+
+    def _settle(self, grant: Grant, spent: float) -> None:
+        with self._lock:
+            # Sums of fractions leave dust; without a turn that runs, nothing is held.
+            self._open -= 1
+            self._granted = self._granted - grant.amount if self._open else 0.0
+            self._spent += spent
+            if grant.healing:
+                self._healing_granted = max(0.0, self._healing_granted - grant.amount)
+                self._healing_spent += spent
+            self._lock.notify_all()

@@ -1,0 +1,1 @@
+"""Nebulas: directories of phases, their order, their plan and their state."""

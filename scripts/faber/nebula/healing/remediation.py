@@ -1,0 +1,160 @@
+"""The phase that remedies a failed one: its id, its limits, its body, its file. Pure but for writing the file."""
+
+import os
+import re
+from collections.abc import Collection, Iterator
+
+from faber.model.ids import MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
+from faber.model.text import encodable, inert, redact, shorten
+from faber.nebula.healing.partialwork import PartialWork, body_section
+from faber.nebula.parse import MAX_CYCLES
+from faber.nebula.specs import Nebula, PhaseSpec
+from faber.nebula.write import write_phase
+from faber.store.files import read_bytes, write_atomic
+
+LABEL = "auto-healing"
+TITLE = 200
+BODY = 40_000  # characters
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)\Z")
+
+
+def remediation_id(original: str, attempt: int = 1, taken: Collection[str] = ()) -> str:
+    """`heal-<original>` for the first attempt, `heal-<n>-<original>` for later ones; where a phase of the nebula's own
+    is called so (upper and lower case are one), the next number that is free.
+
+    `original` is the phase that people wrote, whichever of its remediations failed.
+    """
+    known = {name.lower() for name in taken}
+    while True:
+        name = f"{REMEDIATION}{original}" if attempt <= 1 else f"{REMEDIATION}{attempt}-{original}"
+        if name.lower() not in known:
+            return name
+        attempt = max(attempt, 1) + 1
+
+
+def finalize_remediation_spec(
+    spec: PhaseSpec,
+    failed: PhaseSpec,
+    nebula: Nebula,
+    *,
+    new_id: str,
+    partial_work: PartialWork | None,
+) -> PhaseSpec:
+    """The phase that is really inserted, from what the architect wrote (`spec`) and the phase that `failed`.
+
+    The architect's are title and body, and limits where they are lower. Everything that says what a phase may do is the
+    failed phase's: scope, gate, model, type, priority, assignee, and its labels with `auto-healing`. It waits for
+    nothing, blocks nothing, and has no keys that faber does not know. It may touch what the failed phase's did, which
+    has ended: `allow_scope_overlap` says so to whoever validates the files later.
+    """
+    settings = nebula.settings(failed)
+    title = shorten(" ".join(_clean(spec.title).split()), TITLE)
+    if not title or title == spec.id:
+        title = shorten(f"Remedy {failed.title}", TITLE)
+    return PhaseSpec(
+        id=new_id,
+        title=title,
+        body=_body(_clean(spec.body), partial_work),
+        type=failed.type,
+        priority=failed.priority,
+        labels=tuple(dict.fromkeys((*settings.labels, LABEL))),
+        assignee=failed.assignee,
+        scope=failed.scope,
+        allow_scope_overlap=True,
+        max_review_cycles=_lower(spec.max_review_cycles, settings.max_review_cycles),
+        max_budget_usd=_lower_budget(spec.max_budget_usd, settings.max_budget_usd),
+        model=failed.model,
+        gate=failed.gate,
+    )
+
+
+def _lower(given: int | None, most: int) -> int:
+    return min(given or most, most, MAX_CYCLES)
+
+
+def _lower_budget(given: float | None, most: float | None) -> float | None:
+    return most if given is None else given if most is None else min(given, most)
+
+
+def _clean(text: str) -> str:
+    return redact(inert(encodable(text.replace("\r\n", "\n"))))
+
+
+# --- the section on partial work -------------------------------------------------------------------
+
+
+def _body(body: str, work: PartialWork | None) -> str:
+    """The architect's text with a section `## Partial Work` where there is such work, and without where not."""
+    task, written = split_partial_work(body)
+    if work is None:
+        return shorten(task, BODY)
+    section = written or body_section(work)
+    return f"{shorten(task, BODY)}\n\n{shorten(section, BODY)}".strip()
+
+
+def split_partial_work(body: str) -> tuple[str, str]:
+    """The text without its sections `## Partial Work`, and those sections; headings in code are text."""
+    task: list[str] = []
+    sections: list[str] = []
+    inside = False
+    for line, level, heading in _lines(body):
+        if level is not None and level <= 2:
+            inside = level == 2 and heading.strip().lower() == "partial work"
+        (sections if inside else task).append(line)
+    return "\n".join(task).strip(), "\n".join(sections).strip()
+
+
+def _lines(body: str) -> Iterator[tuple[str, int | None, str]]:
+    """Each line, with the level and the text of the heading that it is."""
+    fence = ""
+    for line in body.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence) and not found[2].strip():
+                fence = ""
+            yield line, None, ""
+        elif found:
+            fence = found[1]
+            yield line, None, ""
+        else:
+            heading = _HEADING.match(line)
+            yield line, len(heading[1]) if heading else None, (heading[2] or "") if heading else ""
+
+
+# --- the file --------------------------------------------------------------------------------------
+
+
+def remediation_file(phase_id: str) -> str:
+    """The name of a remediation's phase file; raises `ValueError` for an id that no file may carry."""
+    reason = phase_id_problem(phase_id, MAX_REMEDIATION_ID)
+    if reason:
+        raise ValueError(f"The id {phase_id[:60]!a} {reason}.")
+    return f"{phase_id}.md"
+
+
+def place_remediation(directory: str, spec: PhaseSpec) -> str:
+    """Write the phase file of `spec` into the nebula's `directory`, whole or not at all; answers its name.
+
+    Done again it changes nothing, so a healing that was killed is finished by doing it again. A file of that name that
+    says something else is somebody's: it is left, and the next free name is taken. Raises `StoreUnwritable`.
+    """
+    text = write_phase(spec).encode()
+    name = remediation_file(spec.id)
+    stem, number = name.removesuffix(".md"), 1
+    while os.path.lexists(path := os.path.join(directory, name)):
+        if _says(path, text):
+            return name
+        number += 1
+        name = f"{stem}.{number}.md"
+    write_atomic(path, text)
+    return name
+
+
+def _says(path: str, text: bytes) -> bool:
+    from faber.errors import UnsafeFile
+
+    try:
+        return read_bytes(path, len(text) + 1) == text
+    except (OSError, UnsafeFile):
+        return False

@@ -1,0 +1,234 @@
+"""What a phase may touch: globs of paths, and whether two of them can match the same file. Pure.
+
+A glob is relative to the repository. In a part of it `*` stands for any characters but `/`, `?` for one,
+`[a-z]` and `[!a-z]` for one of a class; `**` as a whole part stands for any number of parts. A glob means what
+it matches and everything below that: `src` and `src/` are the whole directory. Only where its last part has an
+ending (`*.py`, `go.mod`) and no slash follows are files meant, with nothing below them.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+# The characters that one token of a part stands for: ranges of code points, apart and in order. None is a `*`.
+Ranges = tuple[tuple[int, int], ...]
+Part = tuple[Ranges | None, ...]
+ANY_PARTS = "**"
+_LAST = 0x10FFFF
+_SLASH = ord("/")
+
+
+def scope_problem(glob: str) -> str | None:
+    """Why `glob` cannot be a scope, as the end of the sentence "the scope …"; None if it can."""
+    if not glob.strip():
+        return "is empty"
+    if glob.startswith(("/", "~")) or (len(glob) > 1 and glob[1] == ":"):
+        return "is not relative to the repository"
+    parts = glob.split("/")
+    if ".." in parts:
+        return "has '..', which leads out of it"
+    if any(part.lower() == ".git" for part in parts):
+        return "is inside git's own directory"
+    if "\\" in glob:
+        return "has a backslash; the parts of a path are separated by '/'"
+    if not glob.isprintable():
+        return "has a character that cannot be printed"
+    return None
+
+
+def overlap(one: str, other: str) -> bool:
+    """True if there is a path that both globs mean."""
+    return _meet(_parts(one), _parts(other))
+
+
+def literal_prefix(glob: str) -> tuple[str, ...]:
+    """The leading parts of `glob` that have no wildcard: what it means lies below them."""
+    found: list[str] = []
+    for part in _split(glob):
+        if part == ANY_PARTS or any(character in part for character in "*?["):
+            break
+        found.append(part)
+    return tuple(found)
+
+
+# --- deciding --------------------------------------------------------------------------------------
+
+
+def _split(glob: str) -> list[str]:
+    return [part for part in glob.split("/") if part not in ("", ".")]
+
+
+@lru_cache(maxsize=20_000)
+def _parts(glob: str) -> tuple[Part | str, ...]:
+    """The parts of a glob, and `**` for what lies below it unless it means files."""
+    split = _split(glob)
+    parts = tuple(ANY_PARTS if part == ANY_PARTS else _tokens(part) for part in split)
+    is_file = bool(split) and "." in split[-1][1:] and not glob.endswith("/") and split[-1] != ANY_PARTS
+    return parts if is_file else (*parts, ANY_PARTS)
+
+
+def _meet(one: Sequence[Part | str], other: Sequence[Part | str]) -> bool:
+    """True if a sequence of parts fits both: the pairs of places that can be reached together."""
+    # `**` at the place (i, j) may take nothing (the place moves on) or one part more (it stays).
+    reached = {(0, 0)}
+    left = [(0, 0)]
+    while left:
+        i, j = left.pop()
+        if i == len(one) and j == len(other):
+            return True
+        for step in _steps(one, other, i, j):
+            if step not in reached:
+                reached.add(step)
+                left.append(step)
+    return False
+
+
+def _steps(one: Sequence[Part | str], other: Sequence[Part | str], i: int, j: int) -> Iterator[tuple[int, int]]:
+    a = one[i] if i < len(one) else None
+    b = other[j] if j < len(other) else None
+    if a == ANY_PARTS:
+        yield i + 1, j
+    if b == ANY_PARTS:
+        yield i, j + 1
+    if a is None or b is None:
+        return
+    # One part more on both sides: `**` stays where it is. Two `**` would stay together, which leads nowhere new.
+    if a == ANY_PARTS and b != ANY_PARTS:
+        yield i, j + 1
+    elif b == ANY_PARTS and a != ANY_PARTS:
+        yield i + 1, j
+    elif isinstance(a, tuple) and isinstance(b, tuple) and _parts_meet(a, b):
+        yield i + 1, j + 1
+
+
+@lru_cache(maxsize=20_000)
+def _parts_meet(one: Part, other: Part) -> bool:
+    """True if some non-empty text fits both parts."""
+    reached = {(0, 0)}
+    left = [(0, 0)]
+    while left:
+        i, j = left.pop()
+        if i == len(one) and j == len(other):
+            return True
+        a = one[i] if i < len(one) else ()
+        b = other[j] if j < len(other) else ()
+        steps = []
+        if a is None:
+            steps.append((i + 1, j))
+        if b is None:
+            steps.append((i, j + 1))
+        if a and b is None:
+            steps.append((i + 1, j))
+        elif b and a is None:
+            steps.append((i, j + 1))
+        elif a and b and _share(a, b):
+            steps.append((i + 1, j + 1))
+        for step in steps:
+            if step not in reached:
+                reached.add(step)
+                left.append(step)
+    return False
+
+
+def _share(one: Ranges, other: Ranges) -> bool:
+    return any(low <= high2 and low2 <= high for low, high in one for low2, high2 in other)
+
+
+def _tokens(part: str) -> Part:
+    """A part as tokens. An unclosed `[` stands for itself."""
+    found: list[Ranges | None] = []
+    at = 0
+    while at < len(part):
+        character = part[at]
+        end = _class_end(part, at) if character == "[" else None
+        if character == "*":
+            if not found or found[-1] is not None:
+                found.append(None)
+        elif character == "?":
+            found.append(_outside(()))
+        elif end is not None:
+            found.append(_class(part[at + 1 : end]))
+            at = end
+        else:
+            found.append(((ord(character), ord(character)),))
+        at += 1
+    return tuple(found)
+
+
+def _class_end(part: str, at: int) -> int | None:
+    """Where the class that begins at `at` ends; a `]` that comes first in it is one of its characters."""
+    first = at + 1 + (part[at + 1 : at + 2] in ("!", "^"))
+    end = part.find("]", first + 1)
+    return end if end > 0 else None
+
+
+def _class(text: str) -> Ranges:
+    negated = text[:1] in ("!", "^")
+    text = text[negated:]
+    ranges = []
+    at = 0
+    while at < len(text):
+        if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
+            low, high = ord(text[at]), ord(text[at + 2])
+            at += 3
+        else:
+            low = high = ord(text[at])
+            at += 1
+        if low <= high:
+            ranges.append((low, high))
+    if negated:
+        return _outside(ranges)
+    return tuple(sorted(piece for low, high in ranges for piece in _without_slash(low, high)))
+
+
+def _outside(ranges: Collection[tuple[int, int]]) -> Ranges:
+    """Every character but those of `ranges` and the slash."""
+    found = []
+    begin = 1  # no path has a NUL
+    for low, high in sorted([*ranges, (_SLASH, _SLASH)]):
+        if begin < low:
+            found.append((begin, low - 1))
+        begin = max(begin, high + 1)
+    if begin <= _LAST:
+        found.append((begin, _LAST))
+    return tuple(found)
+
+
+def _without_slash(low: int, high: int) -> Iterator[tuple[int, int]]:
+    if low <= _SLASH <= high:
+        if low < _SLASH:
+            yield low, _SLASH - 1
+        if high > _SLASH:
+            yield _SLASH + 1, high
+    else:
+        yield low, high
+
+
+# --- pairs -----------------------------------------------------------------------------------------
+
+
+class Claim(NamedTuple):
+    """A glob of a phase's scope; `number` is its place in the scope."""
+
+    phase: str
+    number: int
+    glob: str
+
+
+def candidates(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
+    """The pairs of claims of different phases whose globs may overlap, the earlier of the two first.
+
+    Globs can only meet where the literal beginning of one begins that of the other; so a nebula whose phases
+    keep to directories of their own has next to no pairs to decide.
+    """
+    ordered = sorted(range(len(claims)), key=lambda place: (literal_prefix(claims[place].glob), place))
+    open_: list[tuple[tuple[str, ...], int]] = []
+    for place in ordered:
+        prefix = literal_prefix(claims[place].glob)
+        while open_ and prefix[: len(open_[-1][0])] != open_[-1][0]:
+            open_.pop()
+        for _, earlier in open_:
+            if claims[earlier].phase != claims[place].phase:
+                first, second = sorted((earlier, place))
+                yield claims[first], claims[second]
+        open_.append((prefix, place))

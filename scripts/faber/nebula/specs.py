@@ -1,0 +1,171 @@
+"""A nebula and its phases as their files describe them: values only, nothing is read or decided here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from faber.model.ids import slug
+
+GATES = ("trust", "review", "approve", "watch")
+ISOLATIONS = ("worktree", "tree")
+# A smaller number is more urgent; trackers of work use 0 to 4.
+PRIORITY = 2
+MAX_PRIORITY = 99
+MAX_REVIEW_CYCLES = 5
+MAX_WORKERS = 4
+FILTER_SECONDS = 600
+TURN_SECONDS = 3_600
+RESERVED_SHARE = 0.2
+
+# A program and its arguments, or a line for /bin/sh.
+Command = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """`[defaults]`: what a phase that does not say otherwise gets."""
+
+    type: str = "task"
+    priority: int = PRIORITY
+    labels: tuple[str, ...] = ()
+    assignee: str = ""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """`[execution]`: how the nebula is worked through.
+
+    `max_workers` phases at once (1 to 1,000; one alone with `isolation = "tree"`). `max_review_cycles` per phase
+    (1 to 100). `max_budget_usd` for the whole run in US dollars, None for no limit. `model` None for the agents'
+    own default. `agent_tools` are the tools a coder may use, None for the agent's own list; a reviewer only
+    reads. `turn_timeout` is how many seconds one turn of an agent may take. `setup` is run once in each new
+    worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase. `healing_budget_reserve` in
+    US dollars: what normal phases may not spend; a fifth of `max_budget_usd` where it is not given, None (nothing
+    needs to be kept) where there is no budget either.
+    """
+
+    max_workers: int = MAX_WORKERS
+    max_review_cycles: int = MAX_REVIEW_CYCLES
+    max_budget_usd: float | None = None
+    model: str | None = None
+    gate: str = "trust"
+    agent_tools: tuple[str, ...] | None = None
+    turn_timeout: int = TURN_SECONDS
+    setup: Command | None = None
+    setup_timeout: int = FILTER_SECONDS
+    isolation: str = "worktree"
+    healing: bool = False
+    healing_max_attempts: int = 1
+    healing_budget_reserve: float | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """`[context]`: what every prompt says of the project. `working_dir` is relative to the repository."""
+
+    repo: str = ""
+    working_dir: str = "."
+    goals: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """`[dependencies]`: what must be done before this nebula begins, by the names of other nebulas and of
+    another tool's work items."""
+
+    requires_nebulae: tuple[str, ...] = ()
+    requires_beads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`[[filter]]`: a check between the coder's commit and the review.
+
+    `command` as text is a line for `/bin/sh -c`, as a list a program and its arguments; both run in the
+    worktree's `working_dir` for at most `timeout` seconds. Exit status 0 passes.
+    """
+
+    name: str
+    command: Command
+    timeout: int = FILTER_SECONDS
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PhaseSpec:
+    """A phase file. A field that is None was not given: the nebula's setting is in force (see `Settings`).
+
+    `depends_on` are phases that must be done before this one, `blocks` phases that wait for this one,
+    `scope` the globs of what it may touch, relative to the repository; a glob means what it matches and
+    everything below it. `max_budget_usd` in US dollars. `extra` holds the keys that faber does not know.
+    `file` and `digest` (of the file's text) say where it was read; they do not take part in comparisons.
+    """
+
+    id: str
+    title: str
+    body: str = ""
+    type: str | None = None
+    priority: int | None = None
+    depends_on: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    labels: tuple[str, ...] | None = None
+    assignee: str | None = None
+    scope: tuple[str, ...] = ()
+    allow_scope_overlap: bool = False
+    max_review_cycles: int | None = None
+    max_budget_usd: float | None = None
+    model: str | None = None
+    gate: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    file: str = field(default="", compare=False)
+    digest: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is in force for one phase. `max_budget_usd` None: only the run's limit holds."""
+
+    type: str
+    priority: int
+    labels: tuple[str, ...]
+    assignee: str
+    max_review_cycles: int
+    max_budget_usd: float | None
+    model: str | None
+    gate: str
+
+
+@dataclass(frozen=True)
+class Nebula:
+    """A directory of phases, in the order of their files' names. `extra` holds unknown keys by their table."""
+
+    name: str
+    directory: str
+    description: str = ""
+    defaults: Defaults = Defaults()
+    execution: Execution = Execution()
+    context: Context = Context()
+    dependencies: Dependencies = Dependencies()
+    filters: tuple[Filter, ...] = ()
+    phases: tuple[PhaseSpec, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        """The name as one part of a branch."""
+        return slug(self.name)
+
+    def settings(self, spec: PhaseSpec) -> Settings:
+        """What is in force for `spec`: its own values, else the nebula's."""
+        defaults, execution = self.defaults, self.execution
+        return Settings(
+            type=defaults.type if spec.type is None else spec.type,
+            priority=defaults.priority if spec.priority is None else spec.priority,
+            labels=defaults.labels if spec.labels is None else spec.labels,
+            assignee=defaults.assignee if spec.assignee is None else spec.assignee,
+            max_review_cycles=spec.max_review_cycles or execution.max_review_cycles,
+            max_budget_usd=spec.max_budget_usd,
+            model=spec.model or execution.model,
+            gate=spec.gate or execution.gate,
+        )

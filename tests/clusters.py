@@ -1,0 +1,140 @@
+"""Projects with a bare repository that workers share, and a cluster whose workers are directories of this process."""
+
+import pickle
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import remote_agents
+from faber.nebula.cluster import Cluster, ClusterLost, JobLost, Stopped
+from faber.nebula.dispatch import Fleet
+from faber.nebula.job import Job, Report
+from faber.nebula.remotework import work
+from faber.store.layout import Layout
+from nebulas import Author, Project, nebula_files
+from trees import git
+
+PATIENCE = 60.0
+
+
+class SharedProject(Project):
+    """A project whose remote `origin` is a bare repository; `script` is what `remote_agents` reads."""
+
+    def __init__(self, path: Path, phases: Mapping[str, list[str]], manifest: str = "", **extra: Any) -> None:
+        super().__init__(path / "project", nebula_files(phases, manifest, **extra))
+        self.origin = path / "origin.git"
+        git(path, "clone", "-q", "--bare", str(self.root), str(self.origin))
+        git(self.root, "remote", "add", "origin", str(self.origin))
+        self.script = path / "script"
+        self.script.mkdir()
+
+    def over(self, cluster: Any, **wanted: Any) -> Any:
+        """`faber nebula apply --scheduler …`; nothing may be worked on here."""
+        author = Author()
+        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1, patience=PATIENCE)
+        applied = self.apply(author, fleet, **wanted)
+        assert author.asked == []
+        return applied
+
+    def say(self, name: str, text: str = "") -> Path:
+        """Put a file into the script."""
+        path = self.script / name
+        path.write_text(text)
+        return path
+
+    def turns(self, file: str = "asked") -> list[list[str]]:
+        """The turns that were asked for, or ended, each as its words."""
+        path = self.script / file
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def coded(self) -> list[str]:
+        """`<phase> <cycle>` of every coder's turn, sorted."""
+        return sorted(f"{phase} {cycle}" for role, phase, cycle, *_ in self.turns() if role == "coder")
+
+    def await_turn(self, *words: str, file: str = "asked", seconds: float = 30.0) -> list[str]:
+        """The first turn that begins with these words."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            for turn in self.turns(file):
+                if turn[: len(words)] == list(words):
+                    return turn
+            time.sleep(0.05)
+        raise AssertionError(f"no {words} in {file}: {self.turns(file)}; {self.said}")
+
+    def refs(self) -> dict[str, str]:
+        """The shared repository's refs."""
+        lines = git(self.origin, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        return dict(line.split() for line in lines)
+
+    def events(self, run_id: str, kind: str) -> list[dict[str, Any]]:
+        """The events of one type in the run's log."""
+        from faber.store import eventlog
+
+        directory = Layout(str(self.root)).run_dir(run_id)
+        return [eventlog.read_event(directory, e.file) for e in eventlog.listing(directory) if e.type == kind]
+
+
+class _Link:
+    def __init__(self, hear: Callable[[Mapping[str, Any]], None], stop: Callable[[], bool]) -> None:
+        self._hear = hear
+        self._stop = stop
+        self._lock = threading.Lock()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self._hear(message)
+
+    def stop_wanted(self) -> bool:
+        return self._stop()
+
+
+class Directories:
+    """A cluster without one: each job is pickled and done in this process, in a directory that stands for a worker.
+
+    A job whose worker dies is done again in another. `alter` may change a job before, or a report after; with `deaf`
+    what workers tell is lost on the way.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.session = secrets.token_hex(4)
+        self.place = place
+        self.jobs: list[Job] = []
+        self.reports: list[Report] = []
+        self.alter: Callable[[Any], Any] = lambda each: each
+        self.deaf = False
+        self.lost = False
+        self._workers = 0
+
+    def agents(self) -> int:
+        return 2
+
+    def worker(self) -> str:
+        """A worker's directory, empty."""
+        self._workers += 1
+        path = self.place / f"worker-{self._workers}"
+        path.mkdir(parents=True)
+        return str(path)
+
+    def run(self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event) -> Report:
+        job = self.alter(pickle.loads(pickle.dumps(job)))
+        self.jobs.append(job)
+        link = _Link((lambda message: None) if self.deaf else hear, cancel.is_set)
+        for _ in range(20):
+            if self.lost:
+                raise ClusterLost("The scheduler was lost.")
+            try:
+                report = self.alter(pickle.loads(pickle.dumps(work(job, link, self.worker()))))
+            except remote_agents.Died:
+                if cancel.is_set():
+                    raise Stopped from None
+                continue
+            self.reports.append(report)
+            assert isinstance(report, Report)
+            return report
+        raise JobLost("Nobody finished it.")
+
+
+__all__ = ["Cluster", "Directories", "SharedProject"]
