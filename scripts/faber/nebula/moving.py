@@ -6,7 +6,7 @@ noted before: where it is killed half way, the next faber knows that the differe
 
 import json
 import os
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +19,7 @@ from faber.store.files import make_directories, write_atomic
 
 _NOTE = ".json"
 _MOVES = ".tree.json"
-_LOOKS = 3
+_ONE_AT_A_TIME = threading.Lock()
 _FORWARD = ("--quiet", "--ff-only", "--no-verify", "--no-overwrite-ignore")
 
 
@@ -44,14 +44,17 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, s
     if tree is None:
         with noted(journal, git, ref, old, new, moves=False):
             return git.move_ref(ref, new, old, why)
-    for look in range(_LOOKS):
-        busy = condition.operation(tree)
-        dirty = parking.status(tree)
-        if git.commit_of(ref) != old or _notes(journal, _MOVES):
-            return False  # another phase is being merged into it at this moment, and what is seen may be half of that
-        if not (busy or dirty.tracked):
-            break
-        time.sleep(0.1 * look)  # its end may have been missed by a moment
+    # One git at a time in a person's tree: of two that move it at once the one that comes second would find the first
+    # one's files without its commit, and leave its own there. One process leads a run: its threads are all there are.
+    with _ONE_AT_A_TIME:
+        return _advance_tree(tree, git, ref, new, old, journal)
+
+
+def _advance_tree(tree: Git, git: Git, ref: str, new: str, old: str, journal: str) -> bool:
+    busy = condition.operation(tree)
+    dirty = parking.status(tree)
+    if _others_move(git, ref, old, journal):
+        return False  # what is seen may be half of that
     if busy or dirty.tracked:
         reason = f"a {busy} stands in the middle" if busy else "it has uncommitted changes"
         raise TreeDirty(
@@ -63,13 +66,21 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, s
         moved = tree.run("merge", *_FORWARD, checked(new), codes=(0, 1, 128), seconds=CHECKOUT_SECONDS)
     if moved.code == 0:
         return True
-    if git.commit_of(ref) != old or "index.lock" in moved.error:
+    if _others_move(git, ref, old, journal) or "index.lock" in moved.error:
         return False
     in_the_way = [shown(line.strip()) for line in moved.error.splitlines() if line.startswith("\t")]
     if in_the_way:
         message = f"Files at {shown(tree.directory)} are in the way; they would be overwritten."
         raise TreeDirty(message, path=tree.directory, files=in_the_way[: parking.SHOWN])
     raise GitFailed(f"git could not move {shown(tree.directory)}: {shown(moved.error)}", path=tree.directory)
+
+
+def _others_move(git: Git, ref: str, old: str, journal: str) -> bool:
+    """True if another phase is being merged into `ref` at this moment, or was meanwhile.
+
+    The notes are looked at first: whoever's note is gone by then has moved the ref before.
+    """
+    return bool(_notes(journal, _MOVES)) or git.commit_of(ref) != old
 
 
 @contextmanager
