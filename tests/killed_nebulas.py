@@ -1,6 +1,6 @@
 """A nebula in a process of its own that dies at a moment a test names.
 
-    python killed_nebulas.py ROOT MOMENT [resume]
+    python killed_nebulas.py ROOT MOMENT [resume] [PLAY]
 
 Its four phases hold everything that can happen: b is reviewed twice, c fails its filter once, and both change one
 line, so that whoever is merged second has a conflict to resolve. What the agents do depends only on the tree and the
@@ -8,7 +8,7 @@ prompt: where an earlier process died does not matter. Everyone who is asked is 
 
 A moment is a kind and a number: `event-7` dies when the seventh event was written, `before-event-7` just before, and so
 on for `checkpoint` and `git` (calls that change something). `-` dies nowhere. What is printed says how many of each
-there were.
+there were. A play is one of `healing_hands`, for other phases than these.
 """
 
 import json
@@ -34,10 +34,13 @@ _READING = {
 
 def main(root: str, moment: str, *options: str) -> int:
     """Apply the nebula in `root`; the exit status is faber's, or `KILLED`."""
+    from healing_hands import PLAYS, HealingHands
     from nebulas import Project
 
     counted = _die_at(moment)
-    project, hands = Project(Path(root)), Hands(Path(root).parent / "asked")
+    project, asked = Project(Path(root)), Path(root).parent / "asked"
+    play = next((each for each in options if each in PLAYS), None)
+    hands: Any = HealingHands(asked, play) if play else Hands(asked)
     applied = project.apply(hands, max_workers=2, resume="resume" in options)
     print(json.dumps({"report": applied.report, "counted": counted, "said": project.said}))
     return int(applied.exit_code)

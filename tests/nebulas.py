@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.feedback.requests import respond
 from faber.loop.agents import Agents, ReviewTurn
 from faber.nebula.apply import Application, Applied, Crew, Wanted
 from faber.nebula.load import load_nebula
@@ -19,6 +20,7 @@ from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import PhaseSpec
 from faber.responses.llm import Completion
 from faber.store.layout import Layout
+from faber.store.runs import commit
 from scripted import tree_in, writes
 from trees import git, repository
 
@@ -135,11 +137,11 @@ class Project:
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Any, fleet: Any = None, **wanted: Any) -> Applied:
+    def apply(self, author: Any, fleet: Any = None, *, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
         """`faber nebula apply` in this process, by an `Author` or whatever else has a crew; or by a fleet."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
-        runner = PlainRunner(self.said.append)
+        runner = runner or PlainRunner(self.said.append)
         application = Application(
             self.layout,
             parsed.nebula,
@@ -152,6 +154,18 @@ class Project:
             fleet=fleet,
         )
         return application.run(author.crew)
+
+    def answer(self, request_id: str, response: str, comment: str | None = None) -> None:
+        """A person answers a request from a terminal."""
+        (run_id,) = self.layout.run_ids()
+        responder: Any = {"name": "A", "source": "terminal", "url": None, "comment_id": None}
+        commit(
+            self.layout,
+            run_id,
+            lambda state, plan: respond(
+                state, plan, request_id=request_id, response=response, comment=comment, responder=responder
+            ),
+        )
 
     def files(self, revision: str) -> list[str]:
         """The files of a commit, without those of the nebula."""

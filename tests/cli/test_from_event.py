@@ -383,6 +383,36 @@ def test_without_an_id_there_must_be_one_to_mean(world: World) -> None:
     assert len(answer.json["open_requests"]) == 1
 
 
+def test_a_request_of_another_issues_run_is_not_answered(world: World) -> None:
+    """The id of a request counts on the issue of its run alone."""
+    assert world.faber("run", "init", "--run-id", "other", "--work-id", "8").status == 0
+    assert world.faber("feedback", "request", "other", "--prompt", "Ship the other?").status == 0
+    (asked,) = world.faber("feedback", "show", "other").json["open"]
+    answer = world.comment(f"@faber approve {asked['request_id']}")
+    assert (answer.status, answer.json["result"], answer.json["reason"]) == (4, "stale", "not_open")
+    assert asked["request_id"] not in json.dumps(answer.json)
+    assert world.faber("feedback", "show", "other").json["open"] == [asked]
+
+
+def test_a_comment_on_a_pull_request_is_one(world: World) -> None:
+    """A run whose work item is a pull request is answered there, by the same event."""
+    asked = world.ask()
+    payload = event(world.github, f"@faber approve {asked}")
+    payload["issue"]["pull_request"] = {"url": f"{world.github.root}/repos/{world.github.slug}/pulls/7"}
+    payload["comment"]["html_url"] = payload["comment"]["html_url"].replace("/issues/7", "/pull/7")
+    assert world.arrive(payload).json["result"] == "recorded"
+
+
+def test_a_run_that_is_elsewhere_is_fetched_first(world: World) -> None:
+    """Where no run of the issue is, the answer says how to get one that is on another machine."""
+    payload = event(world.github, "@faber approve")
+    _replace(payload, "/issues/7", "/issues/8")
+    payload["issue"]["number"] = 8
+    answer = world.arrive(payload)
+    assert (answer.status, answer.json["reason"]) == (0, "no_run")
+    assert "faber sync pull --all" in answer.json["recovery"]
+
+
 def test_status_and_resume_record_nothing(world: World) -> None:
     """`status` says how the run stands, `resume` has it continued, unless it waits for an answer."""
     before = world.log()

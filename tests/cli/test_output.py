@@ -179,6 +179,38 @@ def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
     assert json.loads(start("--root", str(place), "doctor", "--all").stdout)["healthy"] is True
 
 
+def test_the_demo_heals_a_phase_without_a_model(tmp_path: Path) -> None:
+    """`faber demo --heal` in an empty HOME says that its agents are scripted, shows a real check that fails and what
+    came of it in lines of 80 columns, and leaves a project whose main branch has both attempts' work."""
+    place, home = tmp_path / "demo", tmp_path / "home"
+    home.mkdir()
+    dropped = ("FABER_ROOT", "GIT_CONFIG_GLOBAL")
+    environment = {k: v for k, v in os.environ.items() if k not in dropped} | {"HOME": str(home)}
+    done = start("demo", "--heal", "--directory", str(place), cwd=tmp_path, env=environment)
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert "agents are scripted" in text
+    assert 'healing quote (filter_failure) → heal-quote: "Let the csv module quote"' in text
+    assert "Healing: 1 failure, 1 healed" in text
+    shown = [line for line in text.splitlines() if str(tmp_path) not in line and "bin/faber" not in line]
+    assert all(len(line) <= 80 for line in shown)
+    assert "import csv" in (place / "export.py").read_text()
+    assert (place / "test_export.py").is_file()
+    asked = ("--root", str(place), "context", "sample/csv-export/demo", "--no-fetch")
+    context = json.loads(start(*asked).stdout)
+    (failed,) = context["failures"]
+    assert (failed["phase"], failed["failure"]) == ("quote", "filter_failure")
+    assert (failed["remediation"], failed["remediation_status"]) == ("heal-quote", "done")
+    told = start(
+        "--root", str(place), "context", "sample/csv-export/demo", "--no-fetch", "--format", "text"
+    ).stdout.decode()
+    assert "Failed: quote (filter_failure) → heal-quote (done)" in told
+    status = json.loads(start("--root", str(place), "nebula", "status", str(place / "plan")).stdout)
+    assert "heal-quote" in status["healing"]
+    (record,) = [row["record"] for row in status["phases"] if row["id"] == "quote"]
+    assert (record["failure"], record["remediation"]) == ("filter_failure", "heal-quote")
+
+
 def test_json_on_a_terminal_is_inert(project: Path) -> None:
     """On a terminal the JSON is indented and holds no character that moves cursor or reading direction."""
     import pty

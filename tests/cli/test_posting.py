@@ -291,3 +291,31 @@ def test_the_doctor_finds_nothing_wrong(place: Place) -> None:
     (place.events.parent / "state.json").unlink()
     assert place.faber("repair", RUN).status == 0
     assert place.faber("feedback", "history", RUN).json["requests"][0]["answers"][0]["responder"]["name"] == PERSON
+
+
+@pytest.mark.parametrize(
+    ("mode", "markers"), [("never", []), ("requests", ["request"]), ("all", ["request", "progress"])]
+)
+def test_what_is_configured_is_posted_later(place: Place, mode: str, markers: list[str]) -> None:
+    """`feedback post --as-configured` posts what the settings want and could not be posted before, each once."""
+    place.faber(*ASK)
+    place.configure(post=mode)
+    for _ in range(2):
+        answer = place.faber("feedback", "post", RUN, "--as-configured")
+        assert (answer.status, answer.json["warnings"]) == (0, [])
+    assert [body.rpartition("<!-- faber:")[2].partition(" ")[0] for body in place.github.bodies(7)] == markers
+    assert place.faber("feedback", "post", RUN, "--as-configured", "--progress").status == 2
+
+
+def test_no_secret_reaches_a_comment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was recorded before it was known to be one: no token and no value of a variable is posted."""
+    monkeypatch.setenv("LATE_TOKEN", place.github.token)
+    said = f"Deploy with correct horse battery, {place.github.token} and ghp_{'a1' * 18}?"
+    place.faber("feedback", "request", RUN, "--prompt", said, "--option", "correct horse battery", "--option", "no")
+    monkeypatch.setenv("DEPLOY_PASSWORD", "correct horse battery")
+    assert place.faber("run", "fail", RUN, "--error", said).status == 0
+    assert place.faber("feedback", "post", RUN, "--progress").status == 0
+    sent = "".join(request.body.decode() for request in place.github.seen)
+    assert sent.count("[REDACTED]") > 3
+    for secret in ("correct horse", place.github.token, "ghp_"):
+        assert secret not in sent

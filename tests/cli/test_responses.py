@@ -120,3 +120,21 @@ def test_the_limit(tmp_path):
         file.truncate(64 * 1024 * 1024 + 1)
     status, said = faber("check", "large", cwd=tmp_path)
     assert (status, said["error"]["code"], said["error"]["limit"]) == (2, "response_too_large", 64 * 1024 * 1024)
+
+
+BOMB = {"$defs": {"d0": {}}, "$ref": "#/$defs/d40"}
+BOMB["$defs"].update({f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n - 1}"}] * 2} for n in range(1, 41)})
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [({"pattern": "^(a+)+$"}, json.dumps("a" * 60 + "b")), (BOMB, "1")],
+    ids=["pattern", "references"],
+)
+def test_a_schema_that_takes_for_ever_is_ended(tmp_path, schema, text):
+    """A pattern or references that explode end at the time limit, by name and not by a person."""
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    status, said = faber(
+        "validate", "--schema", "schema.json", "--time-limit", "0.5", "-", stdin=text.encode(), cwd=tmp_path
+    )
+    assert (status, said["error"]["code"]) == (1, "validation_timeout")

@@ -20,32 +20,40 @@ ROOT = Path(__file__).parents[2]
 MARKER = "FABER_TEST_NEBULA"
 
 
+_ROLES = {"Phase": "coder", "Review of phase": "reviewer", "Remediation of phase": "architect"}
+
+
 class Model:
     """A coder that writes `<phase>.txt` and a reviewer that approves; `asked` says of whom a turn was asked.
 
     `deeds` replace what the coder of a phase does, turn by turn: each is (file, content). `verdicts` are a phase's
-    reviews in turn, before it approves. `moments` are called with role, phase and the number of that role's requests.
+    reviews in turn, before it approves; `plans` what its architect says, turn by turn, before the usual file, and
+    `spent` is the usage (output tokens) of a reviewer's answer. `moment` is called with role, phase and request.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.deeds: dict[str, list[Mapping[str, str]]] = {}
         self.verdicts: dict[str, list[Mapping[str, Any]]] = {}
+        self.plans: dict[str, list[str]] = {}
+        self.spent: dict[str, int] = {}
         self.prompts: list[str] = []
         self.moment: Callable[[str, str, Request], None] = lambda role, phase, request: None
 
     def __call__(self, request: Request) -> Reply:
         """The answer to one request."""
         prompt = "\n".join(request.texts)
-        found = re.search(r"^# (Review of phase|Phase) (\S+):", prompt, re.MULTILINE)
+        found = re.search(r"^# (Review of phase|Remediation of phase|Phase) (\S+):", prompt, re.MULTILINE)
         if found is None:
             return text("I do not know what to do.")
-        role, phase = ("reviewer" if found[1].startswith("Review") else "coder"), found[2]
+        role, phase = _ROLES[found[1]], found[2]
         first = not request.results
         if first:
             self.asked.append((role, phase))
             self.prompts.append(prompt)
         self.moment(role, phase, request)
+        if role == "architect":
+            return self.plan(phase)
         return self.review(phase, prompt) if role == "reviewer" else self.code(phase, request, first=first)
 
     def code(self, phase: str, request: Request, *, first: bool) -> Reply:
@@ -56,11 +64,19 @@ class Model:
         assert directory
         deeds = self.deeds.get(phase)
         files = deeds.pop(0) if deeds else {f"{phase}.txt": f"{phase}\n"}
-        calls = [tool("Write", file_path=os.path.join(directory[1], name), content=files[name]) for name in files]
+        paths = {os.path.join(directory[1], name): content for name, content in files.items()}
+        calls = [tool("Read", file_path=path) for path in paths if os.path.exists(path)]  # else it may not be replaced
+        calls += [tool("Write", file_path=path, content=content) for path, content in paths.items()]
         said = text("Writing.")
         for call in calls:
             said = said + call
         return said
+
+    def plan(self, phase: str) -> Reply:
+        """The file of a remediation."""
+        plans = self.plans.get(phase)
+        usual = f'+++\nid = "heal-{phase}"\ntitle = "Finish {phase}"\n+++\n\nDo what is missing.\n'
+        return text(json.dumps({"phase_file": plans.pop(0) if plans else usual}))
 
     def review(self, phase: str, prompt: str) -> Reply:
         """Approve, or what the script says."""
@@ -72,7 +88,7 @@ class Model:
         verdicts = self.verdicts.get(phase)
         said = verdicts.pop(0) if verdicts else {"verdict": "approved"}
         usual = {"tree": tree, "summary": f"{phase} is fine.", "findings": [], "earlier": earlier}
-        return text(json.dumps({**usual, **said}))
+        return text(json.dumps({**usual, **said})).using(output_tokens=self.spent.get(phase, 10))
 
 
 class Faber:

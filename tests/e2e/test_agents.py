@@ -173,7 +173,7 @@ def test_a_turn_that_hangs_is_ended_with_all_it_started(agent: Any, api: Message
     """A command that the agent runs has a session of its own; at the time limit it ends too, and so does its child."""
     script = "(setsid env -i /bin/sleep 1000 &); sleep 1000"
     api.script.reply(tool("Bash", command=script))
-    made = agent(timeout=3.0, allowed_tools=["Bash"])
+    made = agent(timeout=8.0, allowed_tools=["Bash"])
     with pytest.raises(TimedOut) as caught:
         made.complete("go")
     assert caught.value.result.session_id

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
+from github import gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
 
 _EPOCH = datetime(2025, 12, 1, 10, 0, 0, tzinfo=UTC)
@@ -53,7 +54,8 @@ class Seen(NamedTuple):
 class FakeGitHub:
     """The repository `acme/widgets` on a server of its own; `with FakeGitHub() as github:`.
 
-    `root` is where this server's API is; `public` the root that its answers use in links and URLs.
+    `root` is where this server's API is; `public` the root that its answers use in links and URLs. With `projects`,
+    a directory that holds `acme/widgets.git`, it serves that repository, too.
     """
 
     slug = "acme/widgets"
@@ -71,6 +73,7 @@ class FakeGitHub:
         self.seen: list[Seen] = []
         self.violations: list[str] = []
         self.certificate: tuple[Path, Path] | None = None
+        self.projects: Path | None = None
         self._ids = 1_000
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -283,6 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding") == "chunked":
             body = self._chunks()
         headers = {name.lower(): value for name, value in self.headers.items()}
+        if github.projects and self.path.startswith(f"/{github.slug}.git/"):
+            return self._git(github.projects, headers, body)
         seen = Seen(self.command, self.path, headers, body, time.monotonic())
         fault = github.fault(seen) or Fault()
         if fault.drop == "before":
@@ -321,6 +326,16 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         self.wfile.write(data)
         return None
+
+    def _git(self, projects: Path, headers: dict[str, str], body: bytes) -> None:
+        status, said, data = gitserver.answer(
+            projects, self.command, self.path, headers, body, {self.server.github.token}
+        )
+        self.send_response(status)
+        for name, value in said:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
 
     def _chunks(self) -> bytes:
         data = b""

@@ -14,6 +14,10 @@ RUN = "acme/shop/one"
 REF = f"refs/faber/runs/{RUN}"
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
 
+# What is this machine's own: when it was asked, and where the branch is checked out.
+MACHINE_LOCAL = {("generated_at",), ("branch", "worktree"), ("branch", "checked_out"), ("branch", "dirty_files")}
+MACHINE_LOCAL |= {("branch", "dirty_count"), ("branch", "shallow")}
+
 
 class Answer(NamedTuple):
     """What one call printed and how it ended."""
@@ -86,3 +90,10 @@ def ask(where: Clone, *more: str) -> str:
 def work(where: Clone, text: str) -> None:
     """Something that only work records."""
     where.must("event", "emit", RUN, "--type", "decision_point", "--message", text)
+
+
+def differing(one: Any, other: Any, at: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The places at which two JSON values differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and set(one) == set(other):
+        return {place for key in one for place in differing(one[key], other[key], (*at, key))}
+    return set() if one == other else {at}

@@ -11,7 +11,7 @@ from faber.store import strictjson
 from faber.store.layout import Layout
 from faber.store.reducer import fold
 from faber.store.runs import load
-from machines.clones import MAIN, REF, RUN, Clone, MakeClone, ask, work
+from machines.clones import MACHINE_LOCAL, MAIN, REF, RUN, Clone, MakeClone, ask, differing, work
 
 
 def test_a_run_arrives_as_it_is(a: Clone, b: Clone) -> None:
@@ -23,18 +23,6 @@ def test_a_run_arrives_as_it_is(a: Clone, b: Clone) -> None:
     assert (b.run_dir / "session-summaries" / summary.name).read_bytes() == summary.read_bytes()
     assert b.must("doctor", RUN)["healthy"] is True
     assert b.relation() == a.relation() == "equal"
-
-
-# What is this machine's own: when it was asked, and where the branch is checked out.
-MACHINE_LOCAL = {("generated_at",), ("branch", "worktree"), ("branch", "checked_out"), ("branch", "dirty_files")}
-MACHINE_LOCAL |= {("branch", "dirty_count"), ("branch", "shallow")}
-
-
-def differing(one: Any, other: Any, at: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """The places at which two JSON values differ."""
-    if isinstance(one, dict) and isinstance(other, dict) and set(one) == set(other):
-        return {place for key in one for place in differing(one[key], other[key], (*at, key))}
-    return set() if one == other else {at}
 
 
 def test_the_context_is_the_same_there(a: Clone, b: Clone) -> None:

@@ -306,9 +306,9 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
 
 def test_the_value_of_a_variable_is_not_pushed(a: Clone, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that a variable named like a credential has is one, whatever it looks like; a path is none."""
-    monkeypatch.setenv("SHOP_API_KEY", "plain-words-only")
     monkeypatch.setenv("KEY_FILE_TOKEN", str(a.path))
     work(a, f"Call it with plain-words-only from {a.path}")
+    monkeypatch.setenv("SHOP_API_KEY", "plain-words-only")
     refused = a.faber("sync", "push", RUN)
     assert (refused.error["code"], refused.error["place"]) == ("secret_in_run", "message")
     assert "$SHOP_API_KEY" in refused.error["message"]

@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faber.responses import (
+    ANCHOR_LENGTH,
     MAX_RESUME_ATTEMPTS,
     Completion,
     PartialCompletionResumeExhaustedError,
@@ -61,7 +62,7 @@ def test_the_prompt_holds_the_token_and_the_instruction(cut):
     prompt = build_resume_prompt(found.last_valid_token)
     assert found.last_valid_token in prompt
     assert INSTRUCTION in prompt
-    if found.last_valid_token != text[: found.certain_end].lstrip():
+    if len(text[: found.certain_end].lstrip()) > ANCHOR_LENGTH:
         assert text[: found.certain_end].lstrip() not in prompt
 
 
@@ -71,6 +72,32 @@ def test_the_prompt_does_not_grow_with_the_chunk():
     prompt = build_resume_prompt(detect_truncation(chunk).last_valid_token)
     assert len(prompt) < 700
     assert chunk[:60] not in prompt
+
+
+@pytest.mark.parametrize("unit", ["0,", "[", '"", ', '{"a":1},', "[[1],"])
+def test_the_prompt_never_holds_the_whole_of_a_longer_chunk(unit):
+    """Not even of one that repeats itself from its beginning: such a chunk has no token that proves, and is refused."""
+    for times in range(1, 400, 7):
+        chunk = "[" + unit * times
+        found = detect_truncation(chunk)
+        if len(chunk) > ANCHOR_LENGTH:
+            assert chunk.rstrip() not in build_resume_prompt(found.last_valid_token)
+            assert not found.proves
+        else:
+            assert found.proves
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"), [("lo and more", "end_turn"), ("lo and", "max_tokens"), ("lo", "max_tokens")]
+)
+def test_after_a_piece_was_refused_only_an_echo_is_taken(refused, reason):
+    """A reply that goes on from the refused one would leave a gap; with the echo it is the right one."""
+    model = Model(Completion(refused, reason), ' of it"}')
+    with pytest.raises(PartialCompletionResumeExhaustedError):
+        resume_if_truncated(model, '{"a":"hel')
+    model = Model(Completion(refused, reason), '"a":"hello and more of it"}')
+    assert resume_if_truncated(model, '{"a":"hel') == '{"a":"hello and more of it"}'
+    assert resume_if_truncated(Model("I am\nnot able to.", 'p me"}'), '{"a":"hel') == '{"a":"help me"}'
 
 
 @pytest.mark.parametrize("text", [DOCUMENT, "12", "nothing here", '{"a":1}}', "[NaN]"])
@@ -154,7 +181,7 @@ def test_a_model_that_echoes_is_always_finished(cut, size):
         state["end"] += size
         token = prompt.partition("<<<<<<<<\n")[2].rpartition("\n>>>>>>>>")[0]
         found = detect_truncation(text[: state["end"] - size])
-        if not found.truncated or not text[: found.certain_end].endswith(token):
+        if not token or not found.truncated or not text[: found.certain_end].endswith(token):
             state["end"] = len(text)
             return Completion(text, "end_turn")
         cut = state["end"] < len(text)

@@ -96,6 +96,8 @@ def test_a_response_past_the_limit_is_refused() -> None:
         {"type": "no-such-type"},
         {"properties": 3},
         {"$ref": "#"},
+        {"$ref": "http://["},
+        {"$id": "http://[", "$ref": "a"},
         {"$schema": "http://127.0.0.1:9/dialect", "$ref": "http://127.0.0.1:9/dialect"},
     ],
     ids=str,

@@ -154,3 +154,16 @@ def test_a_turn_is_logged_where_a_person_finds_it(tmp_path: Path) -> None:
     loop = AgentLoop(Model(WHOLE[:20], echo), RecoveryLog(layout).record)
     assert loop.run_turn("task-9", 4, "Go.", SCHEMA).notices == []
     assert [(each["task_id"], each["final_status"]) for each in entries(layout)] == [("task-9", "RESOLVED")]
+
+
+def test_a_number_that_stays_cut_is_no_answer() -> None:
+    """Exhausted at `12`, of which more was to come, a turn does not end with 12: a correction is asked for."""
+
+    class Counting:
+        answers = iter([("12", "max_tokens"), ("x", "end_turn"), ("x", "end_turn"), ("1234", "end_turn")])
+
+        def complete(self, prompt: str) -> Completion:
+            return Completion(*next(self.answers))
+
+    response = AgentLoop(Counting()).run_turn("task-9", 4, "How many?", {"type": "integer"})
+    assert (response.value, response.final_status, response.corrections) == (1234, "EXHAUSTED", 1)

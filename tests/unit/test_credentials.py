@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from faber.model.credentials import secret_values
-from faber.sync.credentials import find, without
+from faber.model.text import redact_json
+from faber.sync.credentials import find
 
 TOKEN = "ghp_" + "k3" * 18
 VALUES = {"plain-words-only": "SHOP_API_KEY"}
@@ -18,6 +19,9 @@ VALUES = {"plain-words-only": "SHOP_API_KEY"}
         ("AWS_SECRET_ACCESS_KEY", "abcdefgh", True),
         ("DB_PASSWORD", "correct horse", True),
         ("MY_APIKEY", "abcdefgh", True),
+        ("AWS_ACCESS_KEY_ID", "abcdefgh", True),
+        ("dbpassword", "abcdefgh", True),
+        ("PWD", "/home/ada/project", False),
         ("DB_PASSWORD", "short", False),
         ("TOKEN_FILE", "/run/secrets/token", False),
         ("TOKENIZER", "abcdefgh", False),
@@ -53,4 +57,4 @@ def test_where_a_credential_stands(document: Any, at: str | None) -> None:
 def test_what_is_taken_out_is_not_there() -> None:
     """Without its credentials a document has none left."""
     document = {"a": [TOKEN, "plain-words-only!"], TOKEN: {"b": f"x{TOKEN}"}}
-    assert find(without(document, VALUES), VALUES) is None
+    assert find(redact_json(document, secrets=VALUES), VALUES) is None

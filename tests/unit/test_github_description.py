@@ -104,7 +104,7 @@ def test_a_request_is_held_to_the_description(
 def test_other_operations_are_not_there() -> None:
     """What the description subset lacks is no operation of the fake."""
     assert operation("DELETE", "/repos/a/b/issues/comments/1") is None
-    assert operation("GET", "/user") is None
+    assert operation("GET", "/users/a") is None
 
 
 def test_the_fake_reports_what_does_not_fit() -> None:

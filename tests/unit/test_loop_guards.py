@@ -92,6 +92,37 @@ def test_a_revert_commit_is_a_way_of_taking_back(failed: Failed) -> None:
     assert "- more.py" in found
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git reset -q --hard {base}",
+        "git checkout -q {base} -- . && git rm -q --ignore-unmatch new.py more.py",
+        "git restore --source {base} --staged --worktree a.txt",
+        "git revert --no-edit {first} {last}",
+        "git reset -q --soft {base} && git commit -q -m squashed",
+        "git commit -q --amend -m mine --allow-empty",
+        "git rebase -q --onto {base} {first}",
+        "git checkout -q --orphan other",
+        "git rm -q a.txt",
+        "rm new.py more.py",
+        ": > new.py",
+        "git show {base}:a.txt > a.txt",
+        "git show {base}:src/b.txt > src/b.txt || mkdir -p src && git show {base}:src/b.txt > src/b.txt",
+        "git diff {last} {base} | git apply",
+        "git stash -q && git rm -q new.py",
+        "mv new.py ../new.py",
+    ],
+)
+def test_no_single_command_takes_the_work_back(failed: Failed, command: str) -> None:
+    """Whatever an agent runs in the tree to be rid of the earlier attempt: its commits or its files are missed."""
+    from subprocess import run
+
+    given = {"base": failed.one.base, "first": failed.first, "last": failed.last}
+    run(["sh", "-c", command.format(**given)], cwd=failed.one.path, check=False, capture_output=True)
+    commit(failed.one.path, {})
+    assert failed.problem() is not None
+
+
 def test_a_file_that_moved_is_kept(failed: Failed) -> None:
     """A new file under another name is still there; deleted, it is not."""
     git(failed.one.path, "mv", "new.py", "better.py")

@@ -34,6 +34,7 @@ model = "m"
 gate = "review"
 agent_tools = ["Read"]
 setup = ["make", "deps"]
+turn_timeout = 7
 setup_timeout = 5
 isolation = "worktree"
 healing = true
@@ -77,6 +78,7 @@ def test_every_field_of_nebula_toml_is_read() -> None:
         gate="review",
         agent_tools=("Read",),
         setup=("make", "deps"),
+        turn_timeout=7,
         setup_timeout=5,
         isolation="worktree",
         healing=True,

@@ -341,3 +341,15 @@ def test_isolation_tree(tmp_path: Path) -> None:
     assert applied.status == "done"
     assert git(project.root, "branch", "--show-current") == "main"
     assert {"a.txt", "b.txt"} <= set(project.files(integration(applied)))
+
+
+def test_half_written_files_of_a_killed_run_go(tmp_path: Path) -> None:
+    """What a kill left of a checkpoint or the state file that was being written is gone after the next run."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
+    author.before = lambda role, phase: project.cancel.set() if role == "reviewer" else None
+    project.apply(author)
+    project.cancel = threading.Event()
+    for name in (".checkpoint.a.toml.123.0a1b2c3d.tmp", ".nebula.state.toml.123.0a1b2c3d.tmp", ".mine.tmp"):
+        Path(project.directory, name).write_text("half")
+    assert project.apply(Author(), resume=True).status == "done"
+    assert project.left() == [".mine.tmp", "nebula.state.toml"]

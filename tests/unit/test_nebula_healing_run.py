@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from faber.nebula.apply import Applied
+from faber.nebula.draw import status_text
+from faber.nebula.healing.log import healing_events
+from faber.nebula.runners import LiveRunner
+from faber.nebula.statefile import load_state
 from faber.store import eventlog
 from nebulas import DIAMOND, Author, Project, nebula_files
 from trees import git, write
@@ -37,6 +41,20 @@ def never_approved(author: Author) -> None:
     """b runs out of its two cycles."""
     author.deeds["b"] = [lambda path, prompt, n=n: write(path, {"b.txt": f"b {n}\n"}) for n in range(2)]
     author.verdicts["b"] = [objection("It is wrong."), objection("It is wrong still.")]
+
+
+class Watched(list[str]):
+    """Lines that somebody reads as they come."""
+
+    def __init__(self, say: Callable[[str], None], look: Callable[[str], None]) -> None:
+        super().__init__()
+        self.say = say
+        self.look = look
+
+    def append(self, line: str) -> None:
+        """Hear a line."""
+        self.say(line)
+        self.look(line)
 
 
 def events(project: Project, applied: Applied, prefix: str = "healing_") -> list[str]:
@@ -80,12 +98,13 @@ def test_a_phase_that_ran_out_of_cycles_heals(tmp_path: Path) -> None:
 
 
 def test_with_healing_off_what_waits_is_skipped(tmp_path: Path) -> None:
-    """Without the policy nothing is diagnosed, and d is skipped."""
+    """Without the policy the log says that healing is off, nobody is asked, and d is skipped."""
     project, author = Project(tmp_path / "p", nebula_files(DIAMOND, HEALING.replace("true", "false"))), Author()
     never_approved(author)
     applied = project.apply(author)
     assert statuses(applied) == {"a": "done", "b": "failed", "c": "done", "d": "skipped", "e": "done", "f": "done"}
-    assert events(project, applied) == []
+    assert events(project, applied) == ["healing_skipped"]
+    assert applied.report["healing"] == ""
 
 
 def test_an_architect_that_answers_garbage(tmp_path: Path) -> None:
@@ -256,8 +275,169 @@ def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: 
         with pytest.raises(Killed):
             project.apply(author)
     assert (Path(project.directory) / "heal-b.md").is_file()
+    project.cancel = threading.Event()
     again = Author()
     applied = project.apply(again, resume=True)
     assert applied.status == "done", "\n".join(project.said)
     assert ("architect", "b") not in again.asked
     assert events(project, applied).count("healing_insert") == 1
+
+
+def test_stopped_as_the_phase_fails_nothing_is_skipped(tmp_path: Path) -> None:
+    """Stopped between the failure and the architect, what waits is not given up: resumed, it is healed and done."""
+    project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
+    never_approved(author)
+    said = project.said.append
+    project.said = Watched(said, lambda line: project.cancel.set() if "healing (" in line else None)
+    assert project.apply(author).status == "cancelled"
+    project.cancel = threading.Event()
+    applied = project.apply(Author(), resume=True)
+    assert statuses(applied) == {"b": "failed", "heal-b": "done", "d": "done"}
+
+
+def waiting(applied: Applied) -> str:
+    """The only open request."""
+    (asked,) = applied.report["waiting"]
+    return str(asked["request_id"])
+
+
+def test_in_the_gate_approve_a_remediation_waits_for_a_person(tmp_path: Path) -> None:
+    """Asked before it begins; approved it begins on --resume, and its work waits for a person once more."""
+    project = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING, b={"gate": "approve"}))
+    author = Author()
+    never_approved(author)
+    applied = project.apply(author)
+    assert applied.status == "waiting", "\n".join(project.said)
+    assert applied.report["waiting"][0]["phase"] == "heal-b"
+    assert 'Begin its remediation heal-b: "Finish it"?' in applied.report["waiting"][0]["prompt"]
+    assert ("coder", "heal-b") not in author.asked
+    first = waiting(applied)
+    applied = project.apply(author, resume=True)
+    assert waiting(applied) == first  # not asked a second time
+    project.answer(first, "approve")
+    applied = project.apply(author, resume=True)
+    assert ("coder", "heal-b") in author.asked
+    assert waiting(applied) != first
+    assert "Merge it?" in applied.report["waiting"][0]["prompt"]
+    project.answer(waiting(applied), "approve")
+    applied = project.apply(author, resume=True)
+    assert statuses(applied) == {"b": "failed", "heal-b": "done", "d": "done"}
+    assert [name for role, name in author.asked if role == "architect"] == ["b"]
+
+
+def test_a_remediation_that_a_person_rejects_is_not_begun(tmp_path: Path) -> None:
+    """The phase stays failed, what waits for it is skipped; a retry asks again."""
+    project = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING, b={"gate": "approve"}))
+    author = Author()
+    never_approved(author)
+    project.answer(waiting(project.apply(author)), "reject")
+    applied = project.apply(author, resume=True)
+    assert applied.status == "failed", "\n".join(project.said)
+    assert statuses(applied) == {"b": "failed", "heal-b": "skipped", "d": "skipped"}
+    assert ("coder", "heal-b") not in author.asked
+    assert events(project, applied)[-1] == "healing_done"
+    assert "A person did not want it" in applied.report["healing"]
+    again = project.apply(author, resume=True, retry_failed=True)
+    assert again.report["waiting"][0]["phase"] == "heal-b"
+
+
+def test_in_the_gate_review_a_remediation_is_announced_and_begins(tmp_path: Path) -> None:
+    """A notice, no question: the question comes when it is to be merged."""
+    project = Project(tmp_path / "p", nebula_files({"b": []}, HEALING, b={"gate": "review"}))
+    author = Author()
+    never_approved(author)
+    applied = project.apply(author)
+    assert any("heal-b begins by itself" in line for line in project.said)
+    assert ("reviewer", "heal-b") in author.asked
+    assert "Merge it?" in applied.report["waiting"][0]["prompt"]
+
+
+def test_a_retry_does_the_remediation_again_and_not_what_it_took_the_place_of(tmp_path: Path) -> None:
+    """b failed and was remedied, and heal-b failed too: --retry-failed begins heal-b again, on b's work."""
+    project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
+    never_approved(author)
+    author.verdicts["heal-b"] = [objection("No."), objection("No again.")]
+    author.deeds["heal-b"] = [lambda path, prompt, n=n: write(path, {"m.txt": f"{n}"}) for n in range(2)]
+    assert project.apply(author).status == "failed"
+    again = Author()
+    applied = project.apply(again, resume=True, retry_failed=True)
+    assert statuses(applied) == {"b": "failed", "heal-b": "done", "d": "done"}, "\n".join(project.said)
+    assert {name for role, name in again.asked if role == "coder"} == {"heal-b", "d"}
+
+
+def test_a_remediation_whose_beginning_is_lost_fails_alone(tmp_path: Path) -> None:
+    """The failed phase's checkpoint is deleted while a person is asked: heal-b fails with the reason, e goes on."""
+    project = Project(tmp_path / "p", nebula_files({"b": [], "e": []}, HEALING, b={"gate": "approve"}))
+    author = Author()
+    never_approved(author)
+    applied = project.apply(author)
+    for file in Path(project.layout.run_dir(applied.report["run_id"])).glob("parked/checkpoint.b.*"):
+        file.unlink()
+    project.answer(waiting(applied), "approve")
+    applied = project.apply(author, resume=True)
+    assert statuses(applied) == {"b": "failed", "heal-b": "failed", "e": "done"}
+    assert "no checkpoint of b" in applied.report["phases"]["heal-b"]["reason"]
+
+
+def test_a_phase_shows_as_healing_then_as_failed_with_its_remediation_queued(tmp_path: Path) -> None:
+    """The state file while the architect is asked, while a person is asked, and at the end, and the text made of it."""
+    project = Project(tmp_path / "p", nebula_files({"b": []}, HEALING, b={"gate": "approve"}))
+    author, shown = Author(), []
+    never_approved(author)
+
+    def text() -> str:
+        known, _ = load_state(project.directory)
+        assert known is not None
+        rows = [{"id": name, "status": each.status, "record": vars(each)} for name, each in known.phases.items()]
+        return status_text({"name": "demo", "counts": {}, "run": None, "phases": rows, "healing": "Healing: 1\n"})
+
+    author.before = lambda who, phase: shown.append(text()) if who == "architect" else None
+    first = waiting(project.apply(author))
+    (while_asked,) = shown
+    assert "▶ b  healing, max_cycles" in while_asked
+    assert "✗ b  failed, max_cycles" in text()
+    assert "→ heal-b (queued)" in text()
+    assert text().endswith("Healing: 1\n")
+    project.answer(first, "approve")
+    project.answer(waiting(project.apply(author, resume=True)), "approve")
+    project.apply(author, resume=True)
+    assert "→ heal-b (done)" in text()
+
+
+def test_what_the_events_of_a_healing_carry(tmp_path: Path) -> None:
+    """Kind, cycles and money; id, title and the architect's cost; who was rewired; success and cost."""
+    project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
+    never_approved(author)
+    applied = project.apply(author)
+    given = {each["type"]: each["metadata"] for each in healing_events(project.layout, applied.report["run_id"])}
+    start, plan = given["healing_start"], given["healing_plan"]
+    assert (start["kind"], start["cycles"], start["spent"]) == ("max_cycles", 2, 0.4)
+    assert (plan["remediation"], plan["title"], plan["architect_cost"]) == ("heal-b", "Finish it", 0.1)
+    assert given["healing_insert"]["rewired"] == ["d"]
+    assert (given["healing_done"]["success"], given["healing_done"]["cost"]) == (True, 0.2)
+
+
+def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
+    """While the architect is asked the row of the phase says healing; then its row is gone, and the line stays."""
+    import io
+
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    view = LiveRunner(lambda text: None, console)
+    project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
+    never_approved(author)
+    rows: list[str] = []
+
+    def row(who: str, phase: str) -> None:
+        with console.capture() as captured:
+            console.print(view._table())
+        rows.append(f"{who}: {captured.get()}")
+
+    author.before = row
+    assert project.apply(author, runner=view).status == "done"
+    (healing,) = [each for each in rows if each.startswith("architect")]
+    assert "healing" in healing
+    (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]
+    assert not any(line.startswith("b ") for line in after.splitlines())
+    assert 'healing b (max_cycles) → heal-b: "Finish it"' in console.file.getvalue()  # type: ignore[attr-defined]

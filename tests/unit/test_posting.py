@@ -74,6 +74,29 @@ def test_every_command_offered_is_an_answer(kind: str) -> None:
     assert meant == (request["options"] or ["YOUR ANSWER"])
 
 
+@pytest.mark.parametrize("kind", DEFAULT_OPTIONS)
+def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
+    """Where it sends them for a command, they are kept with the answer, or, of a clarification, are it."""
+    from faber.cli.arrival import answer_words
+
+    request = asked(kind)
+    text = request_comment(request, "acme/shop/1", None)
+    below = {
+        "clarification": "may go on in the lines after it",
+        "confirmation": "goes into the lines after it",
+        "selection": "after `answer` into the lines below, else into the same line",
+    }
+    assert below.get(kind, "in the same line are kept with the answer") in text
+    for line, option in zip(commands(request), request["options"] or ["YOUR ANSWER"], strict=True):
+        found = parse_comment(f"{line}\nIt is calm." if " answer " in line else f"{line} It is calm.")
+        assert isinstance(found, CommentCommand)
+        response, said = answer_words(found.verb, found.text or "", kind)
+        if kind == "clarification":
+            assert (response, said) == (f"{option}\nIt is calm.", None)
+        else:
+            assert (read_answer(request, response).option, said) == (option, "It is calm.")
+
+
 @given(TEXT, TEXT, TEXT)
 def test_a_posted_comment_is_never_a_command(prompt: str, why: str, path: str) -> None:
     """Whatever was asked, faber's own comment holds no command, names nobody and embeds nothing."""
@@ -101,6 +124,7 @@ def test_long_lines_are_wrapped_and_nothing_is_lost() -> None:
     words = " ".join(f"word{number}" for number in range(100))
     block = quoted(words)
     assert max(map(len, block.split("\n"))) <= 76
+    assert not any(line.startswith(" ") for line in quoted("long words " * 30).split("\n"))
     assert block.removeprefix("```text\n").removesuffix("\n```").split() == words.split()
 
 

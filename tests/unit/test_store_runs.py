@@ -55,11 +55,13 @@ def test_a_place_whose_name_looks_like_a_credential_is_still_that_place(layout: 
     assert do(layout, commands.complete_run).state["status"] == "completed"
 
 
-def test_credentials_are_not_recorded(layout: Layout) -> None:
-    """A credential in a message or in metadata is redacted before the event is written."""
-    token = "ghp_" + "a" * 36
-    emit(layout, {"type": "decision_point", "message": f"Use {token}.", "metadata": {"with": [token]}})
-    assert not any(token.encode() in content for content in on_disk(layout).values())
+def test_credentials_are_not_recorded(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A credential in a message or in metadata, by its form or a variable's value, is not in the event written."""
+    monkeypatch.setenv("DEPLOY_PASSWORD", "correct horse battery")
+    for secret in ("ghp_" + "a" * 36, "correct horse battery"):
+        metadata = {"with": [secret], secret: 1}
+        emit(layout, {"type": "decision_point", "message": f"Use {secret}.", "metadata": metadata})
+        assert not any(secret.encode() in content for content in on_disk(layout).values())
 
 
 BIG = "x" * 900_000

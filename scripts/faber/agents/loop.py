@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 from faber.errors import Notice
 from faber.responses import (
+    CUT_STOP_REASONS,
     MAX_RESUME_ATTEMPTS,
     Completion,
     LLMClient,
     PartialCompletionResumeExhaustedError,
+    detect_truncation,
     resume,
 )
 from faber.responses.llm import ask
@@ -16,6 +18,7 @@ from faber.responses.recoverylog import EXHAUSTED, RESOLVED, Recovery
 from faber.responses.validation import MAX_CORRECTION_ATTEMPTS, MalformedResponseHandler, Schema
 
 Record = Callable[[Recovery], list[Notice]]
+_CUT = next(iter(CUT_STOP_REASONS))
 CUT_SHORT = "Your last response was cut at the output limit and could not be completed: make it shorter."
 
 
@@ -108,7 +111,8 @@ class _Turn:
             made = resume(self.ask, reply.text, self._max_resumes, stop_reason=reply.stop_reason, join="proven")
         except PartialCompletionResumeExhaustedError as error:
             self._note(reply, error.truncation_index, error.attempts, EXHAUSTED)
-            return error.merged_raw
+            # A number that is the whole of it would pass for a complete answer: only what is certain goes on.
+            return error.merged_raw[: detect_truncation(error.merged_raw, _CUT).certain_end]
         if made.attempts:
             self._note(reply, made.truncation_index, made.attempts, RESOLVED)
         return made.text

@@ -153,6 +153,7 @@ def _crew(
             plugin_dir=PLUGIN,
             model=nebula.settings(spec).model,
             tools=nebula.execution.agent_tools or (),
+            turn_seconds=nebula.execution.turn_timeout,
         )
         return ClaudeAgents(
             setup,
@@ -165,7 +166,8 @@ def _crew(
         )
 
     def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
-        setup = AgentSetup(plugin_dir=PLUGIN, model=nebula.settings(spec).model)
+        model, seconds = nebula.settings(spec).model, nebula.execution.turn_timeout
+        setup = AgentSetup(plugin_dir=PLUGIN, model=model, turn_seconds=seconds)
         return architect_client(
             setup,
             directory=obj.layout.root,

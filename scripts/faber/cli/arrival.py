@@ -35,6 +35,9 @@ REASONS = {
 }
 
 
+_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and repeat."
+
+
 class _Refusal(Exception):
     """The comment is not taken: result, reason and what else is known."""
 
@@ -83,7 +86,7 @@ def _outcome(invocation: Invocation, event_path: str) -> dict[str, Any]:
         _check_place(source, comment)
         runs = _runs(layout, str(comment.number))
         if not runs:
-            raise _Refusal("ignored", "no_run")
+            raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
         return _answered(layout, _Arrived(comment, command), source, runs, mode, config)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
@@ -208,7 +211,7 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     assert bound.request is not None
     request_id = bound.request["request_id"]
     text = hidden(command.text or "", secret_values(os.environ)).strip()
-    response, said = _words(command.verb, text, bound.request["type"])
+    response, said = answer_words(command.verb, text, bound.request["type"])
     responder: Any = {
         "name": comment.sender[0],
         "source": "issue_comment",
@@ -240,8 +243,11 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     return _said(committed, mode, comment) | tell(layout, committed)
 
 
-def _words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment: a verb is its own response, `answer` is followed by it in the first line."""
+def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
+    """The response and the comment: a verb is its own response, `answer` is followed by it in the first line.
+
+    To a request of the type `kind`; raises where it can be none.
+    """
     from faber.model.answers import FREE_TEXT
 
     if verb != "answer":
@@ -261,6 +267,8 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
 
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
+    # A merge of two copies of the run parks an answer where another one came first.
+    counted = event is None or event["type"] != "feedback_superseded"
     now = standing(committed.state, committed.plan)
     return {
         "result": "recorded",
@@ -271,7 +279,8 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
         "action": given.get("action"),
         "event_id": event["event_id"] if event else None,
         "repeated": committed.repeated,
-        "resume": mode == "resume" and now["status"] == "in_progress",
+        "counted": counted,
+        "resume": counted and mode == "resume" and now["status"] == "in_progress",
         "status": now["status"],
         "next": now["next_command"],
         "comment_id": comment.comment_id,

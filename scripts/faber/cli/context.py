@@ -32,7 +32,12 @@ from faber.store.runs import Run, commit, load, utc_now
     "--decide", "decisions", multiple=True, metavar="CODE=OPTION", help="Answer an open decision (people only)."
 )
 @click.option("--record", "recording", is_flag=True, help="Record, once a session, that the context was loaded.")
-@click.option("--no-fetch", is_flag=True, help="Use the copy of the work item from last time.")
+@click.option(
+    "--no-fetch",
+    is_flag=True,
+    envvar="FABER_NO_FETCH",
+    help="Use the copy of the work item from last time; so does FABER_NO_FETCH=1.",
+)
 @click.pass_obj
 def context(
     obj: Invocation,

@@ -8,15 +8,13 @@ its build phase. What is printed after that comes from `faber context` alone.
 import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from typing import Any
 
 import click
 
 from faber.cli.output import write
+from faber.cli.sample import announce, commit_all, git, launcher, make_place, put, run_faber
 from faber.errors import FaberError
 from faber.store.layout import Layout
 
@@ -159,112 +157,47 @@ AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
 
 @click.command()
 @click.option("--directory", metavar="DIR", help="Where to make the sample. Default: a new temporary directory.")
-def demo(directory: str | None) -> None:
+@click.option("--heal", is_flag=True, help="See a nebula instead, whose phase fails and is healed (no model needed).")
+def demo(directory: str | None, heal: bool) -> None:
     """See a run that was killed in the middle of its build phase, reconstituted."""
-    base = directory or tempfile.mkdtemp(prefix="faber-demo-")
-    if directory:
-        try:
-            os.makedirs(directory)
-        except FileExistsError:
-            raise FaberError(
-                f"{directory} is already there.", recovery="Name a directory that does not exist."
-            ) from None
-    project = os.path.realpath(base)
-    _say(f"Making a sample project in {project}")
+    if heal:
+        from faber.cli.demoheal import show_healing
+
+        show_healing(make_place(directory))
+        return
+    project = make_place(directory)
+    announce(f"Making a sample project in {project}")
     _history(project)
-    _faber(project, ["run", "init", "--work-id", "158", "--run-id", RUN_ID])
-    _say(f"An agent (process of its own) works on run {RUN_ID} …")
+    run_faber(project, ["run", "init", "--work-id", "158", "--run-id", RUN_ID])
+    announce(f"An agent (process of its own) works on run {RUN_ID} …")
     pid = _work_until_killed(project)
-    _say(f"… and is killed with SIGKILL in the middle of build:implement (process {pid}).")
-    _say("Its session is gone. This is what the next one gets from `faber context latest`:\n")
-    answer = _faber(project, ["context", "latest", "--format", "text"])
+    announce(f"… and is killed with SIGKILL in the middle of build:implement (process {pid}).")
+    announce("Its session is gone. This is what the next one gets from `faber context latest`:\n")
+    answer = run_faber(project, ["context", "latest", "--format", "text"])
     write(answer)
-    launcher = _launcher()
+    program = launcher()
     write(
         f"\nGo on exploring:\n"
         f"  cd {project}\n"
-        f"  {launcher} context latest          # the JSON that an agent gets\n"
-        f"  {launcher} status latest           # phases and steps\n"
-        f"  {launcher} event list latest       # the log\n"
-        f"  {launcher} step complete latest build:implement\n"
+        f"  {program} context latest          # the JSON that an agent gets\n"
+        f"  {program} status latest           # phases and steps\n"
+        f"  {program} event list latest       # the log\n"
+        f"  {program} step complete latest build:implement\n"
     )
-
-
-def _launcher() -> str:
-    return os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "bin", "faber"))
-
-
-def _say(text: str) -> None:
-    write(f"• {text}\n")
-    sys.stdout.flush()
 
 
 def _history(project: str) -> None:
     """A repository with a default branch, a branch for the work and a half-written file on it."""
-    _git(project, "init", "-q", "-b", "main")
-    _put(project, "report.py", REPORT_1)
-    _put(project, "README.md", "# report-tool\n\nPrints reports.\n")
-    _put(Layout(project).work_items, "158.json", json.dumps(ISSUE, indent=2) + "\n")
-    _commit(project, "Print reports")
-    _git(project, "checkout", "-q", "-b", BRANCH)
-    _put(project, "specs/csv-export.md", SPEC)
-    _commit(project, "Specify the CSV export")
-    _put(project, "report.py", REPORT_2)
-    _commit(project, "Write header and rows")
-
-
-def _put(project: str, name: str, text: str) -> None:
-    path = os.path.join(project, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _commit(project: str, message: str) -> None:
-    _git(project, "add", "--all")
-    _git(project, "commit", "-q", "-m", message)
-
-
-def _git(project: str, *arguments: str) -> None:
-    who = ("-c", "user.name=faber demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    try:
-        subprocess.run(
-            ["git", *who, "-c", "core.hooksPath=/dev/null", *arguments],
-            cwd=project,
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
-    except FileNotFoundError:
-        raise FaberError("The demo needs git.", recovery="Install git.") from None
-    except subprocess.CalledProcessError as error:
-        raise FaberError(f"git failed: {error.stderr.decode(errors='replace').strip()}") from None
-
-
-def _environment(project: str) -> dict[str, str]:
-    dropped = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT")
-    return {k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project}
-
-
-def _command(arguments: list[str]) -> list[str]:
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [sys.executable, "-I", "-X", "utf8", package, *arguments]
-
-
-def _faber(project: str, arguments: list[str], given: dict[str, Any] | None = None) -> str:
-    done = subprocess.run(
-        _command(arguments),
-        cwd=project,
-        env=_environment(project),
-        input=None if given is None else json.dumps(given).encode(),
-        stdin=subprocess.DEVNULL if given is None else None,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        raise FaberError(f"The sample failed at `faber {' '.join(arguments)}`: {done.stderr.decode(errors='replace')}")
-    return done.stdout.decode()
+    git(project, "init", "-q", "-b", "main")
+    put(project, "report.py", REPORT_1)
+    put(project, "README.md", "# report-tool\n\nPrints reports.\n")
+    put(Layout(project).work_items, "158.json", json.dumps(ISSUE, indent=2) + "\n")
+    commit_all(project, "Print reports")
+    git(project, "checkout", "-q", "-b", BRANCH)
+    put(project, "specs/csv-export.md", SPEC)
+    commit_all(project, "Specify the CSV export")
+    put(project, "report.py", REPORT_2)
+    commit_all(project, "Write header and rows")
 
 
 def _work_until_killed(project: str) -> int:
@@ -275,9 +208,9 @@ def _work_until_killed(project: str) -> int:
         status = 1
         try:
             for arguments, given in AGENT:
-                _faber(project, arguments, given)
-            _put(project, "report.py", REPORT_HALF)
-            _put(project, ".git/agent-is-writing", "")
+                run_faber(project, arguments, given)
+            put(project, "report.py", REPORT_HALF)
+            put(project, ".git/agent-is-writing", "")
             time.sleep(600)
         except BaseException as error:  # noqa: BLE001 - a child must never return into its parent's code
             os.write(2, f"{error}\n".encode())

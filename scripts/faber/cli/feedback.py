@@ -1,6 +1,6 @@
 """`faber feedback …`: asking a person, and a person's answer."""
 
-import secrets
+import os
 import time
 from typing import Any
 
@@ -27,6 +27,8 @@ def feedback() -> None:
 
 def new_request_id() -> str:
     """`fr-<date>-<random>`."""
+    import secrets
+
     return f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
 
 
@@ -94,13 +96,18 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
     RESPONSE is one of the request's options, in any case, or an alias like yes, ok, lgtm, no, changes.
     """
     from faber.cli.asking import terminal_responder
+    from faber.feedback.posting import hidden
+    from faber.model.credentials import secret_values
 
     require_person(obj, "faber feedback respond", run)
     if response is None:
         made = load(obj.layout, resolve(obj.layout, run))
         run, request_id = made.run_id, find_request(made.state, request_id)["request_id"]
         response, comment = _asked(made, request_id, comment)
-    said, responder = response, terminal_responder(obj.layout.root)
+    # As it is recorded, so that the same answer given again is known to be the same.
+    secrets = secret_values(os.environ)
+    said, responder = hidden(response, secrets), terminal_responder(obj.layout.root)
+    comment = hidden(comment, secrets) if comment is not None else None
     record(
         obj,
         run,
@@ -186,16 +193,22 @@ def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 @feedback.command("post")
 @run_argument
 @click.option("--progress", is_flag=True, help="Bring the comment with the run's progress up to date, too.")
+@click.option(
+    "--as-configured", is_flag=True, help="Post what `feedback.post` of config.yaml wants posted, and nothing else."
+)
 @click.pass_obj
-def post_command(obj: Invocation, run: str, progress: bool) -> None:
+def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool) -> None:
     """Post every open request that is not on the issue yet; repeating posts nothing twice.
 
     Exits with 1 if something could not be posted.
     """
-    from faber.cli.telling import tell_all
+    from faber.cli.telling import tell_all, tell_as_configured
 
-    told = tell_all(obj.layout, load(obj.layout, resolve(obj.layout, run)), progress=progress)
-    print_json({"run_id": resolve(obj.layout, run), **told})
+    if progress and as_configured:
+        raise UsageError("Give --progress or --as-configured, not both.")
+    made = load(obj.layout, resolve(obj.layout, run))
+    told = tell_as_configured(obj.layout, made) if as_configured else tell_all(obj.layout, made, progress=progress)
+    print_json({"run_id": made.run_id, **told})
     if told["warnings"]:
         raise click.exceptions.Exit(1)
 

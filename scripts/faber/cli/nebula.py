@@ -114,7 +114,8 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
-    answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows}
+    healing = _healing(obj, plan["run"])
+    answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
     if form == "json":
         print_json(redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]}))
         return
@@ -185,6 +186,15 @@ def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
     from faber.cli.apply import land
 
     return land(obj, directory, branch, problems=_problems)
+
+
+def _healing(obj: Invocation, run: dict[str, Any] | None) -> str:
+    """What healing did in the run, if it is in this store."""
+    if run is None or not run["run_id"] or not os.path.isdir(obj.layout.run_dir(run["run_id"])):
+        return ""
+    from faber.nebula.healing.log import recorded_summary
+
+    return recorded_summary(obj.layout, run["run_id"])
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:

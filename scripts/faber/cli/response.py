@@ -1,8 +1,11 @@
 """`faber response …`: what to do with a response that was cut at the output limit."""
 
 import os
+import signal
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import click
@@ -13,6 +16,7 @@ from faber.errors import Exit, InvalidInput
 from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
 from faber.responses.constants import MAX_RESPONSE
 from faber.responses.envelope import examine
+from faber.responses.errors import ValidationTimeout
 from faber.store import strictjson
 
 MAX_SCHEMA = 1024 * 1024
@@ -94,7 +98,7 @@ def prompt(file: str, stop_reason: str | None) -> None:
     chunk = Chunk.of(read_response(file), stop_reason)
     print_json(
         {
-            "prompt": build_resume_prompt(chunk.anchor()),
+            "prompt": build_resume_prompt(chunk.token()),
             "last_valid_token": chunk.detection.last_valid_token,
             "truncation_index": chunk.detection.truncation_index,
         }
@@ -103,8 +107,16 @@ def prompt(file: str, stop_reason: str | None) -> None:
 
 @response.command("validate")
 @click.option("--schema", "schema_file", required=True, metavar="FILE", help="A JSON Schema (draft 2020-12), 1 MB.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long it may take: a schema's patterns and references can explode.",
+)
 @file_argument
-def validate(schema_file: str, file: str) -> int:
+def validate(schema_file: str, file: str, time_limit: float) -> int:
     """Hold a response against a JSON Schema.
 
     Exit status 5 if it does not fit: `problems` says what is wrong, by JSON path. References in the schema are looked
@@ -112,7 +124,9 @@ def validate(schema_file: str, file: str) -> int:
     """
     from faber.responses.validation import MalformedResponseHandler
 
-    found = MalformedResponseHandler.validate(read_response(file), read_schema(schema_file))
+    text, schema = read_response(file), read_schema(schema_file)
+    with limited(time_limit):
+        found = MalformedResponseHandler.validate(text, schema)
     print_json({"valid": found.ok, "problems": found.as_dicts()})
     return Exit.OK if found.ok else Exit.UNFINISHED
 
@@ -127,6 +141,22 @@ def log(obj: Invocation, task_id: str | None, last: int) -> None:
 
     found = entries(obj.layout, task_id=task_id, last=last)
     print_json({"entries": found, "database": obj.layout.database})
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `ValidationTimeout` in what takes longer; also within a regular expression, which looks for signals."""
+
+    def end(number: int, frame: object) -> None:
+        raise ValidationTimeout(f"The validation took longer than {seconds:g} seconds.")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def read_response(name: str, limit: int = MAX_RESPONSE) -> str:

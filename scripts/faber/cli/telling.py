@@ -59,6 +59,20 @@ def tell_all(layout: Layout, run: Run, *, progress: bool) -> dict[str, Any]:
     return _Telling(layout, run.state).all(requests, progress, fresh=False)
 
 
+def tell_as_configured(layout: Layout, run: Run) -> dict[str, Any]:
+    """Post what is lacking of what `feedback.post` wants on the issue; answers as `tell` does.
+
+    For what was recorded where nothing could be posted. Raises what reading the configuration raises.
+    """
+    from faber.store.config import load_config
+
+    mode = load_config(layout).at("feedback.post")
+    requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
+    if run.state["work_id"] is None or mode == "never" or not (requests or mode == "all"):
+        return {"posted": [], "warnings": []}
+    return _Telling(layout, run.state).all(requests, mode == "all", fresh=False)
+
+
 def _is_posted(request: FeedbackRequest) -> bool:
     return bool(request["notification_sent"].get("issue_comment"))
 

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faber.context.failures import failed_phases
+from faber.context.nebula import nebula_standing
 from faber.context.questions import answer_to, answered_by, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
@@ -78,7 +80,9 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "session_history": sessions["history"],
         "session_summary": sessions["summary"],
         **standing,
+        **({"nebula": nebula} if (nebula := nebula_standing(state)) else {}),
         "unresolved_errors": state["errors"],
+        **({"failures": failures} if (failures := failed_phases(state)) else {}),
         "decisions_made": state["decisions"],
         "warnings": [_warning(notice, answered) for notice in notices],
         "decisions": open_questions(notices, request.answers, state),

@@ -7,6 +7,7 @@ from faber.errors import FaberError
 from faber.model.text import inert, shorten
 
 WIDTH = 80
+_PHASES = 12
 RULE = "═" * 59
 
 
@@ -107,6 +108,8 @@ def _summary(context: dict[str, Any]) -> str:
         lines += [f"  Decided: {_line(decision)}" for decision in context["session_summary"]["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
+    lines += _phases(context.get("nebula"))
+    lines += [f"  Failed: {_line(_failure(each))}" for each in context.get("failures", [])[:5]]
     if context["feedback_request"]:
         request = context["feedback_request"]
         lines.append(f"  Waiting for: {_line(request['prompt'])} [{' | '.join(map(_line, request['options']))}]")
@@ -131,9 +134,33 @@ def _summary(context: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _phases(nebula: dict[str, Any] | None) -> list[str]:
+    if nebula is None:
+        return []
+    counts = ", ".join(f"{count} {status}" for status, count in nebula["counts"].items())
+    lines = [f"  Nebula: {_line(nebula['name'])} ({_line(counts)}), ${nebula['spent']['cost']:.2f} spent"]
+    for phase in nebula["phases"][:_PHASES]:
+        at = f" cycle {phase['cycle']}" if "cycle" in phase else ""
+        mode = f" → {phase['resume_point']['mode']}" if phase["resume_point"] else ""
+        why = f": {phase['reason']}" if "reason" in phase else ""
+        lines.append(f"    {_line(phase['phase'])}: {phase['status']}{at}{mode}{_line(why)}")
+    if len(nebula["phases"]) > _PHASES:
+        lines.append(f"    and {len(nebula['phases']) - _PHASES} more")
+    return lines
+
+
 def _criteria(spec: dict[str, Any]) -> str:
     criteria = spec.get("acceptance_criteria") or []
     return f" ({sum(c['done'] is True for c in criteria)} of {len(criteria)} criteria met)" if criteria else ""
+
+
+def _failure(failed: dict[str, Any]) -> str:
+    said = f"{failed['phase']} ({failed['failure'] or 'not diagnosed'})"
+    if failed["remediation"]:
+        return f"{said} → {failed['remediation']} ({failed['remediation_status']})"
+    if failed["healing"]:
+        return f"{said}, healing ({failed['healing']})"
+    return f"{said}: not healed ({failed['not_healed']})" if failed["not_healed"] else said
 
 
 def _error(error: dict[str, Any]) -> str:

@@ -109,7 +109,8 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
     if "nebula" in state:  # its phases each have a resume point of their own
         from shlex import quote
 
-        return f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume"
+        again = " --retry-failed" if status == "failed" else ""
+        return f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
     if state["feedback_queue"]:  # failed while a person was asked: resumed, it waits for the answer again
         return f"faber run resume {run_id}"
     phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])

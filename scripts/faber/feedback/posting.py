@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from faber.feedback.comments import ANSWERING, MENTION
+from faber.feedback.comments import ANSWERING, MENTION, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import FeedbackRequest, State
-from faber.model.text import REDACTED, inert, redact, shorten
+from faber.model.text import inert, shorten, without
 from faber.sources.workitems import Commenting, PostedComment, WorkItemNetworkError
 
 MAX_COMMENT = 65_536
@@ -33,10 +33,7 @@ class Links(NamedTuple):
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
     """`text` inert, without these secrets and without what looks like a credential."""
-    text = inert(text)
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return redact(text)
+    return without(inert(text), secrets)
 
 
 def outbound(text: str, secrets: Iterable[str]) -> str:
@@ -58,7 +55,7 @@ def quoted(text: str) -> str:
     lines = []
     for line in inert(text).strip("\n").split("\n"):
         wrapped = textwrap.wrap(line, WIDTH, replace_whitespace=False, drop_whitespace=False, break_long_words=False)
-        lines += [part.rstrip() for part in wrapped] or [""]
+        lines += [part.strip() if number else part.rstrip() for number, part in enumerate(wrapped)] or [""]
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=2) + 1)
     fence = fence if len(fence) >= 3 else "```"
     return "\n".join([f"{fence}text", *lines, fence])
@@ -94,12 +91,22 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) 
         parts += ["To look at:", "\n".join(f"- {_link(str(path), links)}" for path in artifacts)]
     parts.append("To answer, write a comment that begins with one of these lines:")
     parts += [f"```text\n{line}\n```" for line in commands(request)]
-    parts.append(
-        "Words after it in the same line are kept with the answer. Only people who may write to this repository "
-        "are heard."
-    )
+    parts.append(f"{_further(request)} Only people who may write to this repository are heard.")
     parts += [f"Run {code(run_id)}", request_marker(request["request_id"])]
     return "\n\n".join(parts)
+
+
+def _further(request: FeedbackRequest) -> str:
+    """Where words beside the answer go: `answer` takes all of its line for the answer itself."""
+    if request["type"] == FREE_TEXT:
+        return "The answer may go on in the lines after it."
+    verbs = {line.split()[1] for line in commands(request)}
+    if verbs == {"answer"}:
+        return "What else you have to say goes into the lines after it."
+    if "answer" in verbs:
+        return "What else you have to say goes after it: after `answer` into the lines below, else into the same line."
+    below = " What to change may go on in the lines below." if verbs & set(WHOLE) else ""
+    return f"Words after it in the same line are kept with the answer.{below}"
 
 
 def commands(request: FeedbackRequest) -> list[str]:

@@ -49,12 +49,38 @@ def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
 
 
 def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list[str]:
-    """The files that the work from `base` to `failed_head` touched and that at `new_head` are as in `base` again.
+    """The files that the work from `base` to `failed_head` touched and that at `new_head` are as in `base` again, or of
+    which nothing is left there.
 
     Seed 000: a remediation builds on the failed attempt's work and does not take it back. A file is its content and
     its mode; a renamed one counts under both names.
     """
-    return sorted(inert(path) for path in _differing(git, base, failed_head) - _differing(git, base, new_head))
+    touched = _differing(git, base, failed_head)
+    taken = touched - _differing(git, base, new_head) | touched & _emptied(git, failed_head, new_head)
+    return sorted(inert(path) for path in taken)
+
+
+# The empty content, as git names it by either of its hashes.
+_EMPTY = frozenset(
+    (
+        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+    )
+)
+
+
+def _emptied(git: Git, before: str, after: str) -> set[str]:
+    """The files of `before` that are gone or empty at `after`."""
+    asked = git.run(
+        "diff", "--raw", "-z", "--no-abbrev", "--no-renames", *_PLAIN, checked(before), checked(after), "--"
+    )
+    fields = asked.out.split("\0")[:-1]
+    found = set()
+    for facts, path in zip(fields[::2], fields[1::2], strict=True):
+        _, _, _, now, status = facts.split(" ")
+        if status == "D" or now in _EMPTY:
+            found.add(path)
+    return found
 
 
 def moved_from(git: Git, base: str, head: str) -> set[str]:

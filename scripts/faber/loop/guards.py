@@ -13,8 +13,9 @@ class KeepsWork:
     """A phase that goes on from a failed one's work does not take it back (seed 000).
 
     The failed phase's `commits` (the last is what it came to, `base` where it began) stay in the history, and no file
-    that they changed is as it was before them, unless a finding that is open asks for it: `named` are the files that
-    the failed phase's findings name. A file that moved is not taken back where its content is found under another name.
+    that they changed is as it was before them, empty or gone, unless a finding that is open asks for it: `named` are
+    the files that the failed phase's findings name. A file that moved is not taken back where its content is found
+    under another name.
     """
 
     name = "keeps-work"
@@ -42,8 +43,8 @@ class KeepsWork:
             return None
         more = f"\n- and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
         return (
-            "These files are again as they were before the earlier attempt: its work on them is gone, and no finding "
-            f"asks for that. Bring it back (`git show {failed[:12]}:PATH`) and build on it:\n"
+            "These files are again as they were before the earlier attempt, or empty, or gone: its work on them is "
+            f"lost, and no finding asks for that. Bring it back (`git show {failed[:12]}:PATH`) and build on it:\n"
             f"{bullets(taken[:SHOWN])}{more}"
         )
 

@@ -276,6 +276,10 @@ class NebulaPhase(TypedDict):
     reason: NotRequired[str]
     report: NotRequired[str]
     heal_attempts: NotRequired[int]
+    # What it failed by, as healing saw it; how far healing is (started, planned); why it was not healed.
+    failure: NotRequired[str]
+    healing: NotRequired[str]
+    not_healed: NotRequired[str]
     # The phase that remedies this one, and that this one remedies.
     remediation: NotRequired[str]
     remedies: NotRequired[str]

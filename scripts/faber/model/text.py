@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
@@ -90,15 +91,25 @@ def has_secret(text: str) -> bool:
     return _pattern("secret").search(text) is not None
 
 
-def redact_json(value: Any, keep: frozenset[str] = frozenset()) -> Any:
-    """A JSON value with every string in it (keys too) redacted, but those that are in `keep` as they are."""
+def redact_json(value: Any, keep: frozenset[str] = frozenset(), secrets: Collection[str] = ()) -> Any:
+    """A JSON value with every string in it (keys too) redacted, but those that are in `keep` as they are.
+
+    `secrets` are hidden like what has the form of a credential, in their order.
+    """
     if isinstance(value, str):
-        return value if value in keep else redact(value)
+        return value if value in keep else without(value, secrets)
     if isinstance(value, list):
-        return [redact_json(item, keep) for item in value]
+        return [redact_json(item, keep, secrets) for item in value]
     if isinstance(value, dict):
-        return {redact(key): redact_json(item, keep) for key, item in value.items()}
+        return {without(key, secrets): redact_json(item, keep, secrets) for key, item in value.items()}
     return value
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """`text` with `[REDACTED]` in the place of each of `secrets`, and redacted."""
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    return redact(text)
 
 
 def shorten(text: str, limit: int) -> str:

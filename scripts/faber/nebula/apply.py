@@ -19,8 +19,9 @@ from faber.nebula.dag import Dag, nebula_dag
 from faber.nebula.edits import Edits
 from faber.nebula.group import GroupResult, WorkerGroup
 from faber.nebula.healing.diagnosis import policy_from
-from faber.nebula.healing.healer import GroupHealer, MakeArchitect, healing_events
+from faber.nebula.healing.healer import GroupHealer, MakeArchitect
 from faber.nebula.healing.history import attempts_of, without_planned
+from faber.nebula.healing.log import healing_events, recorded_summary
 from faber.nebula.journal import Journal
 from faber.nebula.names import Names, names_of
 from faber.nebula.phasework import MakeAgents, Workshop
@@ -28,6 +29,7 @@ from faber.nebula.repository import usable
 from faber.nebula.runners import PlainRunner
 from faber.nebula.specs import Nebula
 from faber.nebula.standing import Known, check_wanted, find_run, make_run, relative_directory
+from faber.nebula.statefile import remove_unfinished
 from faber.nebula.worktrees import Beginning, MainTree, Worktrees
 from faber.store.layout import PARKED, Layout
 
@@ -131,6 +133,7 @@ class Application:
         with worktrees as beginning:
             for notice in beginning.notices:
                 self.runner.notice(notice)
+            remove_unfinished(self.directory)
             label = f"faber-{names.short}"
             if end_turns(label):
                 text = "Processes of turns that an earlier faber had begun were still there; they were ended."
@@ -198,7 +201,8 @@ class Application:
                     journal.record("phase_reset", name, message="What it waits for may be healed.")
         if self.wanted.retry_failed:
             for name, phase in self._phases(journal).items():
-                if phase["status"] in ("failed", "skipped"):
+                # What a remediation took the place of is not done again: the remediation is, where it failed too.
+                if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
                     journal.record("phase_reset", name, message="Failed phases are tried again.")
         journal.project()
 
@@ -277,6 +281,7 @@ class Application:
             again=self.wanted.heal,
             record=crew.record,
             show=self.runner.show,
+            line=self.runner.line,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
             group = WorkerGroup(
@@ -328,7 +333,9 @@ class Application:
         else:
             status = "failed"
             failed = [name for name, phase in phases.items() if phase["status"] == "failed"]
-            journal.record("workflow_error", error=f"{len(failed)} phases failed: {', '.join(failed[:20])}.")
+            failed = [name for name in failed if not _is_remedied(phases, name)]
+            count = f"{len(failed)} phase{'s' if len(failed) > 1 else ''}"
+            journal.record("workflow_error", error=f"{count} failed: {', '.join(failed[:20])}.")
         journal.project()
         return self._report(journal.state, result, status)
 
@@ -361,10 +368,28 @@ class Application:
                 for each in asked
             ],
             "cost_usd": nebula["spent"]["cost"] if nebula else 0.0,
-            "healing": self.healer.summary() if self.healer is not None else "",
+            "healing": recorded_summary(self.layout, state["run_id"]),
             "next_steps": nexts,
         }
         return Applied(status, _EXITS[status], report)
 
 
-_SHOWN = ("status", "cycle", "cost", "findings", "branch", "commit", "merged", "reason", "remediation", "remedies")
+_SHOWN = (
+    "status",
+    "cycle",
+    "cost",
+    "findings",
+    "branch",
+    "commit",
+    "merged",
+    "reason",
+    "healing",
+    "remediation",
+    "remedies",
+)
+
+
+def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
+    """True if the phase failed and its remediation was begun, or may be: whether that one failed is its own matter."""
+    remedy = phases.get(phases[name].get("remediation", ""))
+    return remedy is not None and remedy["status"] != "skipped"

@@ -56,16 +56,21 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines = [f"{status['name']}: {counts}{spent}"]
     if run and run["run_id"]:
         lines.append(f"Run {run['run_id']}")
+    statuses = {phase["id"]: phase["status"] for phase in status["phases"]}
     for phase in status["phases"]:
         record = phase["record"] or {}
-        notes = [f"cycle {record['cycle']}"] if record.get("cycle") else []
+        heals = phase["status"] == "failed" and record.get("healing")
+        notes = [str(record["failure"])] if record.get("failure") else []
+        notes += [f"cycle {record['cycle']}"] if record.get("cycle") else []
         notes += [_money(record["cost_usd"])] if record.get("cost_usd") else []
         notes += [f"{record['findings']} open findings"] if record.get("findings") else []
-        notes += [f"→ {record['remediation']}"] if record.get("remediation") else []
+        if record.get("remediation"):
+            became = statuses.get(record["remediation"], "pending")
+            notes.append(f"→ {record['remediation']} ({'queued' if became == 'pending' else became})")
         notes += [shorten(str(record["reason"]), _TITLE)] if record.get("reason") else []
-        known = _STATUS_MARKS[phase["status"]]
-        lines.append(f"{known} {phase['id']}  {phase['status']}" + "".join(f", {note}" for note in notes))
-    return "\n".join(inert(line).replace("\n", " ") for line in lines) + "\n"
+        known, word = ("▶", "healing") if heals else (_STATUS_MARKS[phase["status"]], phase["status"])
+        lines.append(f"{known} {phase['id']}  {word}" + "".join(f", {note}" for note in notes))
+    return "\n".join(inert(line).replace("\n", " ") for line in lines) + "\n" + inert(status.get("healing") or "")
 
 
 def dot(plan: Mapping[str, Any]) -> str:

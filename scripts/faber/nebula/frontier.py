@@ -80,6 +80,11 @@ class Frontier:
                 left += self.dag.dependents[name]
         return sorted(found)
 
+    def skip(self, phase: str) -> None:
+        """`phase` is not to be begun after all."""
+        self._end(phase)
+        self.skipped.add(phase)
+
     def insert(self, insertion: Insertion, failed_id: str, new_id: str) -> None:
         """Go on with the graph that has the remediation `new_id` of `failed_id`: it may begin at once."""
         if failed_id not in self.failed:

@@ -50,6 +50,20 @@ class Gates:
         self._looked = None
         return request_id
 
+    def ask_to_begin(self, phase: str, prompt: str, context: dict[str, str]) -> Heard | str:
+        """Ask whether a phase may begin; a person's answer where there is one, else the request's id."""
+        request_id = self._journal.open_requests().get(phase)
+        if request_id is None:
+            nebula = self._journal.state.get("nebula")
+            asked = nebula["phases"].get(phase, {"status": "pending"}).get("asked") if nebula else None
+            answer = self._journal.answer_to(asked) if asked else None
+            if answer is not None:
+                return answer
+            request_id = self._journal.ask("approval", prompt, phase=phase, context=dict(context))
+        self._open[phase] = request_id
+        self._looked = None
+        return request_id
+
     def heard(self) -> Iterator[tuple[str, Heard]]:
         """The answers that came since; looked for every few seconds while something waits for one."""
         now = self._monotonic()

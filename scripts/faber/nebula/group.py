@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 from faber.errors import FaberError, InvalidCheckpoint, Notice, Severity
 from faber.loop.checkpoint import Checkpoint, load, park, remove, validate
@@ -20,68 +19,10 @@ from faber.nebula.gates import ASKING, Gates, Rejected, Waiting, summary
 from faber.nebula.journal import Journal
 from faber.nebula.merging import Merged
 from faber.nebula.phasework import Start
+from faber.nebula.roles import Healer, Runner, Work
 from faber.nebula.specs import Nebula, PhaseSpec
 
 POLL = 0.2  # seconds between looks at what no worker tells: a cancellation, people's answers
-
-
-class Work(Protocol):
-    """The work on one phase; `nebula.phasework.PhaseWork` is one."""
-
-    result: TaskResult | None
-
-    def work(self) -> TaskResult:
-        """Until approval."""
-
-    def revise(self, comment: str) -> TaskResult:
-        """More cycles, for a person's comment."""
-
-    def merge(self) -> Merged:
-        """To the integration branch."""
-
-    def close(self) -> None:
-        """Give back what is held."""
-
-
-class Runner(Protocol):
-    """Makes the work on a phase, and shows it: plainly, or live on a terminal."""
-
-    def run(self, spec: PhaseSpec, start: Start) -> Work:
-        """The work on a phase from its beginning."""
-
-    def run_from_checkpoint(self, checkpoint: Checkpoint, spec: PhaseSpec, start: Start) -> Work:
-        """The work on a phase from the stage after `checkpoint`."""
-
-    def show(self, phase: str, what: str, notice: Notice | None = None) -> None:
-        """Tell a person what happens to a phase."""
-
-
-class Healer(Protocol):
-    """Puts a remediation in the place of a failed phase; `nebula.healing.healer.GroupHealer` is one.
-
-    Only what `begin` and `resume` return is called by a worker: it asks an architect, which takes a while.
-    """
-
-    def begin(self, phase: str) -> Callable[[], object] | None:
-        """What plans a remediation of a phase that failed now; None where it stays failed."""
-
-    def resume(self, phase: str) -> Callable[[], object] | None:
-        """The same for a phase that failed before this process began."""
-
-    def is_healed(self, phase: str) -> bool:
-        """True if a remediation took the phase's place."""
-
-    def insert(self, phase: str, planned: Any, dag: Dag) -> Any:
-        """The remediation's spec, and the graph with it (`healer.Inserted`)."""
-
-    def gave_up(self, phase: str, error: BaseException) -> None:
-        """There is no remediation."""
-
-    def ended(self, phase: str, *, success: bool) -> None:
-        """A phase ended, a remediation perhaps."""
-
-    def start_of(self, phase: str) -> Start | None:
-        """How a remediation begins; None for any other phase."""
 
 
 @dataclass
@@ -152,8 +93,12 @@ class WorkerGroup:
         if self.resume_enabled:
             self._clean_up()
         try:
+            if self._healer is not None:
+                self._healer.settle()
             for phase in sorted(self.frontier.failed):
                 self._after_failure(phase, before=True)
+            for phase in sorted(self.frontier.skipped):
+                self.skip_after(phase)
             while True:
                 if not self._cancel.is_set():
                     for phase, heard in self._gates.heard():
@@ -183,8 +128,14 @@ class WorkerGroup:
         self._look()
 
     def _begin(self, phase: str) -> None:
+        if not self._may_begin(phase):
+            return
         spec, known = self.specs[phase], self._phases().get(phase, {"status": "pending"})
-        start = (self._healer.start_of(phase) if self._healer else None) or Start()
+        try:
+            start = (self._healer.start_of(phase) if self._healer else None) or Start()
+        except FaberError as error:  # what a remediation is to go on from is gone
+            self._fail(phase, error)
+            return
         checkpoint = None
         if self.resume_enabled and known["status"] == "in_progress":
             checkpoint, start = self._checkpoint(phase, start)
@@ -197,6 +148,32 @@ class WorkerGroup:
             work = self.runner.run(spec, start)
         self._work[phase] = work
         self._submit(phase, work.work)
+
+    def _may_begin(self, phase: str) -> bool:
+        """False where a person is asked first, or said no: a remediation's beginning, with the gate `approve`."""
+        question = self._healer.question(phase) if self._healer and self._gate_of(phase) == "approve" else None
+        if question is None:
+            return True
+        answer = self._gates.ask_to_begin(phase, *question)
+        if isinstance(answer, str):
+            self.runner.show(phase, f"waits for a person before it begins: {answer}")
+            return False
+        if answer["action"] != "continue":
+            self._refuse(phase, answer)
+            return False
+        return True
+
+    def _refuse(self, phase: str, heard: Heard) -> None:
+        assert self._healer is not None
+        reason = f"A person did not want it: {heard['comment'] or 'no reason was given'}."
+        self._healer.refused(phase, reason)
+        self.journal.record("phase_skip", phase, message=reason)
+        self.runner.show(phase, f"skipped: {reason}")
+        self.frontier.skip(phase)
+        self.skip_after(phase)
+
+    def _gate_of(self, phase: str) -> str:
+        return self._gate or self.nebula.settings(self.specs[phase]).gate
 
     def _submit(self, phase: str, call: Callable[[], object]) -> None:
         self._running[self._executor.submit(call)] = phase
@@ -252,8 +229,10 @@ class WorkerGroup:
             self._complete(phase, value)
             return
         assert isinstance(value, TaskResult)
-        gate = self._gate or self.nebula.settings(self.specs[phase]).gate
-        self.runner.show(phase, f"approved after {value.cycles} cycles ({value.cost_usd:.2f} USD)")
+        gate = self._gate_of(phase)
+        self.runner.show(
+            phase, f"approved after {value.cycles} cycle{'s' if value.cycles != 1 else ''} ({value.cost_usd:.2f} USD)"
+        )
         if gate in ASKING:
             self._ask(phase, value)
         else:
@@ -304,10 +283,11 @@ class WorkerGroup:
             if self._healer.is_healed(phase):
                 return
             plan = self._healer.resume(phase) if before else self._healer.begin(phase)
-            if plan is not None and not self._cancel.is_set():
-                self._healing.add(phase)
-                self._submit(phase, plan)
-                return
+            if plan is not None:
+                if not self._cancel.is_set():
+                    self._healing.add(phase)
+                    self._submit(phase, plan)
+                return  # stopped now, a resume goes on with it
         self.skip_after(phase)
 
     def _healed(self, phase: str, future: "Future[object]", error: BaseException | None) -> None:
@@ -318,6 +298,9 @@ class WorkerGroup:
             inserted = self._healer.insert(phase, future.result(), self.frontier.dag)
             self.specs[inserted.spec.id] = inserted.spec
             self.frontier.insert(inserted.insertion, phase, inserted.spec.id)
+            if self._gate_of(inserted.spec.id) == "review":
+                text = f"{inserted.spec.id} begins by itself; a person is asked before its work is merged."
+                self.runner.show(inserted.spec.id, text, Notice("healing_inserted", Severity.INFO, text, "", phase))
         elif self._cancel.is_set():
             self.runner.show(phase, "stopped while its remediation was planned")
         elif isinstance(error, Exception):
@@ -338,7 +321,10 @@ class WorkerGroup:
         self.runner.show(phase, f"waits for a person: {request_id}")
 
     def _obey(self, phase: str, heard: Heard) -> None:
-        """Do what a person answered about an approved phase."""
+        """Do what a person answered about an approved phase, or about one that is to begin."""
+        if phase not in self._work:
+            self._begin(phase)
+            return
         work = self._work[phase]
         if heard["action"] == "continue":
             self._merge(phase)

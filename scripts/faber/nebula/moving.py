@@ -6,6 +6,7 @@ noted before: where it is killed half way, the next faber knows that the differe
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from faber.store.files import make_directories, write_atomic
 
 _NOTE = ".json"
 _MOVES = ".tree.json"
+_LOOKS = 3
 _FORWARD = ("--quiet", "--ff-only", "--no-verify", "--no-overwrite-ignore")
 
 
@@ -42,10 +44,14 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, s
     if tree is None:
         with noted(journal, git, ref, old, new, moves=False):
             return git.move_ref(ref, new, old, why)
-    busy = condition.operation(tree)
-    dirty = parking.status(tree)
-    if git.commit_of(ref) != old or _notes(journal, _MOVES):
-        return False  # another phase is being merged into it at this moment, and what is seen may be half of that
+    for look in range(_LOOKS):
+        busy = condition.operation(tree)
+        dirty = parking.status(tree)
+        if git.commit_of(ref) != old or _notes(journal, _MOVES):
+            return False  # another phase is being merged into it at this moment, and what is seen may be half of that
+        if not (busy or dirty.tracked):
+            break
+        time.sleep(0.1 * look)  # its end may have been missed by a moment
     if busy or dirty.tracked:
         reason = f"a {busy} stands in the middle" if busy else "it has uncommitted changes"
         raise TreeDirty(

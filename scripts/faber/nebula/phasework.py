@@ -137,8 +137,8 @@ class PhaseWork:
         checkpoint = self._of_this_text(self._judged(tree, self.start.checkpoint or unsaved))
         if checkpoint is None:
             partial = self._afresh(tree, begun_before=opened.how != "created")
-            base = tree.head()
             partial += self._integrated(tree)
+            base = tree.head()
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
         shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)

@@ -14,6 +14,7 @@ from faber.nebula.phasework import PhaseWork, Start, Workshop
 from faber.nebula.specs import PhaseSpec
 
 WIDTH = 200
+NAME = 40
 
 
 class PlainRunner:
@@ -63,6 +64,7 @@ class PlainRunner:
 class _Row:
     what: str = ""
     doing: str = ""
+    stage: str = ""
     since: float = 0.0
     ended: bool = False
 
@@ -83,7 +85,7 @@ class LiveRunner(PlainRunner):
         """Change the phase's line, and say what stays."""
         self._rows.setdefault(phase, _Row(since=time.monotonic())).what = what
         self._rows[phase].doing = ""
-        self._rows[phase].ended = what.startswith(("done", "failed", "skipped", "stopped"))
+        self._rows[phase].ended = what.startswith(("done", "failed", "not healed", "skipped", "stopped"))
         self.line(f"{phase}: {what}")
 
     def heard(self, phase: str, role: str, event: Mapping[str, Any]) -> None:
@@ -93,7 +95,7 @@ class LiveRunner(PlainRunner):
         for block in content if isinstance(content, list) else ():
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
                 row = self._rows.setdefault(phase, _Row(since=time.monotonic()))
-                row.doing = f"{role}: {block.get('name')}"
+                row.doing, row.stage = f"{role}: {block.get('name')}", self._stage(phase)
 
     def line(self, text: str) -> None:
         """Print one line above the table."""
@@ -111,6 +113,11 @@ class LiveRunner(PlainRunner):
     ) -> None:
         self._live.__exit__(kind, error, trace)
 
+    def _stage(self, phase: str) -> str:
+        state = self.shop.journal.state.get("nebula") if hasattr(self, "shop") else None
+        known = state["phases"].get(phase, {"status": "pending"}) if state else {"status": "pending"}
+        return "healing" if "healing" in known else str(known.get("stage", ""))
+
     def _table(self) -> Any:
         from rich.table import Table
         from rich.text import Text
@@ -123,9 +130,11 @@ class LiveRunner(PlainRunner):
             if row.ended:
                 continue
             cycle = f"cycle {known['cycle']}" if "cycle" in known else ""
-            doing = row.doing or known.get("stage", row.what)
+            stage = self._stage(name)
+            # What the coder did last is not what the reviewer does now.
+            doing = row.doing if row.doing and row.stage == stage else stage.replace("_", " ") or row.what
             minutes, seconds = divmod(int(time.monotonic() - row.since), 60)
-            cells = (name, cycle, f"${known.get('cost', 0.0):.2f}", f"{minutes}:{seconds:02}", doing)
+            cells = (shorten(name, NAME), cycle, f"${known.get('cost', 0.0):.2f}", f"{minutes}:{seconds:02}", doing)
             table.add_row(*(Text(redact(inert(cell)), overflow="ellipsis", no_wrap=True) for cell in cells))
         done = sum(phase["status"] == "done" for phase in phases.values())
         table.add_row(Text(f"{done} of {len(phases)} phases done"))

@@ -14,6 +14,7 @@ MAX_PRIORITY = 99
 MAX_REVIEW_CYCLES = 5
 MAX_WORKERS = 4
 FILTER_SECONDS = 600
+TURN_SECONDS = 3_600
 RESERVED_SHARE = 0.2
 
 # A program and its arguments, or a line for /bin/sh.
@@ -37,9 +38,10 @@ class Execution:
     `max_workers` phases at once (1 to 1,000; one alone with `isolation = "tree"`). `max_review_cycles` per phase
     (1 to 100). `max_budget_usd` for the whole run in US dollars, None for no limit. `model` None for the agents'
     own default. `agent_tools` are the tools a coder may use, None for the agent's own list; a reviewer only
-    reads. `setup` is run once in each new worktree, for at most `setup_timeout` seconds. `healing_max_attempts`
-    per phase. `healing_budget_reserve` in US dollars: what normal phases may not spend; a fifth of
-    `max_budget_usd` where it is not given, None (nothing needs to be kept) where there is no budget either.
+    reads. `turn_timeout` is how many seconds one turn of an agent may take. `setup` is run once in each new
+    worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase. `healing_budget_reserve` in
+    US dollars: what normal phases may not spend; a fifth of `max_budget_usd` where it is not given, None (nothing
+    needs to be kept) where there is no budget either.
     """
 
     max_workers: int = MAX_WORKERS
@@ -48,6 +50,7 @@ class Execution:
     model: str | None = None
     gate: str = "trust"
     agent_tools: tuple[str, ...] | None = None
+    turn_timeout: int = TURN_SECONDS
     setup: Command | None = None
     setup_timeout: int = FILTER_SECONDS
     isolation: str = "worktree"

@@ -11,7 +11,7 @@ from typing import Any
 
 from faber.errors import NebulaStateUnreadable, Notice, Severity, UnsafeFile
 from faber.model.documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus, State
-from faber.store.files import read_bytes, write_atomic
+from faber.store.files import is_temporary, read_bytes, write_atomic
 from faber.store.strict import Malformed, toml_value
 from faber.store.tomltext import key_text, table_text, value_text
 
@@ -37,6 +37,8 @@ class PhaseRecord:
     merged: str = ""
     findings: int = 0
     heal_attempts: int = 0
+    failure: str = ""
+    healing: str = ""
     remediation: str = ""
     remedies: str = ""
     reason: str = ""
@@ -105,7 +107,7 @@ def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
 
 _FIELDS: dict[str, tuple[type, Any]] = {
     **dict.fromkeys(("created_at", "updated_at", "started_at", "ended_at", "branch", "commit", "merged"), (str, "")),
-    **dict.fromkeys(("remediation", "remedies", "reason"), (str, "")),
+    **dict.fromkeys(("failure", "healing", "remediation", "remedies", "reason"), (str, "")),
     **dict.fromkeys(("cycle", "findings", "heal_attempts"), (int, 0)),
     "cost_usd": (float, 0.0),
 }
@@ -123,6 +125,8 @@ _ORDER = (
     "merged",
     "findings",
     "heal_attempts",
+    "failure",
+    "healing",
     "remediation",
     "remedies",
     "reason",
@@ -205,6 +209,14 @@ def _phase_text(name: str, record: PhaseRecord) -> str:
     return "".join(lines)
 
 
+def remove_unfinished(directory: str) -> None:
+    """Remove what a killed faber left of this file and of checkpoints that it was writing into `directory`; for whoever
+    leads the run, when nobody else writes there."""
+    for name in os.listdir(directory):
+        if is_temporary(name) and name.startswith((f".{STATE_FILE}.", ".checkpoint.")):
+            os.unlink(os.path.join(directory, name))
+
+
 # --- the projection --------------------------------------------------------------------------------
 
 
@@ -246,6 +258,8 @@ def _projected(phase: NebulaPhase, old: PhaseRecord, created_at: str) -> PhaseRe
         merged=phase.get("merged", ""),
         findings=phase.get("findings", 0),
         heal_attempts=phase.get("heal_attempts", 0),
+        failure=phase.get("failure", ""),
+        healing=phase.get("healing", ""),
         remediation=phase.get("remediation", ""),
         remedies=phase.get("remedies", ""),
         reason=phase.get("reason", ""),

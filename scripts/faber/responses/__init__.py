@@ -15,6 +15,7 @@ from faber.responses.errors import (
     PartialCompletionResumeExhaustedError,
     RecoveryLogUnreadable,
     ResponseTooLarge,
+    ValidationTimeout,
 )
 from faber.responses.llm import Completion, LLMClient
 from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
@@ -53,6 +54,7 @@ __all__ = [
     "SchemaProblem",
     "TruncationDetectionResult",
     "Validation",
+    "ValidationTimeout",
     "build_resume_prompt",
     "detect_truncation",
     "extract_envelope",

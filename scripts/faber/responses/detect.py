@@ -50,6 +50,17 @@ class TruncationDetectionResult(_Found):
 
         return anchor(self) if self.truncated else None
 
+    @property
+    def proves(self) -> bool:
+        """True if a continuation that begins with `last_valid_token` proves its join.
+
+        It does not where the text repeats itself from its beginning, or for longer than an anchor may get.
+        """
+        from faber.responses.anchors import stands_alone
+
+        token = self.last_valid_token
+        return token is not None and stands_alone(self.raw, self.certain_end or 0, len(token))
+
     def as_dict(self) -> dict[str, Any]:
         """The result as `faber response check` prints it."""
         return {

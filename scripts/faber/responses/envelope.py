@@ -14,9 +14,9 @@ from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
 
 BYTE_ORDER_MARK, FENCE, PROSE_BEFORE, PROSE_AFTER = "byte order mark", "code fence", "prose before", "prose after"
-_OPENING = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[\w+.-]*[ \t]*(?:\n|\Z)")
+_OPENING = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[\w+.-]*[ \t]*(?:\r?\n|\Z)")
 _CUT_OPENING = re.compile(r"[ \t]*(?:`{1,2}|~{1,2})\Z")
-_CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
+_CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(?=\r?\n|\Z)")
 _CUT_CLOSING = re.compile(r"\s*\n[ \t]*(?:`{1,2}|~{1,2})\Z")
 _LINE = re.compile(r"[^\n]*\n?")
 _PROSE = re.compile(r"""[^\n{}\[\]"\\]*""")
@@ -25,6 +25,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _CANDIDATE = re.compile(r"^[ \t]*([{\[])", re.MULTILINE)
 _INLINE = re.compile(r"(?<=[:\s])\{(?=\s*[\"}])")
 _CANDIDATES = 8
+_SENTENCE_ENDS = ":.!?…。："
 
 
 class Envelope(NamedTuple):
@@ -153,9 +154,17 @@ def _starts(text: str) -> Iterator[int]:
         yield at
 
 
+def is_talk(text: str) -> bool:
+    """True if `text` is whole sentences and nothing else: what a model says that has no JSON to give."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (
+        bool(lines) and all(is_prose(line) and line[-1] in _SENTENCE_ENDS for line in lines) and lines[0][0].isupper()
+    )
+
+
 def is_prose(line: str) -> bool:
     """True if `line` is words and no piece of JSON: neither a bracket nor a quote, and no list of literals."""
     line = line.strip()
     if not line or len(line) > MAX_PROSE_LINE or not _PROSE.fullmatch(line) or not _WORD.match(line):
         return False
-    return line[-1] in ":.!?…。：" or (line[-1] != "," and len(_WORD.findall(line)) > 2)
+    return line[-1] in _SENTENCE_ENDS or (line[-1] != "," and len(_WORD.findall(line)) > 2)

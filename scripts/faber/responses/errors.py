@@ -56,6 +56,14 @@ class InvalidSchema(UsageError):
     recovery = "Correct the schema; references outside it are never fetched."
 
 
+class ValidationTimeout(FaberError):
+    """A response was held against a schema for longer than it may take."""
+
+    code = "validation_timeout"
+    exit_code = Exit.FAILED
+    recovery = "Simplify the schema: look for nested repetitions in a `pattern`, and for references that multiply."
+
+
 class CorrectionExhausted(FaberError):
     """A response that does not fit its schema after the last correction.
 

@@ -16,13 +16,12 @@ from typing import NamedTuple
 from faber.responses.anchors import anchor, stands_alone
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
 from faber.responses.detect import TruncationDetectionResult, result
-from faber.responses.envelope import beginnings_of_continuation, examine, suffix_removed
+from faber.responses.envelope import beginnings_of_continuation, examine, is_talk, suffix_removed
 from faber.responses.errors import ChunkMergeError, ResponseTooLarge
+from faber.responses.overlaps import overlaps
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
 
-_SEED = 16
-_MOST_PLACES = 64
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 
 
@@ -70,6 +69,11 @@ class Chunk:
             raise ChunkMergeError(f"The first chunk is {wrong}.", reason="not_truncated", status=found.status)
         return cls(envelope.text, JsonScanner().feed(envelope.text), stop_reason)
 
+    def token(self, length: int = ANCHOR_LENGTH) -> str:
+        """What to ask with: the anchor; nothing where it would prove nothing, so that all is written once more."""
+        made = self.anchor(length)
+        return made if stands_alone(self.text, self.certain_end, len(made)) else ""
+
     @property
     def certain_end(self) -> int:
         """Where what is certain of the text ends."""
@@ -100,15 +104,23 @@ class Chunk:
             rests = self._echoed(view, asked)
             echoed = echoed or bool(rests)
             if found := self._decided(rests, stop_reason):
+                if self._doubtful(found, view, stop_reason):
+                    raise ChunkMergeError("What is repeated is too short to prove a join.", reason="ambiguous")
                 return self._merged(found, "echo", stop_reason)
         if echoed:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
+        if join == "proven" and not self.detection.proves:
+            raise ChunkMergeError("The chunk repeats itself: only all of it, once more, proves.", reason="ambiguous")
         if join == "proven":
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
+        if self._scanner.in_string and len(self.anchor()) >= ANCHOR_LENGTH and self.anchor() in continuation:
+            raise ChunkMergeError("The anchor is there, but not at the beginning.", reason="ambiguous")
         for group in self._grouped(views):
             rests = [rest for view in group for rest in self._fitting(view)]
             found = self._decided(rests, stop_reason)
-            if found and (found.complete or stop_reason is None or stop_reason in CUT_STOP_REASONS):
+            if found and not found.complete and not self._goes_on(group, stop_reason):
+                raise ChunkMergeError("The continuation ends, and does not end the response.", reason="unfinished")
+            if found:
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
 
@@ -120,13 +132,32 @@ class Chunk:
             if begun and self._scanner.copy().feed(view).status != "malformed":
                 return []
             return [view] if view.lstrip(SPACES).startswith(begun) else []
-        overlaps = self._overlaps(view)
+        found = overlaps(self.text[:end], view)
         sizes = {len(self.anchor(size)) for size in (ANCHOR_LENGTH, asked)}
         whole = len(self.text[:end].lstrip(SPACES))
-        proving = [size for size in overlaps if size in sizes or size >= whole]
-        if proving and not all(stands_alone(self.text, end, size) for size in proving):
-            return list(self._fitting(view))
-        return [self._rest(view, size) for size in proving]
+        all_of_it = [size for size in found if size >= whole]
+        proving = all_of_it or [size for size in found if size in sizes]
+        return [self._rest(view, size) for size in proving if stands_alone(self.text, end, size)]
+
+    def _doubtful(self, found: _Reading, view: str, stop_reason: str | None) -> bool:
+        """True if `found` repeats few characters and `view` may as well repeat nothing.
+
+        All of the text may be so few. Then nothing but the end decides: an exact continuation cannot close what the
+        text and its repetition open together, so that a document that is complete with the repetition is the one, but
+        for a source that says there is more to come.
+        """
+        repeated = len(view) - len(found.rest)
+        if not self.certain_end or (repeated >= ANCHOR_LENGTH and stands_alone(self.text, self.certain_end, repeated)):
+            return False
+        if found.complete and stop_reason not in CUT_STOP_REASONS:
+            return False
+        return any(rest is not None and self._read(rest, stop_reason) for rest in self._plain(view))
+
+    def _goes_on(self, views: list[str], stop_reason: str | None) -> bool:
+        """True if an unfinished continuation without the echo can be a piece of the response that was itself cut."""
+        if stop_reason is None:
+            return not (self._scanner.in_string and is_talk(views[0]))
+        return stop_reason in CUT_STOP_REASONS
 
     def _grouped(self, views: list[str]) -> Iterator[list[str]]:
         """The views that are decided on together: outside a string, those that differ by white space in front."""
@@ -140,24 +171,8 @@ class Chunk:
 
     def _fitting(self, view: str) -> Iterator[str | None]:
         """What follows the certain part, by each place that `view` may have."""
-        yield from (self._rest(view, size) for size in self._overlaps(view))
+        yield from (self._rest(view, size) for size in overlaps(self.text[: self.certain_end], view))
         yield from self._plain(view)
-
-    def _overlaps(self, view: str) -> list[int]:
-        """By how many characters `view` can repeat the end of the certain part."""
-        end = self.certain_end
-        certain = self.text[:end]
-        sizes = [size for size in range(1, min(_SEED, end + 1, len(view) + 1)) if certain.endswith(view[:size])]
-        if len(view) < _SEED:
-            return sizes
-        at = certain.find(view[:_SEED], max(0, end - len(view)))
-        while at >= 0:
-            if view.startswith(certain[at:]):
-                sizes.append(end - at)
-                if len(sizes) > _MOST_PLACES:
-                    raise ChunkMergeError("The continuation fits at too many places.", reason="ambiguous")
-            at = certain.find(view[:_SEED], at + 1)
-        return sizes
 
     def _rest(self, view: str, size: int) -> str | None:
         """What follows the certain part if `view` repeats `size` characters of it; None if it denies the cut piece."""
@@ -183,6 +198,8 @@ class Chunk:
             reading = None if rest is None else self._read(rest, stop_reason)
             if reading is not None:
                 readings.setdefault(reading.rest if self._scanner.in_string else reading.rest.strip(SPACES), reading)
+            if self._scanner.in_string and sum(each.complete for each in readings.values()) > 1:
+                break  # they differ; a long continuation may have many more
         complete = [reading for reading in readings.values() if reading.complete]
         unfinished = [reading for reading in readings.values() if not reading.complete]
         if complete and stop_reason is not None and stop_reason not in CUT_STOP_REASONS:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from faber.responses.constants import ANCHOR_LENGTH, MAX_RESUME_ATTEMPTS, Join
+from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import detect_truncation
 from faber.responses.envelope import examine
 from faber.responses.errors import ChunkMergeError, PartialCompletionResumeExhaustedError
@@ -24,8 +24,8 @@ def build_resume_prompt(last_valid_token: str) -> str:
     """
     if not last_valid_token:
         return (
-            f"Your last response was cut off before its first complete token. {INSTRUCTION} "
-            "Begin with the first character of the JSON, and write no prose and no code fence.\n"
+            f"Your last response was cut off, and no token of it can be gone on from. {INSTRUCTION} "
+            "That is: all of the JSON. Begin with its first character, and write no prose and no code fence.\n"
         )
     return (
         f"Your last response was cut off at the output limit. {INSTRUCTION}\n\n"
@@ -63,6 +63,7 @@ def resume(
     """Complete `raw` if it was cut, asking `llm_client` for what is missing; `stop_reason` is what ended `raw`.
 
     A refused join is asked for again with a longer anchor; a continuation that is itself cut is merged and continued.
+    After a piece was refused only an echo is taken: without one, a reply may as well go on from that piece.
     Malformed text is answered as it is: no continuation can make it valid. `on_reply` hears of every continuation,
     for its cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and what the client
     raises.
@@ -72,19 +73,21 @@ def resume(
         text = raw if found.status == "malformed" else envelope.text
         return Resumption(text, found.status, 0, None, len(raw))
     chunk = Chunk.of(raw, stop_reason)
-    index, length = chunk.detection.truncation_index, ANCHOR_LENGTH
+    index, length, taken = chunk.detection.truncation_index, ANCHOR_LENGTH, join
     for attempt in range(1, max_resume_attempts + 1):
-        reply = ask(llm_client, build_resume_prompt(chunk.anchor(length)))
+        reply = ask(llm_client, build_resume_prompt(chunk.token(length)))
         if on_reply is not None:
             on_reply(reply)
         try:
-            merge = chunk.join(reply.text, join, reply.stop_reason, length)
-        except ChunkMergeError:
+            merge = chunk.join(reply.text, taken, reply.stop_reason, length)
+        except ChunkMergeError as refused:
             length *= 2
+            if refused.reason != "no_join" or reply.stop_reason in CUT_STOP_REASONS:
+                taken = "proven"
             continue
         if merge.complete:
             return Resumption(merge.text, "complete", attempt, index, len(raw))
-        chunk, length = merge.chunk, ANCHOR_LENGTH
+        chunk, length, taken = merge.chunk, ANCHOR_LENGTH, join
     raise PartialCompletionResumeExhaustedError(max_resume_attempts, chunk.text, truncation_index=index)
 
 

@@ -142,14 +142,14 @@ def _validator(schema: Schema) -> Any:
 
     try:
         Draft202012Validator.check_schema(schema)
+        # A registry of its own: by default jsonschema would fetch what a `$ref` names from the network or the disk.
+        return Draft202012Validator(schema, registry=Registry())
     except SchemaError as error:
         raise InvalidSchema(
             f"This is no JSON Schema: {error.json_path}: {shorten(error.message, MAX_PROBLEM)}."
         ) from None
     except RecursionError:
         raise InvalidSchema("The schema is nested too deeply.") from None
-    # A registry of its own: by default jsonschema would fetch what a `$ref` names from the network or the disk.
-    return Draft202012Validator(schema, registry=Registry())
 
 
 def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
@@ -164,6 +164,8 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
         raise InvalidSchema(f"The schema refers to {str(error.ref)[:200]!a}, which is not in it.") from None
     except RecursionError:
         raise InvalidSchema("The schema refers to itself without end.") from None
+    except ValueError as error:  # of the addresses in it, which are taken apart on the way
+        raise InvalidSchema(f"The schema has a bad address: {shorten(str(error), MAX_PROBLEM)}.") from None
     errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
     return tuple(_problem(error) for error in errors[:MAX_PROBLEMS])
 

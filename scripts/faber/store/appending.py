@@ -1,9 +1,11 @@
 """From drafts to events in the log: numbered, without secrets, folded before they are written. Under the run's lock."""
 
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from faber.errors import InvalidInput, StateCorrupt
+from faber.model.credentials import secret_values
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
 from faber.model.eventtypes import check_required
 from faber.model.progress import places
@@ -48,6 +50,7 @@ def append(
     """
     # A place whose name looks like a credential must still be that place.
     names = frozenset(name for place in places(run.plan) for name in place)
+    secrets = secret_values(os.environ)
     made: list[Event] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
@@ -57,7 +60,7 @@ def append(
             "type": draft["type"],
             "timestamp": clock(),
             "run_id": run.run_id,
-            **redact_json({k: v for k, v in draft.items() if k != "type"}, keep=names),
+            **redact_json({k: v for k, v in draft.items() if k != "type"}, names, secrets),
         }
         if session_id:
             event.setdefault("session_id", session_id)

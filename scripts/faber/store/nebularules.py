@@ -118,7 +118,7 @@ def _start(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event.get("metadata", {})
     phase["status"] = "in_progress"
     phase["started_at"] = phase.get("started_at", event["timestamp"])
-    _drop(phase, "ended_at", "reason", "report")
+    _drop(phase, "ended_at", "reason", "report", "failure", "healing", "not_healed")
     _take(phase, given, branch="branch", base="base", digest="digest")
     _forget_errors(state, event["phase"])
 
@@ -297,6 +297,9 @@ def _review(state: State, event: Event) -> None:
 def _start_healing(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["heal_attempts"] = phase.get("heal_attempts", 0) + 1
+    phase["failure"] = str(event["metadata"]["kind"])[:_NAME_CHARS]
+    phase["healing"] = "started"
+    _drop(phase, "not_healed")
 
 
 @reduces("healing_insert")
@@ -305,6 +308,7 @@ def _insert(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event["metadata"]
     new = str(given["remediation"])
     phase["remediation"] = new
+    _drop(phase, "healing")
     phases = _nebula(state)["phases"]
     made = phases.setdefault(new, {"status": "pending"})
     made["remedies"] = event["phase"]
@@ -312,6 +316,24 @@ def _insert(state: State, event: Event) -> None:
     _take(made, given, digest="digest")
 
 
-@reduces("healing_skipped", "healing_plan", "healing_done")
-def _note(state: State, event: Event) -> None:
-    _phase(state, event)
+@reduces("healing_skipped")
+def _skip_healing(state: State, event: Event) -> None:
+    phase, given = _phase(state, event), event["metadata"]
+    phase["not_healed"] = str(given["reason"])[:_NAME_CHARS]
+    if given.get("kind"):
+        phase["failure"] = str(given["kind"])[:_NAME_CHARS]
+    _drop(phase, "healing")
+
+
+@reduces("healing_plan")
+def _plan_healing(state: State, event: Event) -> None:
+    _phase(state, event)["healing"] = "planned"
+
+
+@reduces("healing_done")
+def _end_healing(state: State, event: Event) -> None:
+    """With a remediation: what became of it is in its own entry. Without one, the architect gave none."""
+    phase = _phase(state, event)
+    _drop(phase, "healing")
+    if event["status"] == "failed":
+        phase["not_healed"] = shorten(str(event.get("message") or "The remediation failed."), REASON_CHARS)

@@ -15,7 +15,7 @@ from faber.store.people import complete_adopted
 from faber.store.rules import RULES
 
 # Raised whenever the fold of the same events changes: state.json of another version is folded again.
-REDUCER_VERSION = 4
+REDUCER_VERSION = 5
 
 RECENT_EVENTS = 20
 

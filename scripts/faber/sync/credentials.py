@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from faber.model.text import REDACTED, has_secret, redact_json
+from faber.model.text import has_secret
 
 
 class Place(NamedTuple):
@@ -27,23 +27,6 @@ def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozen
             if value in text:
                 return Place(at, f"it holds the value of ${name}")
     return None
-
-
-def without(document: Any, values: Mapping[str, str]) -> Any:
-    """A JSON value with every credential in it replaced by `[REDACTED]`."""
-    return redact_json(_replaced(document, values))
-
-
-def _replaced(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        for secret in values:
-            value = value.replace(secret, REDACTED)
-        return value
-    if isinstance(value, list):
-        return [_replaced(item, values) for item in value]
-    if isinstance(value, dict):
-        return {_replaced(key, values): _replaced(item, values) for key, item in value.items()}
-    return value
 
 
 def _texts(value: Any, at: str) -> Iterator[tuple[str, str]]:

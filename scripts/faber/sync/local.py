@@ -8,11 +8,12 @@ from typing import Any
 from faber.errors import ForeignRun
 from faber.model.documents import CLOSED
 from faber.model.progress import places
+from faber.model.text import redact_json
 from faber.store import eventlog, strictjson
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
 from faber.store.runs import Run, load
-from faber.sync.credentials import find, without
+from faber.sync.credentials import find
 from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
 
 
@@ -85,7 +86,7 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
     found[STATE] = strictjson.dumps(run.state)
     item = work_item(run)
     if item is not None:
-        found[WORK_ITEM] = strictjson.dumps(without(item, values), pretty=True)
+        found[WORK_ITEM] = strictjson.dumps(redact_json(item, secrets=values), pretty=True)
     return found
 
 

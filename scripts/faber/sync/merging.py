@@ -114,8 +114,18 @@ def _is(event: Event, draft: Any) -> bool:
 
 
 def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Extra]:
-    known = {one.origin for one in others}
-    return [one for one in extras if one.origin not in known]
+    """Those of `extras` that `others` lack: not what was repeated there, no answer that both took of one comment."""
+    origins = {one.origin for one in others}
+    said = {_said(one.event) for one in others if one.event["type"] == ANSWER} - {None}
+    return [one for one in extras if one.origin not in origins and _said(one.event) not in said]
+
+
+def _said(event: Event) -> tuple[Any, ...] | None:
+    """What tells an answer that was given under a key, as a comment's is; None for anything else."""
+    if event["type"] not in (ANSWER, SUPERSEDED) or "key" not in event:
+        return None
+    given: dict[str, Any] = event["metadata"]
+    return event["key"], given.get("request_id"), given.get("response")
 
 
 def _answered(extras: Sequence[Extra]) -> set[str]:
@@ -157,7 +167,6 @@ def _repeated(state: State, voice: Extra, keys: set[str]) -> dict[str, Any]:
     open_ids = [asked["request_id"] for asked in state["feedback_queue"]]
     if event["type"] == ANSWER and event["metadata"]["request_id"] not in open_ids:
         event["type"] = SUPERSEDED
-        event.pop("key", None)
     if event.get("key") in keys:
         del event["key"]
     return event

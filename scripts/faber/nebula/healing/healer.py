@@ -4,6 +4,7 @@ Each step is an event before the next one is done (see `history`), and each can 
 leaves a state from which `resume` finishes the same attempt, and an architect that has answered is not asked again.
 """
 
+import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -15,8 +16,9 @@ from faber.model.documents import Event, NebulaPhase, State
 from faber.nebula.dag import Dag, Insertion, insert_remediation_phase
 from faber.nebula.healing import history
 from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
-from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy
+from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason
 from faber.nebula.healing.history import Attempt, attempts_of
+from faber.nebula.healing.log import healing_events, recorded_summary
 from faber.nebula.healing.partialwork import PartialWork, healing_context
 from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.healing.stopped import Stopped, stopped_phase
@@ -25,8 +27,6 @@ from faber.nebula.parse import parse_phase
 from faber.nebula.phasework import Start
 from faber.nebula.problems import Problem
 from faber.nebula.specs import Nebula, PhaseSpec
-from faber.store import eventlog
-from faber.store.layout import Layout
 
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
@@ -62,6 +62,7 @@ class GroupHealer:
         again: bool = False,
         record: Record = lambda recovery: [],
         show: Callable[[str, str], None] = lambda phase, what: None,
+        line: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.nebula = nebula
         self.directory = directory
@@ -73,43 +74,46 @@ class GroupHealer:
         self._recovered = record
         self.placed: set[str] = set()
         self._show = show
+        self._line = line
 
     # --- deciding ----------------------------------------------------------------------------------
 
     def begin(self, phase: str) -> Callable[[], Planned] | None:
         """What is to be run in a worker to heal the failed `phase`; None where it stays failed, which is recorded."""
-        self.journal.project()
         try:
-            stopped = stopped_phase(self.journal.layout, self.directory, phase)
+            stopped = self._stopped(phase)
         except FaberError as error:
-            self.journal.record("healing_skipped", phase, message=error.message, reason="unhealable", kind="unhealable")
+            word = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
+            self.journal.record("healing_skipped", phase, message=error.message, reason=word.value, kind="unhealable")
             return None
         left = self.ledger.left(healing=True)
         reason = self.policy.why_not(stopped.diagnosis, stopped.attempts, left)
         if reason is not None:
+            self._record(history.healing_skipped(stopped.diagnosis, reason))
             if self.policy.enabled:
-                self._record(history.healing_skipped(stopped.diagnosis, reason))
                 self._show(phase, f"not healed ({reason.value}): {stopped.diagnosis.summary}")
             return None
         attempt = stopped.attempts + 1
         self._record(history.healing_start(stopped.diagnosis, stopped.original, attempt))
+        self.journal.project()  # an architect takes minutes, in which nothing else may happen
         self._show(phase, f"healing ({stopped.diagnosis.kind.value}): {stopped.diagnosis.summary}")
         return self._planning(phase, stopped, attempt)
 
     def resume(self, phase: str) -> Callable[[], Planned] | None:
         """As `begin` for a phase that failed before this process: an attempt that was begun is finished, one that was
-        given up is not repeated unless that is asked for."""
+        given up is not repeated unless that is asked for, or healing was off then and is on now."""
         mine = [attempt for attempt in self._attempts() if attempt.phase == phase]
         last = mine[-1] if mine else None
-        if last is None:
+        if last is None or (last.reason == SkipReason.POLICY_DISABLED and self.policy.enabled):
             return self.begin(phase)
         if last.stage == "planned":
-            planned = self._planned_before(last)
-            return lambda: planned
+            return lambda: self._planned_before(last)
         if last.stage == "started":
-            self.journal.project()
-            stopped = stopped_phase(self.journal.layout, self.directory, phase)
-            return self._planning(phase, stopped, last.number)
+            try:
+                return self._planning(phase, self._stopped(phase), last.number)
+            except FaberError as error:  # what it was to be planned from is gone
+                self.gave_up(phase, error)
+                return None
         return self.begin(phase) if self._again and last.stage in ("skipped", "failed") else None
 
     def is_healed(self, phase: str) -> bool:
@@ -128,8 +132,10 @@ class GroupHealer:
         file = place_remediation(self.directory, spec)
         self.placed.add(file)
         self._record(history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
+        self.journal.project()
         kind = next((each.kind for each in reversed(self._attempts()) if each.phase == phase), "")
-        self._show(phase, history.live_line(phase, kind, spec.id, spec.title))
+        self._line(history.live_line(phase, kind, spec.id, spec.title))
+        self._show(phase, f"failed; {spec.id} is queued")
         return Inserted(spec, insertion)
 
     def gave_up(self, phase: str, error: BaseException) -> None:
@@ -147,16 +153,39 @@ class GroupHealer:
             cost = known.get("cost", 0.0)
             self._record(history.healing_done(failed, success=success, cost=cost, remediation=phase))
 
+    def settle(self) -> None:
+        """Say in the log what became of remediations that ended when there was no time to say so."""
+        phases = self._phases(self.journal.state)
+        for attempt in self._attempts():
+            status = phases.get(attempt.remediation, {"status": "pending"})["status"]
+            if attempt.stage == "inserted" and status in ("done", "failed"):
+                self.ended(attempt.remediation, success=status == "done")
+
+    def question(self, phase: str) -> tuple[str, dict[str, str]] | None:
+        """What a person is asked before the remediation `phase` begins, and its context; None for other phases, and for
+        one that was begun."""
+        known = self._phases(self.journal.state).get(phase, {"status": "pending"})
+        failed = known.get("remedies")
+        if failed is None or known["status"] != "pending":
+            return None
+        mine = next((each for each in reversed(self._attempts()) if each.remediation == phase), Attempt(failed))
+        prompt = f'Phase {failed} failed ({mine.kind}). Begin its remediation {phase}: "{mine.title}"?'
+        return prompt, {"remedies": failed, "file": os.path.join(self.directory, f"{phase}.md")}
+
+    def refused(self, phase: str, reason: str) -> None:
+        """A person does not want the remediation `phase`: what it was to remedy stays failed."""
+        failed = self._phases(self.journal.state)[phase].get("remedies", phase)
+        self._record(history.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason))
+
     def start_of(self, phase: str) -> Start | None:
         """How a remediation begins: from the failed phase's last commit, told what to keep. None for other phases."""
         phases = self._phases(self.journal.state)
         failed = phases.get(phase, {"status": "pending"}).get("remedies")
         if failed is None:
             return None
-        self.journal.project()
-        chain = [stopped_phase(self.journal.layout, self.directory, failed)]
+        chain = [self._stopped(failed)]
         while (before := phases.get(chain[-1].spec.id, {"status": "pending"}).get("remedies")) is not None:
-            chain.append(stopped_phase(self.journal.layout, self.directory, before))
+            chain.append(self._stopped(before))
         # A second remediation keeps the first attempt's work as well as the first remediation's.
         kept = [(work, each.named_files) for each in chain if (work := each.partial_work) and work.commit_shas]
         if not kept:
@@ -172,10 +201,14 @@ class GroupHealer:
 
     def summary(self) -> str:
         """What healing did in this run, for the end of a report."""
-        events = self._events()
-        return history.healing_summary(attempts_of(events), history.results_of(events))
+        return recorded_summary(self.journal.layout, self.journal.run_id)
 
     # --- inside ------------------------------------------------------------------------------------
+
+    def _stopped(self, phase: str) -> Stopped:
+        """The failure of `phase`, from its files; raises what `stopped_phase` raises."""
+        self.journal.project()
+        return stopped_phase(self.journal.layout, self.directory, phase)
 
     def _planning(self, phase: str, stopped: Stopped, attempt: int) -> Callable[[], Planned]:
         taken = [name for name in self._phases(self.journal.state) if name != phase]
@@ -229,13 +262,3 @@ class GroupHealer:
     @staticmethod
     def _phases(state: State) -> dict[str, NebulaPhase]:
         return state["nebula"]["phases"] if "nebula" in state else {}
-
-
-def healing_events(layout: Layout, run_id: str) -> list[Event]:
-    """The events of a run that healing recorded, in order."""
-    directory = layout.run_dir(run_id)
-    return [
-        eventlog.read_event(directory, entry.file)
-        for entry in eventlog.listing(directory)
-        if entry.type.startswith("healing_")
-    ]

@@ -239,7 +239,9 @@ def live_line(phase: str, kind: str, remediation: str, title: str) -> str:
 
 
 def healing_summary(attempts: Sequence[Attempt], results: Mapping[str, Healed]) -> str:
-    """What healing did, for the end of a report: a line of totals and one for each failure; empty without any."""
+    """What healing did, for the end of a report: a line of totals and one for each failure; empty without any, and of
+    failures while healing was off nothing is said."""
+    attempts = [each for each in attempts if each.reason != SkipReason.POLICY_DISABLED]
     if not attempts:
         return ""
     healed = sum(1 for each in attempts if _is_healed(each, results))

@@ -1,0 +1,242 @@
+"""Agents of the real client that misbehave, and people who stop a nebula."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from e2e.messages_api import MessagesApi
+from e2e.nebulas import ROOT, Faber, Model, until
+from e2e.replies import Reply, error, text, tool
+from e2e.request import Request
+from e2e.terminal import on_terminal
+from nebulas import Project, nebula_files
+from trees import git
+
+EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
+
+
+class Rogues(Model):
+    """Each phase's agents do what its name says."""
+
+    def __call__(self, request: Request) -> Reply:
+        """One request's answer."""
+        prompt = "\n".join(request.texts)
+        if "# Review of phase garbage" in prompt:
+            return text("Looks good to me! {verdict: approved")
+        if "# Phase crashes:" in prompt:
+            return error(400, "the model does not like this")
+        return super().__call__(request)
+
+    def code(self, phase: str, request: Request, *, first: bool) -> Reply:
+        """What a shell can do to a tree."""
+        found = re.search(r"Your directory is `(.+)`\.", "\n".join(request.texts))
+        assert found
+        tree = Path(found[1])
+        main = tree.parents[6]
+        commands = {
+            "outside": f"echo x > {main}/outside.txt; echo x > outside-too.txt",
+            "deletes": f"rm -rf {tree}",
+            "switches": "echo x > mine.txt; git add -A; git commit -qm mine; git switch -qc away; echo y > other.txt",
+        }
+        if phase in commands and first:
+            return tool("Bash", command=f"sh -c '{commands[phase]}'")
+        return super().code(phase, request, first=first)
+
+
+def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """Garbage, a crash and a deleted tree fail their phases alone; what was written outside is named; an agent's own
+    commits, on its own branch even, are its phase's."""
+    names = ("garbage", "crashes", "outside", "deletes", "switches")
+    manifest = '[execution]\nagent_tools = ["Bash(sh *)"]\nmax_workers = 2\n'
+    project = Project(tmp_path / "p", nebula_files({name: [] for name in names}, manifest))
+    faber = Faber(project.root, tmp_path / "home", api, claude_binary)
+    api.script.always(Rogues())
+    report = faber.run("nebula", "apply", "plan", status=5)
+    phases = report["phases"]
+    assert {name: phases[name]["status"] for name in names} == {
+        "garbage": "failed", "crashes": "failed", "outside": "done", "deletes": "failed", "switches": "done",
+    }  # fmt: skip
+    assert "no review" in phases["garbage"]["reason"]
+    assert "does not like this" in phases["crashes"]["reason"]
+    assert "worktree is gone" in phases["deletes"]["reason"]
+    assert "changed outside its worktree: the main tree: outside.txt" in faber.stderr
+    assert {"mine.txt", "other.txt", "outside-too.txt"} <= set(project.files(report["branch"]))
+    assert faber.left() == []
+
+
+def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """Its turns are ended after the nebula's time, and its phase fails saying so."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}, "[execution]\nturn_timeout = 2\n"))
+    faber = Faber(project.root, tmp_path / "home", api, claude_binary)
+    api.script.always(lambda request: text("Well").hang())
+    report = faber.run("nebula", "apply", "plan", status=5)
+    assert "The turn took longer than it may and was ended" in report["phases"]["a"]["reason"]
+    assert faber.left() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
+def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """Exit 130, no process left, the line to resume; resumed, nothing finished is done again."""
+    project = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]}))
+    faber, model, hanging = Faber(project.root, tmp_path / "home", api, claude_binary), Model(), threading.Event()
+
+    def script(request: Request) -> Reply:
+        if request.has("# Review of phase b") and not hanging.is_set():
+            hanging.set()
+            return text("Let me").hang()
+        return model(request)
+
+    api.script.always(script)
+    process = faber.start("nebula", "apply", "plan")
+    assert hanging.wait(60)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert faber.left() == []
+    assert json.loads(out)["next_steps"] == ["faber nebula apply plan --resume"]
+    assert "faber: stopping" in err
+    model.asked.clear()
+    assert faber.run("nebula", "apply", "plan", "--resume")["status"] == "done"
+    assert model.asked == [("reviewer", "b")]
+    assert faber.left() == []
+
+
+def _wait(go: threading.Event) -> None:
+    go.wait(60)
+
+
+def test_a_second_apply(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """While one works another is refused with exit status 4, naming who; the first is not disturbed."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}))
+    faber, model, go = Faber(project.root, tmp_path / "home", api, claude_binary), Model(), threading.Event()
+    model.moment = lambda role, phase, request: _wait(go)
+    api.script.always(model)
+    process = faber.start("nebula", "apply", "plan")
+    until(lambda: bool(model.asked))
+    for options in ((), ("--resume",), ("--fresh",)):
+        refused = faber.run("nebula", "apply", "plan", *options, status=4)["error"]
+        assert (refused["code"], refused["holder"]["pid"]) == ("tree_in_use", process.pid)
+    go.set()
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out)["status"] == "done"
+
+
+def test_in_one_tree(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """With isolation = "tree" one phase after the other works in the person's tree, which is then as it was."""
+    project = Project(tmp_path / "p", nebula_files({"a": [], "b": []}, '[execution]\nisolation = "tree"\n'))
+    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Model()
+    api.script.always(model)
+    report = faber.run("nebula", "apply", "plan")
+    assert report["status"] == "done"
+    assert model.asked == [("coder", "a"), ("reviewer", "a"), ("coder", "b"), ("reviewer", "b")]
+    assert git(project.root, "branch", "--show-current") == "main"
+    assert git(project.root, "status", "--porcelain", "--", ":!plan") == ""
+    assert {"a.txt", "b.txt"} <= set(project.files(report["branch"]))
+
+
+class TheExample(Model):
+    """Writes what the example's phases ask for; the first reader does not parse."""
+
+    files: ClassVar = {
+        "model": {"todo/__init__.py": "", "todo/model.py": '"""Entries."""\n'},
+        "reader": {"todo/reader.py": "def read(:\n"},
+        "writer": {"todo/writer.py": '"""Writing."""\n'},
+        "cli": {"todo/__main__.py": '"""The commands."""\n'},
+        "manual": {"docs/todo.md": "# todo\n"},
+        "licence": {"LICENSE": "MIT License\n"},
+    }
+
+    def code(self, phase: str, request: Request, *, first: bool) -> Reply:
+        """The files of a phase."""
+        directory = re.search(r"Your directory is `(.+)`\.", "\n".join(request.texts))
+        assert directory
+        if phase == "reader" and request.has("must pass"):
+            path = os.path.join(directory[1], "todo/reader.py")
+            steps = [
+                tool("Read", file_path=path),
+                tool("Write", file_path=path, content='"""Reading."""\n'),
+                text("Ok."),
+            ]
+            return steps[len(request.results)]
+        self.deeds[phase] = [self.files[phase]]
+        return super().code(phase, request, first=first)
+
+
+def test_the_example(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """`faber nebula apply examples/nebula` in a new repository: the filter sends one coder back, all six are done."""
+    files: dict[str, Any] = {f"examples/nebula/{path.name}": path.read_bytes() for path in EXAMPLE.iterdir()}
+    project = Project(tmp_path / "p", files)
+    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), TheExample()
+    api.script.always(model)
+    report = faber.run("nebula", "apply", "examples/nebula")
+    assert report["status"] == "done"
+    assert {name: phase["cycle"] for name, phase in report["phases"].items()} == {
+        "model": 1, "reader": 2, "writer": 1, "cli": 1, "manual": 1, "licence": 1,
+    }  # fmt: skip
+    assert any("`parses` must pass" in prompt and "SyntaxError" in prompt for prompt in model.prompts)
+    assert faber.run("nebula", "land", "examples/nebula")["how"] == "fast_forward"
+    assert (project.root / "todo/reader.py").read_text() == '"""Reading."""\n'
+    assert sorted(os.listdir(project.root / "examples/nebula")) == sorted([*os.listdir(EXAMPLE), "nebula.state.toml"])
+
+
+def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """Without a terminal each thing that happens is one plain line, and stdout is one JSON object."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}))
+    faber = Faber(project.root, tmp_path / "home", api, claude_binary)
+    api.script.always(Model())
+    faber.run("nebula", "apply", "plan")
+    assert faber.stderr.splitlines()[:1] == ["faber: a: begins"]
+    assert "\x1b" not in faber.stderr
+    assert "faber: a: done" in faber.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"NO_COLOR": "1"}, id="no-color", marks=pytest.mark.full),
+        pytest.param({"TERM": "dumb"}, id="dumb", marks=pytest.mark.full),
+    ],
+)
+def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """On a terminal each phase has a line with its cycle, cost and what it does, at most as wide as that; a terminal
+    that can do nothing gets plain lines. Killed and resumed in it, a phase goes on from its checkpoint."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}))
+    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Model()
+    environment = {**faber.environment, "TERM": "xterm-256color", **variables}
+    command, killed = [str(ROOT / "bin/faber"), "nebula", "apply", "plan"], threading.Event()
+
+    def script(request: Request) -> Reply:
+        if request.has("# Review of phase"):
+            time.sleep(0.6)  # the view is drawn four times a second
+            if len(model.asked) == 1:
+                model.asked.append(("reviewer", "cut off"))
+                faber.kill()
+                killed.set()
+        return model(request)
+
+    api.script.always(script)
+    on_terminal(command, cwd=project.root, environment=environment)
+    assert killed.wait(20)
+    shown = on_terminal([*command, "--resume"], cwd=project.root, environment=environment)
+    assert shown.status == 0
+    assert json.loads(shown.out)["status"] == "done"
+    assert model.asked == [("coder", "a"), ("reviewer", "cut off"), ("reviewer", "a"), ("reviewer", "a")]
+    assert "a: resumes in cycle 1 (reviewing)" in shown.terminal
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]+", shown.terminal)]
+    rows = [line for line in lines if re.fullmatch(r"a +cycle 1 +\$0\.00 +0:0\d +reviewing", line)]
+    if variables.get("TERM") == "dumb":
+        assert "\x1b" not in shown.terminal
+        assert "faber: a: done" in lines
+    else:
+        assert rows
+        assert "1 of 1 phases done" in lines or "0 of 1 phases done" in lines
+        assert all(len(line) <= 80 for line in lines if not line.startswith("a goes on"))
+        assert "NO_COLOR" not in variables or not re.search(r"\x1b\[[0-9;]*m", shown.terminal)
