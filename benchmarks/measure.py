@@ -144,13 +144,13 @@ def ratio(times: Mapping[str, list[float]], subject: str, of: str, target: float
 
 def report(arguments: argparse.Namespace, title: str, ratios: Sequence[Ratio], place: str, **more: Any) -> None:
     """Print the result: a table within 80 columns, or one JSON object. `more` is what else was counted."""
-    machine = _machine(place)
+    about = machine(place)
     if arguments.json:
         rows = [{**line._asdict(), "met": line.met} for line in ratios]
-        print(json.dumps({"title": title, "machine": machine, **more, "ratios": rows}, indent=2))
+        print(json.dumps({"title": title, "machine": about, **more, "ratios": rows}, indent=2))
         return
     print(title)
-    for words in _wrapped([f"{name} {value}" for name, value in {**machine, **more}.items()]):
+    for words in _wrapped([f"{name} {value}" for name, value in {**about, **more}.items()]):
         print(f"  {words}")
     print(f"\n{'':<29}{'median':>10}{'ratio':>7}{'quartiles':>12}  {'of':<14}{'target':>6}")
     for line in ratios:
@@ -173,7 +173,7 @@ def _wrapped(parts: list[str]) -> list[str]:
     return lines
 
 
-def _machine(place: str) -> dict[str, str]:
+def machine(place: str) -> dict[str, str]:
     """What the figures depend on, beside the code."""
     return {
         "faber": _said("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*") or "unknown",

@@ -216,7 +216,7 @@ def floor(place: str, counter: list[int]) -> float:
     return time.perf_counter() - begun
 
 
-def child(kind: str, count: int, place: str, counter: list[int], memory: dict[str, dict[str, int]]) -> float:
+def child(kind: str, count: int, place: str, counter: list[int], memory: dict[str, str]) -> float:
     """Seconds of one phase among `count`, in a process and a directory of its own."""
     counter[0] += 1
     directory = os.path.join(place, f"{kind}-{count}-{counter[0]}")
@@ -233,7 +233,7 @@ def child(kind: str, count: int, place: str, counter: list[int], memory: dict[st
         raise RuntimeError(done.stderr)
     shutil.rmtree(directory)
     told = json.loads(done.stdout)
-    memory[f"{kind} {count:,}"] = {key: int(value) // 1024 for key, value in told.items() if key != "seconds"}
+    memory[f"MiB for {kind} {count:,}"] = f"{told['peak_kib'] // 1024} (before {told['before_kib'] // 1024})"
     return float(told["seconds"]) / count
 
 
@@ -250,7 +250,7 @@ def main() -> None:
     arguments = measure.options(__doc__ or "", add)
     given = arguments.sizes or ("4,8,16" if arguments.quick else "100,1000,5000")
     sizes = [int(size) for size in given.split(",")]
-    memory: dict[str, dict[str, int]] = {}
+    memory: dict[str, str] = {}
     with measure.workplace(arguments) as place:
         os.mkdir(os.path.join(place, "floor"))
         subjects: dict[str, measure.Subject] = {"eleven files": partial(floor, os.path.join(place, "floor"), [0])}
@@ -263,7 +263,7 @@ def main() -> None:
         ratios = [measure.ratio(times, first, "eleven files")]
         ratios += [measure.ratio(times, f"phases {size:,}", first, GROWTH) for size in sizes[1:]]
         ratios.append(measure.ratio(times, f"git {small:,}", first))
-        measure.report(arguments, "One phase among many, its agents at once", ratios, place, memory_mib=memory)
+        measure.report(arguments, "One phase among many, its agents at once", ratios, place, **memory)
 
 
 if __name__ == "__main__":

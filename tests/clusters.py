@@ -1,7 +1,11 @@
 """Projects with a bare repository that workers share, and a cluster whose workers are directories of this process."""
 
+import json
+import os
 import pickle
 import secrets
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +21,9 @@ from faber.store.layout import Layout
 from nebulas import Author, Project, nebula_files
 from trees import git
 
+ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 60.0
+SECONDS = 30.0
 
 
 class SharedProject(Project):
@@ -69,7 +75,7 @@ class SharedProject(Project):
         lines = git(self.origin, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return dict(line.split() for line in lines)
 
-    def events(self, run_id: str, kind: str) -> list[dict[str, Any]]:
+    def events(self, run_id: str, kind: str) -> list[Any]:
         """The events of one type in the run's log."""
         from faber.store import eventlog
 
@@ -137,4 +143,61 @@ class Directories:
         raise JobLost("Nobody finished it.")
 
 
-__all__ = ["Cluster", "Directories", "SharedProject"]
+class Processes:
+    """A Dask scheduler on loopback and its workers, each in a process of its own with this environment."""
+
+    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+        self.place = place
+        self.file = place / "scheduler.json"
+        self.environment = {
+            **environment,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts"), str(ROOT / "tests")]),
+            # A worker that is not heard of for so long is lost.
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",
+            "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
+        }
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._start("scheduler", "--port", "0")
+        self.address = self._address()
+
+    def _start(self, kind: str, *options: str) -> "subprocess.Popen[bytes]":
+        common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
+        with open(self.place / f"{kind}-{len(self.workers)}.log", "wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{kind}", *common, *options],
+                env=self.environment,
+                cwd=self.place,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _address(self) -> str:
+        give_up = time.monotonic() + SECONDS
+        while time.monotonic() < give_up:
+            try:
+                return str(json.loads(self.file.read_text())["address"])
+            except (FileNotFoundError, ValueError):
+                time.sleep(0.05)
+        raise AssertionError((self.place / "scheduler-0.log").read_text())
+
+    def start_worker(self, agents: int = 1) -> None:
+        """One more worker, for so many agents at a time."""
+        directory = self.place / f"worker-{len(self.workers)}"
+        offered = ("--nthreads", str(agents + 1), "--resources", f"agent={agents}")
+        self.workers.append(self._start("worker", "--no-nanny", *offered, "--local-directory", str(directory)))
+
+    def await_agents(self, cluster: Cluster, count: int) -> None:
+        """Until so many agents are offered."""
+        give_up = time.monotonic() + SECONDS
+        while cluster.agents() != count:
+            assert time.monotonic() < give_up, [log.read_text() for log in self.place.glob("*.log")]
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """Kill what was started."""
+        for process in [*self.workers, self.scheduler]:
+            if process.poll() is None:
+                process.kill()
+            process.wait()

@@ -10,7 +10,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [
-    "append", "comments", "hooks", "responses", "resume", "scheduling", "startup", "sync", "transition", "worktrees",
+    "append", "comments", "hooks", "responses", "resume", "scaling", "scheduling", "startup", "sync", "transition",
+    "worktrees",
 ]  # fmt: skip
 
 
@@ -42,6 +43,14 @@ def test_ratios_are_printed(name: str, jq: str) -> None:
     assert {"python", "jq", "bash", "kernel", "filesystem", "faber"} <= set(result["machine"])
     assert len(result["ratios"]) >= 3
     assert all(line["low"] <= line["ratio"] <= line["high"] for line in result["ratios"])
+
+
+def test_no_schedule_is_faster_than_can_be() -> None:
+    """However many workers, a simulated nebula takes at least its longest chain and its work shared out; more workers
+    never take longer than one."""
+    rows = json.loads(run("scaling", "--json"))["ratios"]
+    assert {row["workers"] for row in rows} == {1, 10, 100, 1000}
+    assert all(row["low"] >= 1 and 0 < row["busy"] <= 1 and row["speed_up"] >= 1 for row in rows)
 
 
 def test_cut_responses_are_recognised_and_never_joined_wrong() -> None:

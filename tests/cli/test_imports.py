@@ -178,6 +178,19 @@ def test_a_nebula_is_planned_without_anything_heavy_of_others(project: Path) -> 
     assert heavy_modules(project, "nebula", "plan", example) <= {"dataclasses", "tomllib", "shutil"}
 
 
+def test_a_cluster_is_loaded_only_where_one_is_asked_for() -> None:
+    """What `nebula apply` needs on one machine loads nothing of Dask, nor what speaks with it."""
+    code = (
+        "import sys; import faber.cli.apply; "
+        "print([name for name in sys.modules if name.partition('.')[0] in ('distributed', 'dask', 'tornado')"
+        " or name in ('faber.nebula.cluster', 'faber.nebula.dispatch', 'faber.nebula.remotework')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "scripts", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.parametrize("arguments", [["run", "init"], ["session", "save", RUN, "--notes", "x"], ["doctor"]])
 def test_no_command_loads_gitpython_to_read(project: Path, arguments: list[str]) -> None:
     """What only reads git asks git itself: GitPython takes as long to load as a whole context."""

@@ -1,8 +1,8 @@
 """Nebulas worked on by a Dask cluster: a scheduler and workers in processes of their own, on loopback."""
 
+import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusters import SharedProject
+from clusters import Processes, SharedProject
 from faber.errors import InvalidInput
 from faber.nebula import cluster as module
 from faber.nebula.cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
@@ -22,82 +22,18 @@ from trees import git
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30.0
-
-
-class Processes:
-    """A scheduler and its workers."""
-
-    def __init__(self, place: Path, script: Path) -> None:
-        self.place = place
-        self.file = place / "scheduler.json"
-        configuration = place / "gitconfig"
-        configuration.write_text("[user]\n\tname = W\n\temail = w@example.com\n")
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "DASK_"))},
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts"), str(ROOT / "tests")]),
-            "FABER_TEST_SCRIPT": str(script),
-            "GIT_CONFIG_GLOBAL": str(configuration),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            # A worker that is not heard of for so long is lost.
-            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",
-            "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
-        }
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start("scheduler", "--port", "0")
-        self.address = self._address()
-
-    def _start(self, kind: str, *options: str) -> "subprocess.Popen[bytes]":
-        common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
-        with open(self.place / f"{kind}-{len(self.workers)}.log", "wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{kind}", *common, *options],
-                env=self.environment,
-                cwd=self.place,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _address(self) -> str:
-        import json
-
-        give_up = time.monotonic() + SECONDS
-        while time.monotonic() < give_up:
-            try:
-                return str(json.loads(self.file.read_text())["address"])
-            except (FileNotFoundError, ValueError):
-                time.sleep(0.05)
-        raise AssertionError((self.place / "scheduler-0.log").read_text())
-
-    def start_worker(self) -> None:
-        """One more worker, for one agent at a time."""
-        directory = self.place / f"worker-{len(self.workers)}"
-        options = ("--no-nanny", "--nthreads", "2", "--resources", "agent=1", "--local-directory", str(directory))
-        self.workers.append(self._start("worker", *options))
-
-    def await_agents(self, cluster: Cluster, count: int) -> None:
-        """Until so many agents are offered."""
-        give_up = time.monotonic() + SECONDS
-        while cluster.agents() != count:
-            assert time.monotonic() < give_up, [log.read_text() for log in self.place.glob("*.log")]
-            time.sleep(0.05)
-
-    def end(self) -> None:
-        """Kill what was started."""
-        for process in [*self.workers, self.scheduler]:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """A scheduler and two workers, for all tests of this module; those that kill a worker start another."""
     place = tmp_path_factory.mktemp("cluster")
-    made = Processes(place, place / "script")
+    configuration = place / "gitconfig"
+    configuration.write_text("[user]\n\tname = W\n\temail = w@example.com\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "DASK_"))}
+    own = {"FABER_TEST_SCRIPT": str(place / "script"), "GIT_CONFIG_GLOBAL": str(configuration)}
+    made = Processes(place, {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1"})
     for _ in range(2):
         made.start_worker()
     yield made
@@ -230,6 +166,22 @@ def test_a_scheduler_that_does_not_answer_is_an_error(make: Any) -> None:
     with pytest.raises(SchedulerUnreachable) as raised:
         Cluster.connect("tcp://127.0.0.1:9", seconds=0.5)
     assert raised.value.as_dict()["code"] == "scheduler_unreachable"
+
+
+def test_the_command_line_says_so(
+    make: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`faber nebula apply` ends with the code, and there is no run."""
+    from faber.cli import main
+
+    project: SharedProject = make({"a": []})
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
+    for address, status, code in (("tcp://127.0.0.1:9", 1, "scheduler_unreachable"), ("udp://x:1", 2, "invalid_input")):
+        root = ("--root", str(project.root))
+        assert main([*root, "nebula", "apply", project.directory, "--scheduler", address]) == status
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+    assert project.left() == []
+    assert not (project.root / ".fractary").exists()
 
 
 def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

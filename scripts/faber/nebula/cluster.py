@@ -88,13 +88,14 @@ class Cluster:
         self._beating.start()
 
     @classmethod
-    def connect(cls, address: str, *, seconds: float = CONNECT_SECONDS, **options: float) -> Self:
-        """The scheduler at `address`, if it answers within `seconds`.
+    def connect(cls, address: str, *, seconds: float | None = None, **options: float) -> Self:
+        """The scheduler at `address`, if it answers within `seconds` (ten).
 
         Raises `ClusterExtraMissing`, `SchedulerUnreachable`, `InvalidInput`. What tls:// needs is in Dask's own
         configuration.
         """
         checked_address(address)
+        seconds = CONNECT_SECONDS if seconds is None else seconds
         try:
             from distributed import Client
         except ImportError as error:
@@ -127,7 +128,7 @@ class Cluster:
             future.add_done_callback(lambda done: inbox.put(None))
             while True:
                 try:
-                    message = inbox.get(timeout=0.2)
+                    message = inbox.get(timeout=0.5)
                 except queue.Empty:
                     message = {}
                 if message is None:

@@ -1,0 +1,37 @@
+"""A nebula worked on by a cluster whose workers run the real client."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters import Processes
+from e2e.messages_api import MessagesApi
+from e2e.nebulas import Faber, Model
+from nebulas import nebula_files
+from trees import git, repository
+
+pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+
+
+def test_a_cluster_works_with_the_real_client(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """`faber nebula apply --scheduler`: three phases by agents at a worker, merged and landed here."""
+    files = {"README.md": "begin\n", ".gitignore": "/.fractary/\n"}
+    root = repository(tmp_path / "p", {**files, **nebula_files({"a": [], "b": ["a"], "c": []})})
+    git(tmp_path, "clone", "-q", "--bare", str(root), str(tmp_path / "shared.git"))
+    faber = Faber(root, tmp_path / "home", api, claude_binary)
+    faber.environment["FABER_VENV"] = sys.prefix
+    model = Model()
+    api.script.always(model)
+    cluster = Processes(tmp_path, faber.environment)
+    try:
+        cluster.start_worker(agents=2)
+        options = ("--scheduler", cluster.address, "--remote", str(tmp_path / "shared.git"))
+        answer = faber.run("nebula", "apply", "plan", *options)
+        assert answer["status"] == "done", faber.stderr
+        assert sorted(model.asked) == sorted((role, name) for name in "abc" for role in ("coder", "reviewer"))
+        assert faber.run("nebula", "land", "plan")["how"] in ("fast_forward", "merge")
+        assert all((root / f"{name}.txt").read_text() == f"{name}\n" for name in "abc")
+    finally:
+        cluster.end()
+    assert faber.left() == []
