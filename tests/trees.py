@@ -8,13 +8,22 @@ from typing import NamedTuple
 from faber.loop.git import Git
 from faber.loop.tree import PhaseTree
 
+_SOMEBODY = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A") | dict.fromkeys(
+    ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "a@example.com"
+)
 RUN = "acme/shop/0b5c3a52-61ce-4b43-9d6c-0f5b8a4f7f10"
 
 
 def git(directory: Path | str, *arguments: str, ok: bool = True) -> str:
-    """What git prints in `directory`."""
+    """What git prints in `directory`; where the machine knows nobody, the tests' own commits are somebody's."""
     done = subprocess.run(
-        ["git", *arguments], cwd=directory, check=False, capture_output=True, text=True, errors="surrogateescape"
+        ["git", *arguments],
+        cwd=directory,
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        env=_SOMEBODY | os.environ,
     )
     if ok and done.returncode:
         raise AssertionError(f"git {arguments}: {done.stderr}")
