@@ -13,6 +13,7 @@ import remote_agents
 from clusters import Directories, SharedProject
 from faber.errors import Exit, InvalidInput
 from faber.loop.git import Git
+from faber.nebula.dispatch import Fleet
 from faber.nebula.job import Job, Pushed, Report, Told, pushed_of
 from faber.nebula.names import names_of
 from faber.nebula.remotework import work
@@ -348,6 +349,24 @@ def test_the_runs_budget_is_a_cap_for_workers(tmp_path: Path, cluster: Directori
     applied = project.over(cluster, max_workers=2, max_budget_usd=4.2, fresh=True)
     assert applied.status == "failed"
     assert applied.report["cost_usd"] <= 4.2 + 1e-6
+
+
+def test_a_remediation_goes_on_elsewhere_from_the_failed_work(tmp_path: Path, cluster: Directories) -> None:
+    """The failed phase's commits reach the worker of its remediation, which builds on them; both are merged here."""
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]}, "[execution]\nhealing = true\nmax_review_cycles = 1\n")
+    project.say("cycles-a", "9")
+    author, fleet = Author(), Fleet(cluster, agents=remote_agents.make, poll=0.1)  # type: ignore[arg-type]
+    applied = project.apply(author, fleet)
+    assert applied.status == "done", project.said
+    assert author.asked == [("architect", "a")]
+    assert project.coded() == ["a 1", "b 1", "heal-a 1"]
+    healing = next(job for job in cluster.jobs if job.spec.id == "heal-a")
+    assert healing.remedies
+    assert healing.guards
+    assert git(project.root, "show", f"{applied.report['branch']}:a.txt") == "a 1"
+    assert [ref for ref in project.refs() if ref.startswith("refs/faber/")] == [
+        "refs/faber/checkpoints/" + applied.report["run_id"] + "/a"
+    ]
 
 
 def test_stopping_is_heard_from_the_leader(tmp_path: Path, cluster: Directories) -> None:
