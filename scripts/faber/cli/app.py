@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from faber import __version__
-from faber.cli.output import print_error
+from faber.cli.output import print_error, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 from faber.store.layout import Layout, find_root
 
@@ -154,7 +154,7 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        _silence()  # the reader went away
+        silence()  # the reader went away
         return Exit.FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -164,20 +164,12 @@ def _run(arguments: list[str]) -> int:
                 recovery="Fix what it says and run the command again; repeating is harmless.",
             )
         )
-        _silence()
+        silence()
         return Exit.FAILED
     except Exception as error:  # noqa: BLE001 - a bug of ours still answers in JSON
         print_error(_internal(error))
         return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK
-
-
-def _silence() -> None:
-    """Say nothing more on stdout, and keep the interpreter from trying at its exit."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    except OSError:
-        pass
 
 
 def _internal(error: Exception) -> FaberError:

@@ -1,6 +1,7 @@
 """How answers leave the command line."""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -27,6 +28,14 @@ def write(text: str) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
 
 
+def silence() -> None:
+    """Say nothing more on stdout, and keep the interpreter from trying at its exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        pass
+
+
 def say(text: str) -> None:
     """A line for a person on stderr, inert."""
     line = inert(text)
@@ -43,7 +52,9 @@ def print_error(error: FaberError) -> None:
     shown = redact_json(error.as_dict())
     try:
         print_json({"error": shown})
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
-        pass  # stdout is what failed; the words below still go out
+        silence()  # stdout is what failed; the words below still go out
     recovery = f" {shown['recovery']}" if shown["recovery"] else ""
     say(f"faber: {shown['message']}{recovery}")
