@@ -52,7 +52,7 @@ def jq() -> str:
 
 @pytest.fixture
 def github() -> "Iterator[FakeGitHub]":
-    """A GitHub on loopback with issue 7; what it was asked and what it answered is as GitHub describes it."""
+    """A GitHub on loopback with issue #7; what it was asked and what it answered is as GitHub describes it."""
     from github.fake import FakeGitHub
 
     with FakeGitHub() as made:

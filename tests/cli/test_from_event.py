@@ -56,7 +56,7 @@ def world(
     run_dir: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
-    """A run in progress for issue 7, which one person may answer and one may only read."""
+    """A run in progress for issue #7, which one person may answer and one may only read."""
     for name in [name for name in os.environ if name.startswith(("GH_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     with FakeGitHub() as github:

@@ -46,7 +46,7 @@ def place(
     run_dir: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Place]:
-    """A run of issue 7, on the GitHub of the tests."""
+    """A run of issue #7, on the GitHub of the tests."""
     for name in [name for name in os.environ if name.startswith(("GH_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     with FakeGitHub() as github:

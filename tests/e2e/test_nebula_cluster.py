@@ -1,5 +1,6 @@
 """A nebula worked on by a cluster whose workers run the real client."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from e2e.nebulas import Faber, Model
 from nebulas import nebula_files
 from trees import git, repository
 
-pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+if os.environ.get("CI") != "true":  # there a missing package fails
+    pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
 
 def test_a_cluster_works_with_the_real_client(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:

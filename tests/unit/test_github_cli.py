@@ -271,11 +271,10 @@ def test_without_a_repository_there_is_advice(tmp_path: Path, gh: Gh) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere gh takes its certificates from the system alone")
-def test_gh_itself(tmp_path: Path) -> None:
+def test_gh_itself(tmp_path: Path, needed: Callable[[str | None, str], str]) -> None:
     """The real gh, where it is installed, carries everything to the fake behind a proxy, with the login it keeps."""
-    program = shutil.which("gh")
-    if not program or not shutil.which("openssl"):
-        pytest.skip("gh or openssl is not installed")
+    program = needed(shutil.which("gh"), "gh is not installed")
+    needed(shutil.which("openssl"), "openssl is not installed")
     with FakeGitHub(public=f"https://{HOST}/api/v3", token="login-kept-by-gh") as github:
         github.add_issue(7)
         for index in range(120):

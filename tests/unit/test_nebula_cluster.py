@@ -20,7 +20,8 @@ from faber.nebula.cluster import Cluster, ClusterExtraMissing, SchedulerUnreacha
 from faber.store.runs import load
 from trees import git
 
-pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+if os.environ.get("CI") != "true":  # there a missing package fails
+    pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
 SECONDS = 30.0
 
