@@ -49,7 +49,9 @@ def types(run: Run) -> list[str]:
 
 def answers(result: Any) -> list[Any]:
     """What faber answered to each call of a session, as JSON."""
-    return [json.loads(answer.text[answer.text.index("{") :]) for answer in result.tool_results]
+    # The client shows both streams of a command as one text: words for people stand before or after.
+    read = json.JSONDecoder().raw_decode
+    return [read(answer.text[answer.text.index("{") :])[0] for answer in result.tool_results]
 
 
 def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
