@@ -13,7 +13,7 @@ import time
 import measure
 
 # isort: split  (measure makes the following importable)
-from faber.feedback.comments import parse_comment
+from faber.github.comment_parser import parse_comment
 
 SIZE = 65_000
 TARGET = 20

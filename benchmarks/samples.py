@@ -17,13 +17,13 @@ import measure
 from faber.cli.demo import BRANCH, ISSUE, RUN_ID
 from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
-from faber.store import strictjson
+from faber.model.reducer import event_file, fold
+from faber.store import strict_json
 from faber.store.create import create_run
-from faber.store.definitions import load_plan
 from faber.store.layout import EVENTS, STATE, Layout
-from faber.store.reducer import event_file, fold
 from faber.store.runs import Run, commit, load, utc_now
 from faber.store.sessions import check_summary, save_summary
+from faber.workflows.definitions import load_plan
 
 DEMO_RUN = RUN_ID
 SPECIFICATION = os.path.join("specs", "csv-export.md")
@@ -72,7 +72,7 @@ def long_run(layout: Layout, events: int) -> Run:
         acceptance.emit(run.state, run.plan, draft)  # raises where it would not be accepted
     state = fold(run.state, _bulk(run, events - 1))
     with open(os.path.join(run.directory, STATE), "wb") as file:
-        file.write(strictjson.dumps(state))
+        file.write(strict_json.dumps(state))
     os.sync()  # or the first measurements would wait for all these files
     save_summary(
         layout,
@@ -112,7 +112,7 @@ def _bulk(run: Run, last: int) -> Iterator[Event]:
             **{key: value for key, value in draft.items() if key != "type"},
         }
         with open(os.path.join(run.directory, EVENTS, event_file(event_id, draft["type"])), "wb") as file:
-            file.write(strictjson.dumps(event))
+            file.write(strict_json.dumps(event))
         yield event
 
 
@@ -179,4 +179,4 @@ def written_by_a_step(run: Run) -> tuple[bytes, bytes]:
     """What one transition of this run puts on the disk: an event of usual size, and the state."""
     event = next(entry["file"] for entry in run.state["recent_events"] if entry["file"].endswith("step_start.json"))
     with open(os.path.join(run.directory, EVENTS, event), "rb") as file:
-        return file.read(), strictjson.dumps(run.state)
+        return file.read(), strict_json.dumps(run.state)

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import measure
 
-from faber.nebula.dag import Dag, build
-from faber.nebula.frontier import Frontier
+from faber.nebula.plan.graph import Dag, build
+from faber.nebula.run.ready_queue import Frontier
 
 WORKERS = (1, 10, 100, 1000)
 CYCLE_MINUTES, SPREAD = 8.0, 0.6

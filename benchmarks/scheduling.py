@@ -27,15 +27,15 @@ from typing import NoReturn
 import measure
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.loop.agents import Agents, ReviewTurn
-from faber.loop.outcomes import TaskResult
-from faber.nebula.dag import nebula_dag
-from faber.nebula.group import WorkerGroup
-from faber.nebula.journal import Journal
-from faber.nebula.merging import Merged
-from faber.nebula.phasework import Start
-from faber.nebula.specs import Nebula, PhaseSpec
-from faber.nebula.standing import make_run
+from faber.nebula.phase.agents import Agents, ReviewTurn
+from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.plan.graph import nebula_dag
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.run.phase_worker import Start
+from faber.nebula.run.recorder import Journal
+from faber.nebula.run.run_of_nebula import make_run
+from faber.nebula.run.scheduler import WorkerGroup
+from faber.nebula.worktrees.integration import Merged
 from faber.store.files import write_atomic
 from faber.store.layout import Layout
 
@@ -172,8 +172,8 @@ def work(count: int, directory: str) -> None:
     """Work through `count` phases with git here; print the same."""
     import resource
 
-    from faber.nebula.apply import Application, Crew, Wanted
-    from faber.nebula.runners import PlainRunner
+    from faber.nebula.run.apply import Application, Crew, Wanted
+    from faber.nebula.run.display import PlainRunner
 
     git = partial(subprocess.run, cwd=directory, env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     git(["git", "init", "-q", "-b", "main"])

@@ -16,9 +16,9 @@ from functools import partial
 
 import measure
 
-from faber.nebula.merging import merge_phase
-from faber.nebula.names import names_of
-from faber.nebula.worktrees import Worktrees
+from faber.nebula.plan.names import names_of
+from faber.nebula.worktrees.integration import merge_phase
+from faber.nebula.worktrees.pool import Worktrees
 from faber.store.layout import Layout
 
 TARGET = 2.0

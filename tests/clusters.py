@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import remote_agents
-from faber.nebula.cluster import Cluster, ClusterLost, JobLost, Stopped
-from faber.nebula.dispatch import Fleet
-from faber.nebula.job import Job, Report
-from faber.nebula.remotework import work
+from faber.nebula.cluster.dask_cluster import Cluster, ClusterLost, JobLost, Stopped
+from faber.nebula.cluster.leader import Fleet
+from faber.nebula.cluster.messages import Job, Report
+from faber.nebula.cluster.worker import work
 from faber.store.layout import Layout
 from nebulas import Author, Project, nebula_files
 from trees import git
@@ -77,10 +77,10 @@ class SharedProject(Project):
 
     def events(self, run_id: str, kind: str) -> list[Any]:
         """The events of one type in the run's log."""
-        from faber.store import eventlog
+        from faber.store import log
 
         directory = Layout(str(self.root)).run_dir(run_id)
-        return [eventlog.read_event(directory, e.file) for e in eventlog.listing(directory) if e.type == kind]
+        return [log.read_event(directory, e.file) for e in log.listing(directory) if e.type == kind]
 
 
 class _Link:

@@ -29,7 +29,7 @@ class HealingHands:
 
     def crew(self, run_id: str, label: str) -> Any:
         """What makes those of a run."""
-        from faber.nebula.apply import Crew
+        from faber.nebula.run.apply import Crew
 
         def agents(spec: Any, directory: str, cancel: threading.Event) -> Any:
             return _Member(self, spec.id, Path(directory))
@@ -86,7 +86,7 @@ class _Member:
         (self.path / ("mended.txt" if heals else f"{phase}.txt")).write_text("done\n")
 
     def reviewer(self, prompt: str, budget: float) -> Any:
-        from faber.loop.agents import ReviewTurn
+        from faber.nebula.phase.agents import ReviewTurn
         from scripted import objects, tree_in
 
         self.hands.note("reviewer", self.phase)

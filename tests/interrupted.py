@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faber.loop.checkpoint import Checkpoint, load_all
-from faber.loop.cyclestate import Stage
-from faber.store.eventlog import after
+from faber.nebula.phase.checkpoint import Checkpoint, load_all
+from faber.nebula.phase.cycle_state import Stage
+from faber.store.log import after
 from faber.store.runs import load
 from nebulas import Project
 from trees import git

@@ -47,9 +47,9 @@ def main(root: str, moment: str, *options: str) -> int:
 
 
 def _die_at(moment: str) -> Counter[str]:
-    from faber.loop.git import Git
-    from faber.nebula import phasework
-    from faber.nebula.journal import Journal
+    from faber.git.programs import Git
+    from faber.nebula.run import phase_worker
+    from faber.nebula.run.recorder import Journal
 
     counted: Counter[str] = Counter()
     lock = threading.Lock()
@@ -73,7 +73,7 @@ def _die_at(moment: str) -> Counter[str]:
         return around
 
     Journal._commit = watched("event", Journal._commit)  # type: ignore[method-assign]
-    phasework.save = watched("checkpoint", phasework.save)  # type: ignore[attr-defined]
+    phase_worker.save = watched("checkpoint", phase_worker.save)  # type: ignore[attr-defined]
     Git.run = watched("git", Git.run, lambda git, *words: words[0] not in _READING)  # type: ignore[method-assign]
     return counted
 
@@ -87,7 +87,7 @@ class Hands:
 
     def crew(self, run_id: str, label: str) -> Any:
         """What makes those of a run; nothing has to be healed."""
-        from faber.nebula.apply import Crew
+        from faber.nebula.run.apply import Crew
 
         def nobody(spec: Any, budget: float) -> Any:
             raise AssertionError("no phase fails")
@@ -123,7 +123,7 @@ class _Member:
         (path / f"{phase}.txt").write_text(f"{phase}{word.get(phase, '')}\n")
 
     def reviewer(self, prompt: str, budget: float) -> Any:
-        from faber.loop.agents import ReviewTurn
+        from faber.nebula.phase.agents import ReviewTurn
         from scripted import objects, tree_in
 
         self._note("reviewer")

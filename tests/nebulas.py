@@ -11,13 +11,13 @@ from uuid import uuid4
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.feedback.requests import respond
-from faber.loop.agents import Agents, ReviewTurn
-from faber.nebula.apply import Application, Applied, Crew, Wanted
-from faber.nebula.load import load_nebula
-from faber.nebula.phasework import MakeAgents
-from faber.nebula.problems import require_valid
-from faber.nebula.runners import PlainRunner
-from faber.nebula.specs import PhaseSpec
+from faber.nebula.phase.agents import Agents, ReviewTurn
+from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.problems import require_valid
+from faber.nebula.plan.specs import PhaseSpec
+from faber.nebula.run.apply import Application, Applied, Crew, Wanted
+from faber.nebula.run.display import PlainRunner
+from faber.nebula.run.phase_worker import MakeAgents
 from faber.responses.llm import Completion
 from faber.store.layout import Layout
 from faber.store.runs import commit

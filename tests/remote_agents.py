@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.loop.agents import Agents, ReviewTurn
-from faber.nebula.phasework import MakeAgents
-from faber.nebula.specs import Nebula, PhaseSpec
+from faber.nebula.phase.agents import Agents, ReviewTurn
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.run.phase_worker import MakeAgents
 from scripted import tree_in
 
 COST = 0.1  # of a turn, where the file `cost` says nothing else

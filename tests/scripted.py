@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.loop.agents import ReviewTurn
+from faber.nebula.phase.agents import ReviewTurn
 
 Coder = Callable[[Path, str], Any]
 

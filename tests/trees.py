@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from faber.loop.git import Git
-from faber.loop.tree import PhaseTree
+from faber.git.programs import Git
+from faber.nebula.worktrees.phase_tree import PhaseTree
 
 _SOMEBODY = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A") | dict.fromkeys(
     ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "a@example.com"

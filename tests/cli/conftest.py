@@ -57,7 +57,7 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
 def _plain_workflow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default workflow without its conditions, where a test is not about them."""
     if "built_in" not in request.keywords:
-        from faber.store import definitions
+        from faber.workflows import definitions
 
         monkeypatch.setattr(definitions, "BUILT_IN", str(Path(__file__).parents[1] / "fixtures" / "workflows"))
 

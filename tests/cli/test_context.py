@@ -221,11 +221,11 @@ def test_a_work_item_source_that_fails(
     faber: Faber, run: str, monkeypatch: pytest.MonkeyPatch, error: str, code: str, status: int
 ) -> None:
     """Rows: issue fetch failed for the network (warning) and for authorisation (a person decides)."""
-    from faber.sources import workitems
-    from faber.sources.workfiles import FileWorkItems
+    from faber.sources import work_items
+    from faber.sources.work_files import FileWorkItems
 
     def fetch(self: FileWorkItems, work_id: str) -> Any:
-        raise getattr(workitems, error)("it failed")
+        raise getattr(work_items, error)("it failed")
 
     monkeypatch.setattr(FileWorkItems, "fetch", fetch)
     answer = faber("context", run)

@@ -289,7 +289,7 @@ def test_an_attack_changes_nothing(world: World, name: str) -> None:
 def test_who_may_write_may_answer(permission: str, role: str) -> None:
     """Admin, maintain and write are heard, and a custom role as far as its permission goes."""
     from faber.feedback.permission import permission_problem
-    from faber.sources.workitems import Permission
+    from faber.sources.work_items import Permission
 
     assert permission_problem(Permission(permission, role, "a", "User"), "a") is None
 
@@ -313,7 +313,7 @@ def test_who_may_write_may_answer(permission: str, role: str) -> None:
 def test_nobody_else_may(permission: str, role: str | None, login: str, kind: str) -> None:
     """Every other answer of the API denies."""
     from faber.feedback.permission import permission_problem
-    from faber.sources.workitems import Permission
+    from faber.sources.work_items import Permission
 
     assert permission_problem(Permission(permission, role, login, kind), "a")
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from faber.loop.checkpoint import Checkpoint, save
-from faber.loop.cyclestate import CycleState, Stage
-from faber.loop.findings import make_finding
-from faber.nebula.parse import parse_phase
-from faber.nebula.statefile import NebulaFile, PhaseRecord, StateWriter
+from faber.nebula.phase.checkpoint import Checkpoint, save
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import make_finding
+from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 
 Faber = Callable[..., Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from faber.loop.checkpoint import Checkpoint, save
-from faber.loop.cyclestate import CycleState, Stage
 from faber.model.documents import Plan
-from faber.nebula.statefile import NebulaFile, PhaseRecord, StateWriter
+from faber.nebula.phase.checkpoint import Checkpoint, save
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 from faber.store.create import create_run
 from faber.store.layout import Layout
 from faber.store.runs import commit

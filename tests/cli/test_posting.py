@@ -55,7 +55,7 @@ def place(
         for name, value in environment(github).items():
             monkeypatch.setenv(name, value)
         # A write is spaced from the one before it; here nobody else is asked to wait.
-        monkeypatch.setattr("faber.sources.githubcalls.WRITE_SPACING", 0)
+        monkeypatch.setattr("faber.github.calls.WRITE_SPACING", 0)
         git("remote", "add", "origin", remote(github))
         made = Place(github, faber, project, run_dir(run) / "events")
         made.configure()
@@ -222,7 +222,7 @@ def test_a_phase_ends_though_github_fails(place: Place) -> None:
 
 def test_no_lock_is_held_while_posting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """While GitHub is asked, another command can write to the run."""
-    from faber.sources.github import GitHubWorkItems
+    from faber.github.issues import GitHubWorkItems
     from faber.store.layout import LOCK
     from faber.store.lock import locked
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faber.responses.recoverylog import Recovery, RecoveryLog
+from faber.responses.recovery_log import Recovery, RecoveryLog
 from faber.store.layout import Layout
 
 Faber = Callable[..., Any]

@@ -13,12 +13,12 @@ from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, call, error, hang, text, tool
 from e2e.request import Request
+from faber.agents.anthropic_client import AnthropicClient
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
-from faber.agents.loop import AgentLoop
-from faber.agents.messages import AnthropicClient
 from faber.agents.outcome import BudgetStop, NotLoggedIn, Outcome, TimedOut, TurnFailed, TurnStop
+from faber.agents.pipeline import AgentLoop
 from faber.errors import FaberError
-from faber.responses.recoverylog import Recovery
+from faber.responses.recovery_log import Recovery
 
 VALUE = {"action": "write_file", "parameters": {"path": "/src/a.ts", "content": 'line 1\nline 2 — "é" 🙂\n' * 6}}
 WHOLE = json.dumps(VALUE, ensure_ascii=False)

@@ -16,9 +16,9 @@ from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, hang, summary, text, tool
 from e2e.repositories import git
-from faber.store.eventlog import listing, read_event
-from faber.store.find import latest
 from faber.store.layout import Layout
+from faber.store.log import listing, read_event
+from faber.store.resolve import latest
 from faber.store.runs import Run
 
 Say = Callable[..., Reply]

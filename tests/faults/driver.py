@@ -92,12 +92,12 @@ def no_cleaning() -> None:
 
 def no_exchange() -> None:
     """Events from elsewhere are appended one after another."""
-    from faber.store import incoming
+    from faber.store import import_events
 
     def refused(one: str, other: str) -> None:
-        raise incoming.Unexchangeable("a mutant")
+        raise import_events.Unexchangeable("a mutant")
 
-    incoming.exchange_directories = refused
+    import_events.exchange_directories = refused
 
 
 MUTANTS: dict[str, Callable[[], Any]] = {
@@ -110,7 +110,7 @@ def main() -> int:
     """Break what FABER_TEST_MUTANT names, before any other module has imported it, and run the command line."""
     sys.path.insert(0, str(PACKAGES))
     # The built-in steps without their conditions: what is killed here is the store's work, not an examination.
-    from faber.store import definitions
+    from faber.workflows import definitions
 
     definitions.BUILT_IN = str(Path(__file__).resolve().parents[1] / "fixtures" / "workflows")
     if mutant := os.environ.get("FABER_TEST_MUTANT"):

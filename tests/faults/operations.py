@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
-from faber.store import strictjson
+from faber.store import strict_json
 from faber.store.layout import Layout
 from faber.store.runs import load, refold
 from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
@@ -60,7 +60,7 @@ def _broken(root: Path) -> None:
     directory = run_directory(root)
     state = json.loads((directory / "state.json").read_bytes())
     state["phases"]["frame"]["status"] = "failed"
-    (directory / "state.json").write_bytes(strictjson.dumps(state))
+    (directory / "state.json").write_bytes(strict_json.dumps(state))
     for summary in (directory / "session-summaries").iterdir():
         summary.unlink()
     (directory / "events" / ".000099-checkpoint.json.1.0badcafe.tmp").write_bytes(b'{"half":')

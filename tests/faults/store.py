@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from faber.cli import main
-from faber.store import definitions
 from faber.store.layout import Layout
+from faber.workflows import definitions
 
 DRIVER = Path(__file__).with_name("driver.py")
 # The built-in steps without their conditions, as in the driver.

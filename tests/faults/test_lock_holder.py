@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from faber.errors import Locked
 from faber.store.lock import DEADLINE, locked
+from faber.store.store_errors import Locked
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory, start
 
 # Takes the lock as every writer does, says so in the middle of its decision, and goes on when it is allowed to.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faber.store import definitions
+from faber.workflows import definitions
 from machines.clones import RUN, Clone, MakeClone
 
 PLAIN = Path(__file__).parents[1] / "fixtures" / "workflows"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faber.store import strictjson
-from faber.store.incoming import Unexchangeable, exchange_directories
+from faber.store import strict_json
+from faber.store.import_events import Unexchangeable, exchange_directories
 from machines.clones import REF, RUN, Clone, MakeClone, ask, work
 
 Entries = dict[str, tuple[str, str, str]]  # path → mode, type, object
@@ -37,7 +37,7 @@ class Forge:
 
     def change(self, entries: Entries, path: str, **changes: Any) -> None:
         """Change keys of a JSON file of the tree."""
-        entries[path] = self.blob(strictjson.dumps({**self.read(entries, path), **changes}))
+        entries[path] = self.blob(strict_json.dumps({**self.read(entries, path), **changes}))
 
     def tree(self, entries: Entries) -> str:
         inner: dict[str, Entries] = {}
@@ -113,7 +113,7 @@ def _summary(forge: Forge, entries: Entries) -> None:
     path = next(path for path in entries if path.endswith("-session_end.json"))
     event = forge.read(entries, path)
     event["metadata"]["summary_file"] = "../../../../../hacked.json"
-    entries[path] = forge.blob(strictjson.dumps(event))
+    entries[path] = forge.blob(strict_json.dumps(event))
 
 
 HOSTILE: dict[str, Callable[[Forge, Entries], None]] = {
@@ -287,12 +287,12 @@ def test_another_tools_run_is_not_synced(a: Clone, clone: MakeClone) -> None:
 @pytest.mark.parametrize("several", [True, False])
 def test_a_file_system_that_cannot_exchange(a: Clone, b: Clone, monkeypatch: pytest.MonkeyPatch, several: bool) -> None:
     """Where directories cannot change places, events that only follow are still taken, and a merge is refused whole."""
-    from faber.store import incoming
+    from faber.store import import_events
 
     def refused(one: str, other: str) -> None:
         raise Unexchangeable("its file system refuses")
 
-    monkeypatch.setattr(incoming, "exchange_directories", refused)
+    monkeypatch.setattr(import_events, "exchange_directories", refused)
     ask(a)
     work(a, "More") if several else None
     a.must("sync", "push", RUN)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faber.store import strictjson
+from faber.model.reducer import fold
+from faber.store import strict_json
 from faber.store.layout import Layout
-from faber.store.reducer import fold
 from faber.store.runs import load
 from machines.clones import MACHINE_LOCAL, MAIN, REF, RUN, Clone, MakeClone, ask, differing, work
 
@@ -42,7 +42,7 @@ def test_the_context_is_the_same_there(a: Clone, b: Clone) -> None:
 def test_a_work_item_comes_along(a: Clone, clone: MakeClone) -> None:
     """The work item as last fetched travels, so that the context has it where nobody can ask for it."""
     item = {"id": "7", "title": "Carts", "fetched_at": "2026-01-01T00:00:00Z", "body": "use ghp_" + "a" * 36}
-    (a.run_dir / "work-item.json").write_bytes(strictjson.dumps(item))
+    (a.run_dir / "work-item.json").write_bytes(strict_json.dumps(item))
     work(a, "Take the short way")
     a.must("sync", "push", RUN)
     c = clone("c")
@@ -148,9 +148,9 @@ def lengthen(machine: Clone, events: int) -> None:
     for event_id in range(state["last_event_id"] + 1, events):
         event: Any = {"schema_version": 1, "event_id": event_id, "type": "checkpoint", "run_id": RUN}
         event |= {"timestamp": "2026-01-01T00:00:00.000Z", "message": f"Number {event_id}"}
-        (machine.run_dir / "events" / f"{event_id:06d}-checkpoint.json").write_bytes(strictjson.dumps(event))
+        (machine.run_dir / "events" / f"{event_id:06d}-checkpoint.json").write_bytes(strict_json.dumps(event))
         made.append(event)
-    (machine.run_dir / "state.json").write_bytes(strictjson.dumps(fold(state, made)))
+    (machine.run_dir / "state.json").write_bytes(strict_json.dumps(fold(state, made)))
     work(machine, "The last one")
 
 

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from faber.hooks import candidates as candidates_module
-from faber.hooks.calls import HANDLERS, Call
-from faber.hooks.capsule import SHORT
+from faber.hooks import run_lookup as candidates_module
+from faber.hooks.hook_call import HANDLERS, Call
+from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
 from faber.model.documents import Draft
-from faber.store import index, sessionrecord
+from faber.store import index, session_record
 from faber.store.create import create_run
-from faber.store.definitions import load_plan
 from faber.store.doctor import store_leftovers
 from faber.store.layout import Layout
 from faber.store.runs import Run, commit, load
 from faber.store.sessions import check_summary, history, save_summary
+from faber.workflows.definitions import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
@@ -294,7 +294,7 @@ def test_stdin_and_stdout_closed(project: Project, event: str) -> None:
         assert b"hookSpecificOutput" not in text
         assert b"verbatim" not in text
     assert project.load(run).state["last_event_id"] == 3 + (event in ("pre-compact", "session-end", "stop-failure"))
-    assert (event == "session-start") is (sessionrecord.read(project.layout, "s") is not None)
+    assert (event == "session-start") is (session_record.read(project.layout, "s") is not None)
 
 
 def test_a_writer_that_never_closes(project: Project) -> None:
@@ -445,7 +445,7 @@ def test_a_repository_that_cannot_be_written(
 def test_an_index_that_cannot_be_written(project: Project, event: str) -> None:
     """Where a session's record cannot be kept a hook says what it has to say."""
     project.new(session="s")
-    (Path(project.layout.index) / sessionrecord.RECORDS).write_text("in the way")
+    (Path(project.layout.index) / session_record.RECORDS).write_text("in the way")
     said = project.hook(event, {"session_id": "s", "source": "startup", "compact_summary": ""})
     assert (said.status, said.err, bool(said.out)) == (0, "", event in ("session-start", "pre-compact"))
 
@@ -582,7 +582,7 @@ def test_a_person_chooses_between_several(project: Project) -> None:
     assert "3 unfinished runs belong here. Ask the person which one to go on with; do not choose." in said
     for name in "abc":
         assert f"- org/p/{name}: work item 158, pending at frame (start), branch main" in said
-    assert not (Path(project.layout.index) / sessionrecord.RECORDS).exists()
+    assert not (Path(project.layout.index) / session_record.RECORDS).exists()
     assert project.hook("pre-compact", {"session_id": "s"}) == NOTHING
     project.step("org/p/b", "s")
     assert " org/p/b " in project.start("clear", "s").context
@@ -663,7 +663,7 @@ def test_a_start_writes_its_record_alone(project: Project, source: str) -> None:
     before = project.files()
     project.start(source, "s")
     after = project.files()
-    record = os.path.relpath(sessionrecord.path_of(project.layout, "s"), project.root)
+    record = os.path.relpath(session_record.path_of(project.layout, "s"), project.root)
     assert {name for name in after if after[name] != before.get(name, b"")} == {record, os.path.dirname(record)}
     stamp = (project.root / record).stat().st_ino
     project.start(source, "s")
@@ -695,7 +695,7 @@ def test_a_damaged_record_is_none(project: Project, damage: Callable[[Path], obj
     project.new(session="s")
     full = project.start("startup", "s").context
     assert project.start("resume", "s").context != full
-    damage(Path(sessionrecord.path_of(project.layout, "s")))
+    damage(Path(session_record.path_of(project.layout, "s")))
     assert project.start("resume", "s").context == full
 
 
@@ -703,7 +703,7 @@ def test_a_killed_record_s_remains_are_found(project: Project) -> None:
     """What a hook that was killed left beside the records is among the store's leftovers."""
     project.new(session="s")
     project.start("startup", "s")
-    left = Path(sessionrecord.path_of(project.layout, "s")).with_name(".s.json.1.tmp")
+    left = Path(session_record.path_of(project.layout, "s")).with_name(".s.json.1.tmp")
     left.touch()
     assert store_leftovers(project.layout) == [str(left)]
 
@@ -788,7 +788,7 @@ def test_a_summary_that_lost_the_thread_is_made_good(project: Project, summary: 
     for source, usual in (("resume", project.start("resume", "s").context), ("compact", short)):
         before = project.files()
         assert project.hook("post-compact", post) == NOTHING
-        record = sessionrecord.read(project.layout, "s")
+        record = session_record.read(project.layout, "s")
         assert record is not None
         assert record.lost == lost
         assert lost or project.files() == before

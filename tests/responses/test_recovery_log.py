@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
-from faber.responses import RecoveryLogUnreadable, recoverylog
+from faber.responses import RecoveryLogUnreadable, recovery_log
 from faber.responses.migrate import DIRECTORY, migrate, statements
-from faber.responses.recoverylog import Recovery, RecoveryLog, database, entries, examine, rebuild
+from faber.responses.recovery_log import Recovery, RecoveryLog, database, entries, examine, rebuild
 from faber.store.create import create_run
-from faber.store.definitions import load_plan
 from faber.store.layout import Layout
 from faber.store.runs import load
+from faber.workflows.definitions import load_plan
 
 FILE = Path(DIRECTORY) / "017_partial_completion_log.sql"
 ONE = Recovery("task-1", 3, 120, 200, 1, "RESOLVED")
@@ -234,7 +234,7 @@ def test_a_corrupt_database_is_a_warning_and_is_rebuilt(layout: Layout, run: str
 def test_a_damaged_page_is_found(layout: Layout) -> None:
     """A database that opens and is damaged inside is not called sound."""
     with database(layout) as connection:
-        recoverylog._insert(connection, [ONE._replace(timestamp="t" * 30)] * 300)
+        recovery_log._insert(connection, [ONE._replace(timestamp="t" * 30)] * 300)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     data = bytearray(Path(layout.database).read_bytes())
     data[4096:8192] = b"\xff" * 4096
@@ -290,10 +290,10 @@ def test_a_mode_that_cannot_be_changed_at_once_is_tried_again() -> None:
         def fetchone(self) -> tuple[str]:
             return (self.mode,)
 
-    recoverylog._write_ahead(twice := Refusing(2), seconds=5)  # type: ignore[arg-type]
+    recovery_log._write_ahead(twice := Refusing(2), seconds=5)  # type: ignore[arg-type]
     assert (twice.mode, twice.times) == ("wal", 0)
     with pytest.raises(sqlite3.OperationalError):
-        recoverylog._write_ahead(Refusing(10_000), seconds=0.03)  # type: ignore[arg-type]
+        recovery_log._write_ahead(Refusing(10_000), seconds=0.03)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
@@ -341,8 +341,8 @@ def test_damaged_events_are_counted_and_passed_over(layout: Layout, run: str) ->
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from faber.responses.recoverylog import Recovery, RecoveryLog
-from faber.store.definitions import load_plan
+from faber.responses.recovery_log import Recovery, RecoveryLog
+from faber.workflows.definitions import load_plan
 from faber.store.layout import Layout
 log = RecoveryLog(Layout(sys.argv[2]), busy_seconds=30)
 notices = [log.record(Recovery(sys.argv[3], number, 1, 2, 1, "RESOLVED")) for number in range(15)]
@@ -352,7 +352,7 @@ print(sum(notices, []))
 
 def test_many_processes_write_at_once(layout: Layout) -> None:
     """Four processes that find no database lose none of their rows."""
-    package = str(Path(recoverylog.__file__).parents[2])
+    package = str(Path(recovery_log.__file__).parents[2])
     command = [sys.executable, "-c", WRITER, package, layout.root]
     running = [subprocess.Popen([*command, f"t{n}"], stdout=subprocess.PIPE, text=True) for n in range(4)]
     assert [each.communicate()[0] for each in running] == ["[]\n"] * 4

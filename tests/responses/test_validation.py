@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faber.responses import Completion, CorrectionExhausted, InvalidSchema, MalformedResponseHandler, ResponseTooLarge
 from faber.responses.constants import MAX_RESPONSE
-from faber.responses.validation import (
+from faber.responses.schema_validation import (
     MAX_CORRECTION_ATTEMPTS,
     MAX_PROBLEM,
     MAX_PROBLEMS,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from faber.agents.loop import AgentLoop, AgentResponse
 from faber.agents.outcome import BudgetStop, Outcome, TurnResult
+from faber.agents.pipeline import AgentLoop, AgentResponse
 from faber.errors import Notice, Severity
 from faber.responses import Completion, CorrectionExhausted
-from faber.responses.recoverylog import Recovery, RecoveryLog, entries
+from faber.responses.recovery_log import Recovery, RecoveryLog, entries
 from faber.store.layout import Layout
 
 VALUE = {"action": "write_file", "content": "one\ntwo\nthree"}
@@ -144,7 +144,7 @@ def test_a_stop_of_the_client_ends_the_turn() -> None:
 
 def test_the_order_is_written_where_it_is_decided() -> None:
     """The requirement ids stand in the pipeline's source in their order."""
-    source = (Path(__file__).parents[2] / "scripts/faber/agents/loop.py").read_text()
+    source = (Path(__file__).parents[2] / "scripts/faber/agents/pipeline.py").read_text()
     assert re.findall(r"  # \[(3_MCP-TAS-\d+)\]\n", source) == ["3_MCP-TAS-072", "3_MCP-TAS-071", "3_MCP-TAS-071"]
 
 

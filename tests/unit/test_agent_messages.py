@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from faber.agents.messages import AnthropicClient, ApiPackageMissing
+from faber.agents.anthropic_client import AnthropicClient, ApiPackageMissing
 from faber.errors import InvalidInput
 
 

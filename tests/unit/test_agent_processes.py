@@ -14,11 +14,11 @@ from uuid import uuid4
 
 import pytest
 
-from faber.agents import keeper
+from faber.agents import supervisor
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.environment import agent_environment
 from faber.agents.outcome import BudgetStop, Cancelled, ClientMissing, Outcome
-from faber.agents.running import end_turns
+from faber.agents.process import end_turns
 from faber.errors import InvalidInput
 
 # What a client starts is everything that gets away from a signal to its group: a session of its own, an environment
@@ -121,7 +121,7 @@ def test_what_others_start_for_a_turn_ends_with_it(client: Callable[..., ClaudeC
     def start(event: Mapping[str, Any]) -> None:
         sleeper = [sys.executable, "-c", "import time; time.sleep(1000)"]
         started.append(subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": event["turn"]}))
-        until(lambda: started[0].pid in keeper.find(f"FABER_TURN={event['turn']}"))
+        until(lambda: started[0].pid in supervisor.find(f"FABER_TURN={event['turn']}"))
         made.cancel()
 
     made.on_event = start
@@ -202,7 +202,7 @@ def test_a_turn_does_not_outlive_a_faber_that_is_killed(
     command = list(client(WANDERERS + "\ntime.sleep(1000)").options.command)
     program = f"""
 import sys
-sys.path.insert(0, {str(Path(keeper.__file__).parents[2])!r})
+sys.path.insert(0, {str(Path(supervisor.__file__).parents[2])!r})
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 ClaudeCodeClient(AgentOptions({str(tmp_path)!r}, command={command!r}, environment={{"WANDERER": {name!r}}},
                               grace=0.2)).turn("go")
@@ -236,7 +236,7 @@ def test_turns_of_a_label_can_be_ended_later(name: str) -> None:
     left = subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": f"{name}/a.0123"})
     other = subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": f"{name}/ab.0123"})
     try:
-        until(lambda: len(keeper.find(f"FABER_TURN={name}/")) == 2)
+        until(lambda: len(supervisor.find(f"FABER_TURN={name}/")) == 2)
         threading.Thread(target=left.wait).start()
         assert end_turns(f"{name}/a") == 1
         assert other.poll() is None
@@ -346,4 +346,4 @@ def test_a_child_is_no_part_of_the_session_around_it() -> None:
 def test_what_ps_prints_is_read() -> None:
     """Where there is no /proc, lines of ps that begin with a process id are read, others passed over."""
     printed = "    1 /sbin/init A=b\n  PID COMMAND\n\n 42 python x FABER_TURN=t.1 HOME=/h\n"
-    assert list(keeper.lines_of_ps(printed)) == [(1, "/sbin/init A=b"), (42, "python x FABER_TURN=t.1 HOME=/h")]
+    assert list(supervisor.lines_of_ps(printed)) == [(1, "/sbin/init A=b"), (42, "python x FABER_TURN=t.1 HOME=/h")]

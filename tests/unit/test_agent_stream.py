@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.agents.outcome import STDERR_TAIL, BudgetStop, Outcome, TurnFailed, TurnResult, failure, judge
-from faber.agents.running import Lines
+from faber.agents.process import Lines
 from faber.agents.stream import MAX_LINE, Denial, Piece, Reading, StreamReader
 
 RESULT = {

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.errors import InvalidInput, NotAnOption
-from faber.feedback.answers import ACTIONS, ALIASES, MAX_ANSWER, read_answer
+from faber.errors import InvalidInput
+from faber.feedback.answer_matching import ACTIONS, ALIASES, MAX_ANSWER, read_answer
 from faber.model.answers import DEFAULT_OPTIONS, MEANINGS
 from faber.model.documents import FeedbackRequest
+from faber.model.model_errors import NotAnOption
 
 
 def asked(kind: str, options: list[str] | None = None, **context: Any) -> FeedbackRequest:

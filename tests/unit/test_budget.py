@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faber.context.budget import fit, size
+from faber.context.context_budget import fit, size
 
 NEVER_CUT = (
     "resume_point",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.store import strictjson
+from faber.store import strict_json
 from faber.store.cache import memo
 from faber.store.layout import Layout
 
@@ -77,7 +77,7 @@ def test_another_versions_cache_counts_for_nothing(layout: Layout) -> None:
     """What an older faber computed from the same text is computed again."""
     memo(layout, "spec", "text", Counting())
     file = only_file(layout)
-    file.write_bytes(strictjson.dumps(strictjson.loads(file.read_bytes()) | {"version": 0, "value": "old"}))
+    file.write_bytes(strict_json.dumps(strict_json.loads(file.read_bytes()) | {"version": 0, "value": "old"}))
     assert memo(layout, "spec", "text", Counting()) == {"length": 4, "text": "text"}
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.context.resume import resume_point
-from faber.hooks.capsule import FULL, SHORT, Elsewhere, capsule, context_command, next_command, point_text
 from faber.hooks.lines import Line, fit, line, size
 from faber.hooks.notes import KEEP, SEVERAL, damaged, keep, news, several
+from faber.hooks.session_brief import FULL, SHORT, Elsewhere, capsule, context_command, next_command, point_text
 from faber.model.documents import Metadata, Plan, State
+from faber.model.reducer import initial_state
 from faber.model.text import inert
-from faber.store.reducer import initial_state
 
 FABER = "/opt/some where/faber/bin/faber"
 PLAN: Plan = {

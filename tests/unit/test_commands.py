@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from faber.context.resume import next_steps, resume_point
-from faber.errors import (
+from faber.errors import InvalidInput
+from faber.model import acceptance
+from faber.model import commands as c
+from faber.model.documents import Metadata, Plan, State
+from faber.model.model_errors import (
     AwaitingFeedback,
     HasOwnCommand,
     IllegalTransition,
-    InvalidInput,
     OutOfOrder,
     StepsUnfinished,
     UnknownEventType,
     UnknownPlace,
 )
-from faber.model import acceptance
-from faber.model import commands as c
-from faber.model.documents import Metadata, Plan, State
-from faber.store.reducer import fold, initial_state
+from faber.model.reducer import fold, initial_state
 
 METADATA: Metadata = {
     "schema_version": 1,

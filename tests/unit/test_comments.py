@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from faber.feedback.comments import MOST_MENTIONS, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
+from faber.github.comment_parser import MOST_MENTIONS, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faber.errors import InvalidConfiguration
 from faber.store.config import DEFAULTS, load_config
 from faber.store.layout import Layout
+from faber.store.store_errors import InvalidConfiguration
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from faber.model.credentials import secret_values
 from faber.model.text import redact_json
-from faber.sync.credentials import find
+from faber.sync.secret_scan import find
 
 TOKEN = "ghp_" + "k3" * 18
 VALUES = {"plain-words-only": "SHOP_API_KEY"}

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faber.errors import FaberError, InvalidDefinition, UnknownWorkflow
-from faber.store.definitions import known_workflows, load_plan
+from faber.errors import FaberError
 from faber.store.layout import Layout
 from faber.store.schema import problems
+from faber.workflows.definitions import known_workflows, load_plan
+from faber.workflows.workflow_errors import InvalidDefinition, UnknownWorkflow
 
 ONE = {"phases": [{"id": "a", "steps": [{"id": "s"}]}]}
 

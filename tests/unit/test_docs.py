@@ -10,9 +10,9 @@ import pytest
 
 from faber.cli.app import COMMANDS, faber
 from faber.context.questions import QUESTIONS
-from faber.feedback.answers import ALIASES
+from faber.feedback.answer_matching import ALIASES
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, MEANINGS
-from faber.model.eventtypes import known_types
+from faber.model.event_types import known_types
 
 ROOT = Path(__file__).parents[2]
 # What an agent reads: protocols, skills, agents. They must not name what is not there.
@@ -97,7 +97,7 @@ def test_every_code_of_the_context_is_documented() -> None:
     text = (ROOT / "docs/context.md").read_text()
     package = ROOT / "scripts/faber"
     sources = [p for folder in ("sources", "context") for p in (package / folder).glob("*.py")]
-    sources += [package / "store/sessions.py", package / "store/foreign.py", package / "cli/context.py"]
+    sources += [package / "store/sessions.py", package / "foreign/normalise.py", package / "cli/context.py"]
     found = set()
     for path in sources:
         found |= set(re.findall(r"(?:Notice|warning|_problem|_warn|_warning)\(\s*\"([a-z_]+)\"", path.read_text()))

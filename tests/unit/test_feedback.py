@@ -7,17 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.context.resume import resume_point
-from faber.errors import AlreadyAnswered, FaberError, IllegalTransition, InvalidInput
-from faber.feedback.history import history
+from faber.errors import FaberError, InvalidInput
+from faber.feedback.feedback_history import history
 from faber.feedback.requests import MAX_ARTIFACTS, request, respond
 from faber.model import commands as c
 from faber.model.acceptance import Repeated, accept
 from faber.model.answers import DEFAULT_OPTIONS, Responder
 from faber.model.documents import Draft, Metadata, Plan, State
+from faber.model.feedback_rules import KEPT_ANSWERS, KEPT_FEEDBACK
+from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.next import next_action
+from faber.model.reducer import fold, initial_state
 from faber.model.text import redact_json
-from faber.store.people import KEPT_ANSWERS, KEPT_FEEDBACK
-from faber.store.reducer import fold, initial_state
 from faber.store.schema import problems
 
 METADATA: Metadata = {

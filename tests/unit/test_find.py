@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from faber.errors import AmbiguousRun, InvalidRunId, RunNotFound
+from faber.errors import AmbiguousRun, RunNotFound
+from faber.model.model_errors import InvalidRunId
 from faber.store import index
 from faber.store.create import create_run
-from faber.store.find import latest, resolve
 from faber.store.layout import Layout
+from faber.store.resolve import latest, resolve
 from faber.store.runs import commit
 
 PLAN: Any = {

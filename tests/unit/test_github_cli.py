@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from faber.sources.github import Connection, GitHubWorkItems, Settings, connection
-from faber.sources.githubcalls import Machine, Request
-from faber.sources.githubcli import GhTransport, logged_in, parse
-from faber.sources.githublimits import NoResponse
-from faber.sources.githubplace import Place
-from faber.sources.githubrest import RestTransport
-from faber.sources.workitems import (
+from faber.github.calls import Machine, Request
+from faber.github.gh import GhTransport, logged_in, parse
+from faber.github.issues import Connection, GitHubWorkItems, Settings, connection
+from faber.github.limits import NoResponse
+from faber.github.place import Place
+from faber.github.rest import RestTransport
+from faber.sources.work_items import (
     WorkItemError,
     WorkItemGone,
     WorkItemInvalid,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.sources.githublimits import (
+from faber.github.limits import (
     ATTEMPTS,
     KEPT_BYTES,
     PER_PAGE,
@@ -21,7 +21,7 @@ from faber.sources.githublimits import (
     newest,
     next_link,
 )
-from faber.sources.workitems import (
+from faber.sources.work_items import (
     WorkItemError,
     WorkItemGone,
     WorkItemInvalid,
@@ -30,7 +30,7 @@ from faber.sources.workitems import (
     WorkItemRateLimited,
     WorkItemUnauthorised,
 )
-from faber.store import strictjson
+from faber.store import strict_json
 
 NOW = 1_765_000_000.0  # 2025-12-06T05:46:40Z
 
@@ -205,5 +205,5 @@ def test_the_newest_comments_are_kept_within_a_size() -> None:
     kept = newest(large, 100)
     assert kept == large[-len(kept) :]
     assert 20 <= len(kept) < 24
-    assert len(strictjson.dumps(kept)) <= KEPT_BYTES + 200
+    assert len(strict_json.dumps(kept)) <= KEPT_BYTES + 200
     assert newest([{"body": "x" * KEPT_BYTES}], 5) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.sources.githubplace import (
+from faber.github.place import (
     Place,
     advice,
     api_root,
@@ -20,7 +20,7 @@ from faber.sources.githubplace import (
     token_for,
     within,
 )
-from faber.sources.workitems import WorkItemInvalid, WorkItemUnauthorised
+from faber.sources.work_items import WorkItemInvalid, WorkItemUnauthorised
 
 WIDGETS = Place("github.com", "acme", "widgets")
 FORK = Place("github.com", "ann", "widgets")

@@ -12,29 +12,29 @@ from hypothesis import strategies as st
 
 from faber.agents.outcome import BudgetStop, Cancelled, Outcome, TurnResult, failure
 from faber.errors import FaberError
-from faber.loop import outcomes
-from faber.loop.cyclestate import CycleState, Stage
-from faber.loop.findings import make_finding
-from faber.loop.outcomes import LoopEnded, TaskResult
-from faber.nebula.dag import insert_remediation_phase, nebula_dag
 from faber.nebula.healing.architect import ArchitectFailed, Planned, plan_remediation, read_answer, unwrapped
+from faber.nebula.healing.architect_request import build_remediation_request, correction_request
 from faber.nebula.healing.diagnosis import FailureDiagnosis, analyze_failure
-from faber.nebula.healing.partialwork import SECTION, PartialWork
+from faber.nebula.healing.partial_work import SECTION, PartialWork
 from faber.nebula.healing.remediation import (
     finalize_remediation_spec,
     place_remediation,
     remediation_id,
     split_partial_work,
 )
-from faber.nebula.healing.request import build_remediation_request, correction_request
-from faber.nebula.load import load_nebula
-from faber.nebula.parse import parse_phase
-from faber.nebula.problems import is_valid
-from faber.nebula.specs import Context, Execution, Filter, Nebula, PhaseSpec
-from faber.nebula.validate import Machine, validate
-from faber.nebula.write import write_phase
+from faber.nebula.phase import outcomes
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import make_finding
+from faber.nebula.phase.outcomes import LoopEnded, TaskResult
+from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
+from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.problems import is_valid
+from faber.nebula.plan.specs import Context, Execution, Filter, Nebula, PhaseSpec
+from faber.nebula.plan.validate import Machine, validate
+from faber.nebula.plan.write import write_phase
 from faber.responses.llm import Completion
-from faber.responses.recoverylog import Recovery
+from faber.responses.recovery_log import Recovery
 
 GOLDENS = Path(__file__).parent.parent / "fixtures" / "prompts"
 FAILED = PhaseSpec(

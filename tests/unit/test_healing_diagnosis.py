@@ -11,11 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber import errors
-from faber.loop import outcomes
-from faber.loop.cyclestate import CycleState, Stage
-from faber.loop.findings import Finding, make_finding
-from faber.loop.outcomes import LoopEnded, TaskResult
 from faber.model.text import ending
 from faber.nebula.healing.diagnosis import (
     OUTPUT,
@@ -27,9 +22,14 @@ from faber.nebula.healing.diagnosis import (
     output_end,
     policy_from,
 )
-from faber.nebula.healing.partialwork import PartialWork
-from faber.nebula.parse import parse_nebula
-from faber.nebula.specs import Execution
+from faber.nebula.healing.partial_work import PartialWork
+from faber.nebula.phase import outcomes
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import Finding, make_finding
+from faber.nebula.phase.outcomes import LoopEnded, TaskResult
+from faber.nebula.plan.parse import parse_nebula
+from faber.nebula.plan.specs import Execution
+from faber.nebula.worktrees.tree_errors import ConflictingChanges, TreeLost
 
 RESULT = TaskResult("parser", False, 3, 1.25, "b" * 40, "c" * 40, 6, reason="It was not approved in 3 cycles.")
 STATE = CycleState(
@@ -114,7 +114,7 @@ def test_what_wraps_an_error_changes_nothing(make: Any, kind: FailureKind) -> No
 
 def test_the_conflict_of_a_merge_without_a_loop_is_one_too() -> None:
     """The store's own merge conflict, which carries no cycles, is healable with what is known."""
-    found = analyze_failure("parser", errors.MergeConflict("Both changed p.py.", files=["p.py"]), None, STATE)
+    found = analyze_failure("parser", ConflictingChanges("Both changed p.py.", files=["p.py"]), None, STATE)
     assert (found.kind, found.cycles_used, found.summary) == (FailureKind.MERGE_CONFLICT, 3, "Both changed p.py.")
 
 
@@ -142,7 +142,7 @@ def test_what_was_cancelled_is_unhealable(error: BaseException) -> None:
     ("error", "words"),
     [
         (ValueError("bad luck"), "ValueError): bad luck"),
-        (errors.TreeLost("The worktree was deleted."), "TreeLost): The worktree was deleted"),
+        (TreeLost("The worktree was deleted."), "TreeLost): The worktree was deleted"),
         (outcomes.AgentFailed("The client is not logged in.", RESULT, STATE), "not logged in"),
         (None, "failed without an error"),
         (ExceptionGroup("many", [OSError("disk"), ValueError("x")]), "ExceptionGroup"),

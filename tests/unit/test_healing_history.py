@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from faber.model.documents import Event, State
-from faber.model.eventtypes import check_required
-from faber.nebula.dag import insert_remediation_phase, nebula_dag
+from faber.model.event_types import check_required
+from faber.model.reducer import fold, initial_state
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
-from faber.nebula.healing.history import (
+from faber.nebula.healing.healing_history import (
     Attempt,
     Healed,
     Record,
@@ -27,9 +27,9 @@ from faber.nebula.healing.history import (
     unfinished,
     without_planned,
 )
-from faber.nebula.specs import Nebula, PhaseSpec
-from faber.nebula.write import write_phase
-from faber.store.reducer import fold, initial_state
+from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.plan.write import write_phase
 
 DIAGNOSIS = FailureDiagnosis("parser", FailureKind.MAX_CYCLES, True, "It was not approved.", 4, 1.84)
 SPEC = PhaseSpec("heal-parser", 'Refuse the "empty" text', "Do it.")

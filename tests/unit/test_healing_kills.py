@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.model.documents import Event
-from faber.store.eventlog import after as events_after
+from faber.store.log import after as events_after
 from healing_hands import MANIFEST, PLAYS
 from killed_nebulas import KILLED
 from nebulas import Project, nebula_files

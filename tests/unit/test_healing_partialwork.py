@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from faber.errors import GitFailed
-from faber.loop.cyclestate import CycleState, Stage
-from faber.loop.findings import make_finding
-from faber.nebula.healing.partialwork import (
+from faber.git.git_errors import GitFailed
+from faber.nebula.healing.partial_work import (
     FILES,
     PartialWork,
     architect_section,
@@ -16,6 +14,8 @@ from faber.nebula.healing.partialwork import (
     build_partial_work,
     healing_context,
 )
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import make_finding
 from trees import bench, commit, git, write
 
 WORK = PartialWork(

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from faber.loop.cyclestate import CycleState, Stage
 from faber.model.progress import new_step
 from faber.nebula.healing.diagnosis import FailureKind, analyze_failure
-from faber.nebula.healing.recorded import phase_failure, step_failure
+from faber.nebula.healing.failure_from_log import phase_failure, step_failure
+from faber.nebula.phase.cycle_state import CycleState, Stage
 
 STATE = CycleState("T", 3, phase=Stage.REVIEW_COMPLETE, cycle=2, total_cost_usd=0.5, cycle_commits=("1" * 40,))
 PLANNED: Any = {"id": "implement", "name": "Implement", "retries": 2}

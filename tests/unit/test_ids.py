@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from faber.errors import InvalidInput, InvalidRunId
+from faber.errors import InvalidInput
 from faber.model.ids import RESERVED, check_name, check_run_id, check_work_id, is_run_id, slug
+from faber.model.model_errors import InvalidRunId
 from faber.store.layout import Layout
 
 ATTACKS = [

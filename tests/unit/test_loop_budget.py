@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.loop.budget import LEAST, Ledger
+from faber.nebula.phase.budget import LEAST, Ledger
 
 MONEY = st.integers(0, 500).map(lambda cents: cents / 100)
 

@@ -10,15 +10,14 @@ import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Notice
-from faber.loop import conflicts
-from faber.loop.agents import ReviewTurn
-from faber.loop.budget import Ledger
-from faber.loop.checkpoint import Checkpoint
-from faber.loop.cycle import Loop
-from faber.loop.cyclestate import CycleState, Stage
-from faber.loop.filters import Check
-from faber.loop.findings import finding_id
-from faber.loop.outcomes import (
+from faber.nebula.phase.agents import ReviewTurn
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.checkpoint import Checkpoint
+from faber.nebula.phase.cycle import Loop
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.filters import Check
+from faber.nebula.phase.findings import finding_id
+from faber.nebula.phase.outcomes import (
     AgentFailed,
     BudgetExceeded,
     FilterFailed,
@@ -26,7 +25,8 @@ from faber.loop.outcomes import (
     MergeConflict,
     PhaseCancelled,
 )
-from faber.loop.task import PhaseTask
+from faber.nebula.phase.task import PhaseTask
+from faber.nebula.worktrees import conflicts
 from scripted import Scripted, approves, ends, objects, tree_in, writes
 from trees import Bench, bench, commit, git, write
 

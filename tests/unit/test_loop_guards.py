@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from faber.loop.budget import Ledger
-from faber.loop.cycle import Loop
-from faber.loop.guards import KeepsWork
-from faber.loop.task import PhaseTask
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.cycle import Loop
+from faber.nebula.phase.invariants import KeepsWork
+from faber.nebula.phase.task import PhaseTask
 from scripted import Scripted, approves, writes
 from trees import Bench, bench, commit, git, write
 

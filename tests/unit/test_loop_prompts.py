@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.loop.findings import Finding, make_finding
-from faber.loop.prompts import coder_prompt, conflict_prompt, fenced, reviewer_prompt
-from faber.loop.task import PhaseTask
+from faber.nebula.phase.findings import Finding, make_finding
+from faber.nebula.phase.prompts import coder_prompt, conflict_prompt, fenced, reviewer_prompt
+from faber.nebula.phase.task import PhaseTask
 
 GOLDENS = Path(__file__).parent.parent / "fixtures" / "prompts"
 

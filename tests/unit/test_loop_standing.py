@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.errors import GitUnfinished, TreeDirty
-from faber.loop import conflicts, messages, outside
-from faber.loop.git import Git
-from faber.loop.messages import Made
-from faber.loop.standing import Facts, Standing, Verdict, verdict
+from faber.git import commit_messages
+from faber.git.commit_messages import Made
+from faber.git.programs import Git
+from faber.nebula.phase.checkpoint_validity import Facts, Standing, Verdict, verdict
+from faber.nebula.worktrees import conflicts, tamper_check
+from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from trees import RUN, Bench, bench, commit, git, write
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -96,9 +97,11 @@ class TestVerdict:
 @given(st.text(), st.text(), st.integers(0, 10**6))
 def test_messages_are_read_back(summary: str, title: str, cycle: int) -> None:
     """Whatever agents and people write, the trailers are those that faber wrote."""
-    assert messages.read(NEW, messages.cycle_message(RUN, "p", cycle, summary)) == Made(NEW, RUN, "p", cycle)
-    assert messages.read(NEW, messages.merge_message(RUN, "p", title)) == Made(NEW, RUN, "p", None)
-    assert messages.cycle_message(RUN, "p", 1, summary).count("\n") == 5
+    assert commit_messages.read(NEW, commit_messages.cycle_message(RUN, "p", cycle, summary)) == Made(
+        NEW, RUN, "p", cycle
+    )
+    assert commit_messages.read(NEW, commit_messages.merge_message(RUN, "p", title)) == Made(NEW, RUN, "p", None)
+    assert commit_messages.cycle_message(RUN, "p", 1, summary).count("\n") == 5
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_messages_are_read_back(summary: str, title: str, cycle: int) -> None:
 )
 def test_what_is_not_fabers(message: str) -> None:
     """A message without faber's trailers at its end names nobody."""
-    assert messages.read(NEW, message) == Made(NEW)
+    assert commit_messages.read(NEW, message) == Made(NEW)
 
 
 def _merge_of_others(one: Bench) -> None:
@@ -211,15 +214,15 @@ class TestOutside:
         common = str(one.root / ".git")
         main, other = Git(str(one.root), common), Git(str(two), git(two, "rev-parse", "--absolute-git-dir"))
 
-        def look() -> outside.Look:
-            return outside.look(main, {"other": other}, common, ["refs/heads/faber/demo/", "refs/faber/"])
+        def look() -> tamper_check.Look:
+            return tamper_check.look(main, {"other": other}, common, ["refs/heads/faber/demo/", "refs/faber/"])
 
         before = look()
         act(one, two)
-        assert outside.written(before, look()) == expected
+        assert tamper_check.written(before, look()) == expected
 
     def test_many_writes_are_counted(self) -> None:
         """The list is bounded."""
-        after = outside.Look({"the main tree": {f"{n:03}": "x" for n in range(100)}}, {}, {})
-        found = outside.written(outside.Look({"the main tree": {}}, {}, {}), after)
+        after = tamper_check.Look({"the main tree": {f"{n:03}": "x" for n in range(100)}}, {}, {})
+        found = tamper_check.written(tamper_check.Look({"the main tree": {}}, {}, {}), after)
         assert (len(found), found[-1]) == (21, "and 80 more")

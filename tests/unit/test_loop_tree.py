@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faber.errors import EmbeddedRepository, GitFailed, GitTimeout, GitUnfinished, InvalidInput, TreeLost
-from faber.loop import messages
-from faber.loop.git import Git
+from faber.errors import InvalidInput
+from faber.git import commit_messages
+from faber.git.git_errors import EmbeddedRepository, GitFailed, GitTimeout
+from faber.git.programs import Git
+from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
 from trees import RUN, Bench, bench, commit, git, write
 
 
@@ -62,7 +64,7 @@ class TestCommit:
         assert "\x1b" not in subject
         assert "ghp_" not in subject
         assert (blank, trailers) == ("", [f"Faber-Run: {RUN}", "Faber-Phase: parser", "Faber-Cycle: 3"])
-        assert messages.read(sha, git(one.path, "show", "-s", "--format=%B", sha)) == messages.Made(
+        assert commit_messages.read(sha, git(one.path, "show", "-s", "--format=%B", sha)) == commit_messages.Made(
             sha, RUN, "parser", 3
         )
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from faber.model.commands import complete_step, consequences, start_step
 from faber.model.documents import Event, Metadata, Plan, State
-from faber.store import strictjson
-from faber.store.reducer import fold, initial_state
+from faber.model.reducer import fold, initial_state
+from faber.store import strict_json
 from faber.sync.merging import Extra, Joined, compare, extra, join
 from faber.sync.trees import Logged
 
@@ -83,7 +83,7 @@ def side(drafts: list[dict[str, Any]], who: str) -> list[Extra]:
     for draft in drafts:
         state, events = appended(state, draft, who)
         found += events
-    return [extra(event, strictjson.dumps(event)) for event in found]
+    return [extra(event, strict_json.dumps(event)) for event in found]
 
 
 def logs(joined: Joined, mine: list[Extra], theirs: list[Extra]) -> list[Event]:
@@ -124,7 +124,7 @@ def test_nothing_is_lost_and_one_answer_counts(mine: list[dict[str, Any]], their
     assert [event["event_id"] for event in events] == list(
         range(SHARED["last_event_id"] + 1, SHARED["last_event_id"] + 1 + len(events))
     )
-    told = [extra(event, strictjson.dumps(event)).origin for event in events]
+    told = [extra(event, strict_json.dumps(event)).origin for event in events]
     assert len(set(told)) == len(told)
     assert {one.origin for one in [*ours, *others]} <= set(told)
     for own in (ours, others):
@@ -137,7 +137,7 @@ def test_nothing_is_lost_and_one_answer_counts(mine: list[dict[str, Any]], their
             assert counted
             assert counted[0]["session_id"] == "them"
     # Joined again, from either side, there is nothing left to add.
-    again = [extra(event, strictjson.dumps(event)) for event in events]
+    again = [extra(event, strict_json.dumps(event)) for event in events]
     assert join(SHARED, PLAN, ours, again, NOW) == Joined("theirs", [])
     assert not join(SHARED, PLAN, again, others, NOW).added
 

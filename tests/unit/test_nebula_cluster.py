@@ -15,8 +15,8 @@ import pytest
 
 from clusters import Processes, SharedProject
 from faber.errors import InvalidInput
-from faber.nebula import cluster as module
-from faber.nebula.cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
+from faber.nebula.cluster import dask_cluster as module
+from faber.nebula.cluster.dask_cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
 from faber.store.runs import load
 from trees import git
 

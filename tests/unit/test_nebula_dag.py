@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.errors import InvalidNebula, UnknownPhase
-from faber.nebula import dag as graph
-from faber.nebula.dag import Dag, build, insert_remediation_phase, ready_set
-from faber.nebula.frontier import Frontier
-from faber.nebula.specs import Nebula, PhaseSpec
+from faber.nebula.plan import graph as graph
+from faber.nebula.plan.graph import Dag, build, insert_remediation_phase, ready_set
+from faber.nebula.plan.plan_errors import InvalidNebula, UnknownPhase
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.run.ready_queue import Frontier
 
 DIAMOND = build({"top": [], "left": ["top"], "right": ["top"], "bottom": ["left", "right"], "alone": []})
 

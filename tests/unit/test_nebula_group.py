@@ -9,7 +9,7 @@ import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
-from faber.nebula.standing import NebulaUnfinished
+from faber.nebula.run.run_of_nebula import NebulaUnfinished
 from faber.store.runs import load
 from nebulas import DIAMOND, Author, Project, nebula_files
 from trees import git, write
@@ -317,7 +317,7 @@ def test_an_invalid_checkpoint_is_parked(tmp_path: Path) -> None:
 
 def test_edited_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new file is no phase of the run; that is said, and the next --resume takes it in."""
-    monkeypatch.setattr("faber.nebula.edits.LOOKS", 0.0)
+    monkeypatch.setattr("faber.nebula.run.file_watch.LOOKS", 0.0)
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
     from nebulas import phase_file
 

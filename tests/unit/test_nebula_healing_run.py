@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faber.nebula.apply import Applied
-from faber.nebula.draw import status_text
-from faber.nebula.healing.log import healing_events
-from faber.nebula.runners import LiveRunner
-from faber.nebula.statefile import load_state
-from faber.store import eventlog
+from faber.nebula.healing.healing_log import healing_events
+from faber.nebula.plan.draw import status_text
+from faber.nebula.plan.state_file import load_state
+from faber.nebula.run.apply import Applied
+from faber.nebula.run.display import LiveRunner
+from faber.store import log
 from nebulas import DIAMOND, Author, Project, nebula_files
 from trees import git, write
 
@@ -60,7 +60,7 @@ class Watched(list[str]):
 def events(project: Project, applied: Applied, prefix: str = "healing_") -> list[str]:
     """The types of a run's events that begin so."""
     directory = project.layout.run_dir(applied.report["run_id"])
-    return [entry.type for entry in eventlog.listing(directory) if entry.type.startswith(prefix)]
+    return [entry.type for entry in log.listing(directory) if entry.type.startswith(prefix)]
 
 
 def statuses(applied: Applied) -> dict[str, str]:

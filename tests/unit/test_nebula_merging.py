@@ -11,15 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
-import faber.loop.git as programs
-from faber.errors import GitUnfinished, MergeConflict, MergeContention, TreeDirty
-from faber.loop import conflicts
-from faber.loop.git import Git, Result
-from faber.nebula import merging, moving
-from faber.nebula.land import Landed, land
-from faber.nebula.merging import integrate_into, merge_phase, merged_tree
-from faber.nebula.names import names_of
-from faber.nebula.worktrees import Beginning, Scratch, Worktrees
+import faber.git.programs as programs
+from faber.git.programs import Git, Result
+from faber.nebula.plan.names import names_of
+from faber.nebula.worktrees import checkout, conflicts, integration
+from faber.nebula.worktrees.integration import integrate_into, merge_phase, merged_tree
+from faber.nebula.worktrees.landing import Landed, land
+from faber.nebula.worktrees.pool import Beginning, Scratch, Worktrees
+from faber.nebula.worktrees.tree_errors import ConflictingChanges, GitUnfinished, MergeContention, TreeDirty
 from faber.store.layout import Layout
 from trees import RUN, commit, git, repository, write
 
@@ -102,12 +101,12 @@ class TestMerge:
         self, run: Run, plumbing: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Of two phases that changed the same places the second is refused, with its files, with old and new git."""
-        monkeypatch.setattr(merging, "version", lambda _: (2, 39) if plumbing else (2, 30))
+        monkeypatch.setattr(integration, "version", lambda _: (2, 39) if plumbing else (2, 30))
         one = run.phase("one", {"a.txt": "1\n", "both\n☃": "1", "free": "1"})
         two = run.phase("two", {"a.txt": "2\n", "both\n☃": "2", "other": "2"})
         merge_phase(run.worktrees, "one", one, "one")
         at = git(run.root, "rev-parse", INTEGRATION)
-        with pytest.raises(MergeConflict) as caught:
+        with pytest.raises(ConflictingChanges) as caught:
             merge_phase(run.worktrees, "two", two, "two")
         assert caught.value.fields["files"] == ["a.txt", "both\n☃"]
         assert git(run.root, "rev-parse", INTEGRATION) == at
@@ -180,7 +179,7 @@ class TestMerge:
 
     def test_it_is_not_tried_for_ever(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """A branch that moves every time is given up after the attempts, and this phase is not in it."""
-        real = moving.advance
+        real = checkout.advance
 
         def late(git_in: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool) -> bool:
             elsewhere = git(run.root, "commit-tree", f"{old}^{{tree}}", "-p", old, "-m", "elsewhere")
@@ -188,7 +187,7 @@ class TestMerge:
             return real(git_in, ref, new, old, journal, why, swept=swept)
 
         head = run.phase("one", {"one": "x"})
-        monkeypatch.setattr(moving, "advance", late)
+        monkeypatch.setattr(checkout, "advance", late)
         with pytest.raises(MergeContention):
             merge_phase(run.worktrees, "one", head, "one", attempts=3)
         assert run.files() == ["a.txt", "src/b.txt"]
@@ -498,7 +497,7 @@ def test_an_edit_after_a_kill_is_kept(run: Run) -> None:
     head = run.phase("one", {"one": "x"})
     at = merge_phase(run.worktrees, "one", head, "one").commit
     main = Git(str(run.root), str(run.root / ".git"))
-    killed = moving.noted(run.worktrees.journal, main, None, run.began.base_commit, at)
+    killed = checkout.noted(run.worktrees.journal, main, None, run.began.base_commit, at)
     killed.__enter__()
     write(run.root, {"one": "half", "a.txt": "the person's own", "mine": "untracked"})
     write(run.root / ".git", {"index.lock": ""})

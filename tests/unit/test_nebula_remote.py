@@ -12,12 +12,12 @@ import pytest
 import remote_agents
 from clusters import Directories, SharedProject
 from faber.errors import Exit, InvalidInput
-from faber.loop.git import Git
-from faber.nebula.dispatch import Fleet
-from faber.nebula.job import Job, Pushed, Report, Told, pushed_of
-from faber.nebula.names import names_of
-from faber.nebula.remotework import work
-from faber.nebula.shared import NoSharedRepository, Shared, Superseded, checked_url, url_of
+from faber.git.programs import Git
+from faber.nebula.cluster.leader import Fleet
+from faber.nebula.cluster.messages import Job, Pushed, Report, Told, pushed_of
+from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, Superseded, checked_url, url_of
+from faber.nebula.cluster.worker import work
+from faber.nebula.plan.names import names_of
 from faber.store.runs import load, refold
 from nebulas import DIAMOND, Author
 from trees import git

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from faber.errors import InvalidCheckpoint
-from faber.loop.checkpoint import Checkpoint
-from faber.loop.cyclestate import CycleState, Stage
-from faber.nebula.dag import build
-from faber.nebula.resumption import Branch, judge, relation, verdicts
-from faber.nebula.statefile import PhaseRecord
+from faber.nebula.phase.checkpoint import Checkpoint
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.phase_errors import InvalidCheckpoint
+from faber.nebula.plan.graph import build
+from faber.nebula.plan.state_file import PhaseRecord
+from faber.nebula.run.resumption import Branch, judge, relation, verdicts
 
 SHA, OWN, NEXT, ALIEN = "a" * 40, "b" * 40, "c" * 40, "d" * 40
 STATE = CycleState(task_title="t", max_cycles=5, cycle=2, phase=Stage.REVIEWING, cycle_commits=(SHA, OWN))

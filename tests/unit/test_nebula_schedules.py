@@ -10,16 +10,16 @@ from uuid import uuid4
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.loop.budget import Ledger
-from faber.loop.cyclestate import CycleState
-from faber.loop.outcomes import AgentFailed, TaskResult
-from faber.nebula.dag import descendants, nebula_dag
-from faber.nebula.group import GroupResult, WorkerGroup
-from faber.nebula.journal import Journal
-from faber.nebula.merging import Merged
-from faber.nebula.parse import parse_nebula
-from faber.nebula.specs import Nebula
-from faber.nebula.standing import make_run
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.outcomes import AgentFailed, TaskResult
+from faber.nebula.plan.graph import descendants, nebula_dag
+from faber.nebula.plan.parse import parse_nebula
+from faber.nebula.plan.specs import Nebula
+from faber.nebula.run.recorder import Journal
+from faber.nebula.run.run_of_nebula import make_run
+from faber.nebula.run.scheduler import GroupResult, WorkerGroup
+from faber.nebula.worktrees.integration import Merged
 from faber.store.layout import Layout
 from nebulas import nebula_files
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.nebula.scopes import Claim, candidates, overlap, scope_problem
+from faber.nebula.plan.scopes import Claim, candidates, overlap, scope_problem
 
 
 @pytest.mark.parametrize(

@@ -11,22 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.errors import InvalidInput, NebulaStateUnreadable, UnknownPlace
+from faber.errors import InvalidInput
 from faber.model.acceptance import accept
 from faber.model.documents import NEBULA_STATUSES, Metadata, Plan, State
-from faber.model.eventtypes import known_types
+from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
+from faber.model.model_errors import UnknownPlace
+from faber.model.reducer import fold, grow, initial_state, touched
 from faber.model.text import encodable
-from faber.nebula.parse import MAX_PHASES
-from faber.nebula.statefile import NebulaFile, PhaseRecord, StateWriter, load_state, parse_state, project
-from faber.store import strictjson
+from faber.model.validation import check_state
+from faber.nebula.plan.parse import MAX_PHASES
+from faber.nebula.plan.plan_errors import NebulaStateUnreadable
+from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter, load_state, parse_state, project
+from faber.store import strict_json
 from faber.store.create import create_run
 from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
-from faber.store.reducer import fold, grow, initial_state, touched
 from faber.store.runs import commit, load
 from faber.store.schema import problems
-from faber.store.shape import check_state
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 METADATA: Metadata = {
@@ -173,9 +175,9 @@ def test_every_process_that_folds_knows_the_rules() -> None:
             sys.executable,
             "-c",
             "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from faber.store.reducer import RULES\nfrom faber.model.eventtypes import known_types\n"
+            "from faber.model.reducer import RULES\nfrom faber.model.event_types import known_types\n"
             "assert {'nebula_start', 'cycle_commit', 'healing_insert'} <= set(RULES) & set(known_types())\n"
-            "loaded = [n for n in sys.modules if n.startswith(('faber.nebula', 'faber.loop', 'dataclasses'))]\n"
+            "loaded = [n for n in sys.modules if n.startswith(('faber.nebula', 'dataclasses'))]\n"
             "assert not loaded, loaded",
             str(SCRIPTS),
         ],
@@ -284,11 +286,11 @@ def test_thousands_of_phases_fit_into_the_state() -> None:
     phases that have not begun cost next to nothing."""
     names = [f"{n:05}".rjust(MAX_PHASE_ID, "n") for n in range(MAX_PHASES)]
     state = after({"type": "nebula_start", "metadata": {"nebula": "n", "phases": dict.fromkeys(names, "d" * 16)}})
-    assert len(strictjson.dumps(state)) < MAX_STATE / 6
+    assert len(strict_json.dumps(state)) < MAX_STATE / 6
     full = after(START, *CYCLE[:-1], of("phase_complete", message="m" * 999))["nebula"]["phases"]["a"]
     full |= {"commit": "c" * 40, "base": "b" * 40, "merged": "m" * 40, "branch": "faber/n/12345678/phase/" + names[0]}
     state["nebula"]["phases"] = dict.fromkeys(names, full)
-    assert len(strictjson.dumps(state)) < MAX_STATE
+    assert len(strict_json.dumps(state)) < MAX_STATE
 
 
 def test_the_store_keeps_a_nebulas_run(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.errors import NoRepository, RepositoryUnusable, StoreUnwritable, TreeInUse
-from faber.nebula.statefile import load_state
-from faber.store.eventlog import after
+from faber.git.git_errors import NoRepository
+from faber.nebula.plan.state_file import load_state
+from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
+from faber.store.log import after
 from faber.store.runs import load
+from faber.store.store_errors import StoreUnwritable
 from nebulas import DIAMOND, Author, Project, nebula_files, phase_file
 from trees import commit, git, write
 
@@ -229,7 +231,7 @@ class TestEdits:
 
     def test_while_it_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Changed files and nebula.toml are named once each; the phases that come later still get the old text."""
-        monkeypatch.setattr("faber.nebula.edits.LOOKS", 0.0)
+        monkeypatch.setattr("faber.nebula.run.file_watch.LOOKS", 0.0)
         project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
 
         def before(role: str, phase: str) -> None:
@@ -246,7 +248,7 @@ class TestEdits:
 
     def test_the_whole_directory_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Deleted under the run: its phases are done all the same, and what cannot be written is said."""
-        monkeypatch.setattr("faber.nebula.edits.LOOKS", 0.0)
+        monkeypatch.setattr("faber.nebula.run.file_watch.LOOKS", 0.0)
         project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
         author.before = lambda role, phase: shutil.rmtree(project.directory, ignore_errors=True)
         applied = project.apply(author)
@@ -303,7 +305,7 @@ class TestDisks:
         def full(directory: str, checkpoint: Any) -> None:
             raise StoreUnwritable("No space left on device.")
 
-        monkeypatch.setattr("faber.nebula.phasework.save", full)
+        monkeypatch.setattr("faber.nebula.run.phase_worker.save", full)
         project = Project(tmp_path / "p", nebula_files({"a": []}))
         assert project.apply(Author()).status == "done"
         assert any("The checkpoint of a could not be written" in line for line in project.said)
@@ -313,9 +315,14 @@ class TestDisks:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
     ) -> None:
         """No phase fails for it, the turns that run are ended, and everything is resumed."""
-        from faber.nebula import journal
+        from faber.nebula.run import recorder
 
-        project, author, written, really = Project(tmp_path / "p", nebula_files(DIAMOND)), Author(), [0], journal.commit
+        project, author, written, really = (
+            Project(tmp_path / "p", nebula_files(DIAMOND)),
+            Author(),
+            [0],
+            recorder.commit,
+        )
 
         def commit(*given: Any, **named: Any) -> Any:
             written[0] += 1
@@ -323,7 +330,7 @@ class TestDisks:
                 raise StoreUnwritable("No space left on device.")
             return really(*given, **named)
 
-        monkeypatch.setattr(journal, "commit", commit)
+        monkeypatch.setattr(recorder, "commit", commit)
         with pytest.raises(StoreUnwritable) as raised:
             project.apply(author, max_workers=2)
         assert raised.value.exit_code == 1

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from faber.errors import InvalidNebula, Severity
-from faber.nebula.load import load_nebula
-from faber.nebula.parse import parse_nebula
-from faber.nebula.problems import CATEGORIES, Problem, is_valid, require_valid
-from faber.nebula.validate import MAX_OVERLAPS, Machine, program_of, validate
+from faber.errors import Severity
+from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.parse import parse_nebula
+from faber.nebula.plan.plan_errors import InvalidNebula
+from faber.nebula.plan.problems import CATEGORIES, Problem, is_valid, require_valid
+from faber.nebula.plan.validate import MAX_OVERLAPS, Machine, program_of, validate
 
 MANIFEST = '[nebula]\nname = "n"\n'
 MACHINE = Machine(lambda name: name in ("make", "python3"), lambda path: path == "bin/check")

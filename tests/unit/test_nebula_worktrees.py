@@ -14,18 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faber.errors import (
-    BranchInTheWay,
-    GitFailed,
-    NoRepository,
-    RepositoryUnusable,
-    TreeDirty,
-    TreeInUse,
-    UnsafeFile,
-)
-from faber.nebula.names import names_of, part
-from faber.nebula.worktrees import MainTree, Worktrees
-from faber.sources.refnames import branch_problem
+from faber.errors import UnsafeFile
+from faber.git.git_errors import GitFailed, NoRepository
+from faber.git.refs import branch_problem
+from faber.nebula.plan.names import names_of, part
+from faber.nebula.worktrees.pool import MainTree, Worktrees
+from faber.nebula.worktrees.tree_errors import BranchInTheWay, RepositoryUnusable, TreeDirty, TreeInUse
 from faber.store.layout import Layout
 from trees import RUN, commit, git, repository, write
 
@@ -206,8 +200,8 @@ class TestOpen:
         one.open("parser")
         code = f"""
             from faber.errors import TreeInUse
-            from faber.nebula.names import names_of
-            from faber.nebula.worktrees import Worktrees
+            from faber.nebula.plan.names import names_of
+            from faber.nebula.worktrees.pool import Worktrees
             from faber.store.layout import Layout
             one = Worktrees(Layout({str(root)!r}), names_of("demo", {RUN!r}))
             one.attach()

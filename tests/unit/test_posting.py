@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from faber.feedback.answers import read_answer
-from faber.feedback.comments import CommentCommand, Ignored, parse_comment
-from faber.feedback.posting import (
+from faber.feedback.answer_matching import read_answer
+from faber.github.comment_parser import CommentCommand, Ignored, parse_comment
+from faber.github.posting import (
     MAX_COMMENT,
     Links,
     commands,
@@ -24,7 +24,7 @@ from faber.feedback.posting import (
 from faber.model.answers import DEFAULT_OPTIONS
 from faber.model.credentials import secret_values
 from faber.model.documents import FeedbackRequest, State
-from faber.store.reducer import initial_state
+from faber.model.reducer import initial_state
 
 REQUEST_ID = "fr-20260101-0a1b2c3d"
 TEXT = st.text(st.sampled_from(list("ab `<>@#[]()!~$|*_-\n\t\\&\u200b\u202e")) | st.characters(), max_size=300)
@@ -77,7 +77,7 @@ def test_every_command_offered_is_an_answer(kind: str) -> None:
 @pytest.mark.parametrize("kind", DEFAULT_OPTIONS)
 def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
     """Where it sends them for a command, they are kept with the answer, or, of a clarification, are it."""
-    from faber.cli.arrival import answer_words
+    from faber.github.comment_command import answer_words
 
     request = asked(kind)
     text = request_comment(request, "acme/shop/1", None)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.model.documents import Metadata, Plan
-from faber.model.eventtypes import known_types
-from faber.store.reducer import RECENT_EVENTS, event_file, fold, initial_state
-from faber.store.rules import KEPT_DECISIONS, KEPT_ERRORS
+from faber.model.event_types import known_types
+from faber.model.reducer import RECENT_EVENTS, event_file, fold, initial_state
+from faber.model.rules import KEPT_DECISIONS, KEPT_ERRORS
 
 METADATA: Metadata = {
     "schema_version": 1,
@@ -252,6 +252,6 @@ def test_the_end_of_a_run_closes_its_questions() -> None:
 
 def test_every_rule_belongs_to_a_registered_type() -> None:
     """The reducer has no rule for a type that nobody could append."""
-    from faber.store.rules import RULES
+    from faber.model.rules import RULES
 
     assert set(RULES) <= set(known_types())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from faber.context.resume import next_steps, resume_point
 from faber.model.documents import Plan
-from faber.store.reducer import initial_state
+from faber.model.reducer import initial_state
 
 PLACE_STATUSES = ["pending", "in_progress", "completed", "skipped", "failed"]
 

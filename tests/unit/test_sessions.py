@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from faber.errors import FaberError, InvalidInput, KeyReused
+from faber.errors import FaberError, InvalidInput
 from faber.store.create import create_run
 from faber.store.layout import Layout
 from faber.store.runs import commit, load
 from faber.store.schema import problems
 from faber.store.sessions import check_summary, history, save_summary
+from faber.store.store_errors import KeyReused
 
 PLAN: Any = {
     "schema_version": 1,

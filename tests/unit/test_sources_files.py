@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faber.sources.files import Unreadable, check, read_text
+from faber.store.external_files import Unreadable, check, read_text
 
 
 def test_text(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_exchanged_after_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     before = os.listdir("/proc/self/fd")
     with monkeypatch.context() as patch:
-        patch.setattr("faber.sources.files.os.lstat", then_exchange)
+        patch.setattr("faber.store.external_files.os.lstat", then_exchange)
         with pytest.raises((Unreadable, OSError)):
             read_text(path, 10)
     assert os.listdir("/proc/self/fd") == before

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from faber.errors import Notice, Severity
-from faber.sources.branch import parse_log, parse_status
-from faber.sources.git import branch_problem, current_branch, head_commit, inspect_branch, remote_slug
-from faber.sources.processes import Answer, Question, ask, clean_environment
-from faber.sources.refnames import slug_of
+from faber.git.branch_questions import parse_log, parse_status
+from faber.git.inspect import branch_problem, current_branch, head_commit, inspect_branch, remote_slug
+from faber.git.refs import slug_of
+from faber.processes.runner import Answer, Question, ask, clean_environment
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from faber.errors import Severity
-from faber.sources import githublimits
-from faber.sources.github import Connection, GitHubWorkItems, Settings
-from faber.sources.githubcalls import Machine, Request
-from faber.sources.githublimits import NoResponse
-from faber.sources.githubplace import Place
-from faber.sources.githubrest import RestTransport
-from faber.sources.workitems import (
+from faber.github import limits
+from faber.github.calls import Machine, Request
+from faber.github.issues import Connection, GitHubWorkItems, Settings
+from faber.github.limits import NoResponse
+from faber.github.place import Place
+from faber.github.rest import RestTransport
+from faber.sources.work_items import (
     Commenting,
     Permission,
     WorkItemError,
@@ -237,7 +237,7 @@ def test_redirects_in_a_circle_end(github: FakeGitHub, items: GitHubWorkItems) -
     github.transferred[7] = f"{github.root}/repos/acme/widgets/issues/7"
     with pytest.raises(WorkItemInvalid, match="moved"):
         items.fetch("7")
-    assert len(github.seen) == 1 + githublimits.HOPS
+    assert len(github.seen) == 1 + limits.HOPS
 
 
 def test_a_write_is_not_redirected(github: FakeGitHub, items: GitHubWorkItems) -> None:
@@ -369,7 +369,7 @@ def test_every_failure_has_its_notice(
     """What keeps going wrong is an error of its kind, and the notice that the protocol's table asks for; the copy of
     last time is shown."""
     _, cached, _ = load_issue(items, "7", cached=None, now=NOW)
-    github.faults += [fault] * githublimits.ATTEMPTS * 2
+    github.faults += [fault] * limits.ATTEMPTS * 2
     with pytest.raises(WorkItemError) as caught:
         items.fetch("7")
     assert type(caught.value) is kind
@@ -395,7 +395,7 @@ def test_no_server_is_a_network_failure(opened: Open, watch: Watch) -> None:
         with pytest.raises(WorkItemNetworkError, match="refused") as caught:
             opened(root=root).post_comment("7", "x")
     assert caught.value.fields["uncertain"] is False
-    assert len(watch.slept) == githublimits.ATTEMPTS - 1
+    assert len(watch.slept) == limits.ATTEMPTS - 1
 
 
 def test_a_server_that_answers_too_late_is_left(github: FakeGitHub, opened: Open) -> None:
@@ -475,7 +475,7 @@ def test_an_answer_beyond_the_limit_is_not_read(
     github: FakeGitHub, items: GitHubWorkItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the size of a full page of comments reading stops."""
-    monkeypatch.setattr("faber.sources.githubrest.MAX_RESPONSE", 100_000)
+    monkeypatch.setattr("faber.github.rest.MAX_RESPONSE", 100_000)
     github.faults += [Fault(body=b'{"title": "' + b"x" * 200_000 + b'"}')] * 4
     with pytest.raises(WorkItemNetworkError, match="larger than"):
         items.fetch("7")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.errors import Severity
-from faber.sources.workfiles import FileWorkItems
-from faber.sources.workitems import (
+from faber.sources.work_files import FileWorkItems
+from faber.sources.work_items import (
     WorkItem,
     WorkItemError,
     WorkItemInvalid,
@@ -227,7 +227,7 @@ class TestFiles:
                 raise error
 
             with monkeypatch.context() as patch:
-                patch.setattr("faber.sources.files.os.open", fail)
+                patch.setattr("faber.store.external_files.os.open", fail)
                 with pytest.raises(expected):
                     FileWorkItems(tmp_path).fetch("258")
 

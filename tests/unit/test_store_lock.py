@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faber.errors import Locked, UnsafeFile
+from faber.errors import UnsafeFile
 from faber.store.lock import holder, locked
+from faber.store.store_errors import Locked
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 HOLD = """

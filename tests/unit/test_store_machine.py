@@ -25,15 +25,16 @@ from hypothesis.stateful import (
 )
 
 from faber.context.resume import next_steps, resume_point
-from faber.errors import FaberError, Stale
+from faber.errors import FaberError
 from faber.model import acceptance, commands
+from faber.model.reducer import fold
 from faber.store import files
 from faber.store.create import create_run
 from faber.store.layout import Layout
-from faber.store.reducer import fold
 from faber.store.runs import Committed, commit, load, refold
 from faber.store.schema import problems
 from faber.store.sessions import check_summary, history, save_summary
+from faber.store.store_errors import Stale
 
 RUN = "org/project/run"
 GOING = {"in_progress"}

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from faber.errors import FaberError, InvalidInput, NewerSchema, RunNotFound, Stale, StateCorrupt
+from faber.errors import FaberError, InvalidInput, RunNotFound
 from faber.model import acceptance, commands
-from faber.store import files, strictjson
+from faber.model.model_errors import StateCorrupt
+from faber.store import files, strict_json
 from faber.store.create import create_run
-from faber.store.kept import Kept
 from faber.store.layout import Layout
+from faber.store.run_cache import Kept
 from faber.store.runs import Run, commit, load, refold, settle
+from faber.store.store_errors import NewerSchema, Stale
 
 AWKWARD = "task-implement-authentication-module", "sk-0123456789-abcdefghij-klmnop"
 
@@ -164,7 +166,7 @@ def test_a_writer_that_read_an_older_state_is_refused(layout: Layout) -> None:
 def test_a_newer_runs_files_are_never_written(layout: Layout) -> None:
     """A state of a newer schema is read with a warning and refuses every writer."""
     path = Path(load(layout, "r").directory) / "state.json"
-    path.write_bytes(strictjson.dumps(strictjson.loads(path.read_bytes()) | {"schema_version": 99}))
+    path.write_bytes(strict_json.dumps(strict_json.loads(path.read_bytes()) | {"schema_version": 99}))
     before = on_disk(layout)
     assert [notice.code for notice in load(layout, "r").notices] == ["newer_schema"]
     with pytest.raises(NewerSchema):
@@ -177,7 +179,7 @@ def test_a_state_of_another_reducer_is_folded_again(layout: Layout) -> None:
     emit(layout, {"type": "decision_point", "message": "m"})
     run = load(layout, "r")
     path = Path(run.directory) / "state.json"
-    path.write_bytes(strictjson.dumps(run.state | {"reducer_version": 0, "decisions": [], "last_event_id": 0}))
+    path.write_bytes(strict_json.dumps(run.state | {"reducer_version": 0, "decisions": [], "last_event_id": 0}))
     assert load(layout, "r").state == run.state
 
 
@@ -207,10 +209,10 @@ def test_ids_go_on_past_the_digits_of_a_file_name(layout: Layout) -> None:
     for number in (999_999, 1_000_000):
         event = {"schema_version": 1, "event_id": number, "type": "checkpoint", "timestamp": "2026-01-01T00:00:00Z"}
         path = Path(run.directory) / "events" / f"{number}-checkpoint.json"
-        path.write_bytes(strictjson.dumps(event | {"run_id": "r"}))
+        path.write_bytes(strict_json.dumps(event | {"run_id": "r"}))
     state["recent_events"] = [{"event_id": 999_998, "file": "999998-checkpoint.json"}]
     (Path(run.directory) / "events" / "999998-checkpoint.json").write_bytes(b"{}")
-    (Path(run.directory) / "state.json").write_bytes(strictjson.dumps(state))
+    (Path(run.directory) / "state.json").write_bytes(strict_json.dumps(state))
     assert load(layout, "r").state["last_event_id"] == 1_000_000
 
 
@@ -257,11 +259,11 @@ def test_an_event_is_in_the_log_before_state_has_it(layout: Layout) -> None:
     assert kept.behind == 4
     watch.now = 0.5
     done = emit(layout, {"type": "checkpoint", "message": "6"}, kept=kept)
-    assert strictjson.loads(stored.read_bytes()) == done.state
+    assert strict_json.loads(stored.read_bytes()) == done.state
     assert kept.behind == 0
     emit(layout, {"type": "checkpoint", "message": "7"}, kept=kept)
     settle(layout, "r", kept)
-    assert strictjson.loads(stored.read_bytes()) == load(layout, "r").state
+    assert strict_json.loads(stored.read_bytes()) == load(layout, "r").state
     assert load(layout, "r").folded == 0
     assert kept.behind == 0
 
@@ -294,7 +296,7 @@ def test_a_refused_event_leaves_a_kept_run_as_it_is(layout: Layout, monkeypatch:
     with pytest.raises(InvalidInput):
         emit(layout, {"type": "checkpoint", "message": "m" * 2_000_000}, kept=kept)
     with monkeypatch.context() as patched:
-        patched.setattr("faber.store.eventlog.write_atomic", refuse)
+        patched.setattr("faber.store.log.write_atomic", refuse)
         with pytest.raises(FaberError):
             emit(layout, {"type": "checkpoint"}, kept=kept)
     done = emit(layout, {"type": "checkpoint"}, kept=kept)
@@ -312,7 +314,7 @@ def test_the_limit_of_the_state_holds_for_a_kept_run(layout: Layout, monkeypatch
     kept: Kept[Run] = Kept(Watch())
     limit = 40_000
     monkeypatch.setattr("faber.store.appending.MAX_STATE", limit)
-    monkeypatch.setattr("faber.store.kept.MAX_STATE", limit)
+    monkeypatch.setattr("faber.store.run_cache.MAX_STATE", limit)
     taken = 0
 
     def fill() -> None:
@@ -324,7 +326,7 @@ def test_the_limit_of_the_state_holds_for_a_kept_run(layout: Layout, monkeypatch
 
     with pytest.raises(InvalidInput, match="state would have"):
         fill()
-    assert limit * 0.9 < len(strictjson.dumps(load(layout, "r").state)) <= limit
+    assert limit * 0.9 < len(strict_json.dumps(load(layout, "r").state)) <= limit
     assert taken > 50
 
 

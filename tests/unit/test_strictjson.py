@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.store.strictjson import MAX_DEPTH, InvalidJSON, dumps, loads
+from faber.store.strict_json import MAX_DEPTH, InvalidJSON, dumps, loads
 
 texts = st.text(st.characters())  # lone surrogates too
 values = st.recursive(

@@ -9,8 +9,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.store.tomllines import toml_lines
-from faber.store.tomltext import table_text, value_text
+from faber.store.toml_lines import toml_lines
+from faber.store.toml_text import table_text, value_text
 
 DOCUMENT = '''# a comment with [brackets] and = signs
 top = 1

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from faber.errors import InvalidDefinition, MetadataUnreadable, UnknownWorkflow
-from faber.store import definitions
-from faber.store.definitions import known_workflows, load_plan
+from faber.model.model_errors import MetadataUnreadable
+from faber.model.validation import check_plan
 from faber.store.layout import Layout
 from faber.store.schema import problems, violations
-from faber.store.shape import check_plan
 from faber.store.strict import yaml_lines
+from faber.workflows import definitions
+from faber.workflows.definitions import known_workflows, load_plan
+from faber.workflows.workflow_errors import InvalidDefinition, UnknownWorkflow
 
 ROOT = Path(__file__).parents[2]
 PARENT = """

@@ -18,7 +18,7 @@ from typing import Any
 
 from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import REFUSALS, Outcome, TurnResult, failure, judge
-from faber.agents.running import Running
+from faber.agents.process import Running
 from faber.agents.stream import CUT, StreamReader
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion

@@ -16,21 +16,21 @@ from faber.store.layout import Layout, find_root
 # Every command, where it is defined, and its line in `--help` (which imports none of them).
 COMMANDS = {
     "context": ("faber.cli.context:context", "Rebuild the context of a run (context reconstitution)."),
-    "status": ("faber.cli.status:status", "Show the runs, or one run."),
+    "status": ("faber.cli.status_command:status", "Show the runs, or one run."),
     "run": ("faber.cli.run:run", "Make, list and end runs."),
-    "next": ("faber.cli.next:next_command", "Say what to do next in a run."),
-    "phase": ("faber.cli.places:phase", "Start, complete, fail or skip a phase."),
-    "step": ("faber.cli.places:step", "Start, complete, fail or skip a step."),
+    "next": ("faber.cli.next_command:next_command", "Say what to do next in a run."),
+    "phase": ("faber.cli.phase_step:phase", "Start, complete, fail or skip a phase."),
+    "step": ("faber.cli.phase_step:step", "Start, complete, fail or skip a step."),
     "event": ("faber.cli.event:event", "Record and list events."),
     "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
     "sync": ("faber.cli.sync:sync", "Move runs between machines, through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
-    "nebula": ("faber.cli.nebula:nebula", "Check, plan and follow directories of phases."),
+    "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and follow directories of phases."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure, and plan the phase that remedies it."),
-    "config": ("faber.cli.config:config", "Show the project's settings."),
-    "doctor": ("faber.cli.doctor:doctor", "Report what is wrong, without changing anything."),
-    "repair": ("faber.cli.doctor:repair", "Rebuild from the events what can be rebuilt."),
+    "config": ("faber.cli.config_command:config", "Show the project's settings."),
+    "doctor": ("faber.cli.doctor_command:doctor", "Report what is wrong, without changing anything."),
+    "repair": ("faber.cli.doctor_command:repair", "Rebuild from the events what can be rebuilt."),
     "response": ("faber.cli.response:response", "Check and complete responses that were cut."),
     "demo": ("faber.cli.demo:demo", "See a killed run reconstituted, on a sample that is made for it."),
 }
@@ -141,7 +141,7 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except FaberError as error:
         if invocation.is_agent and invocation.run is not None:
-            from faber.cli.refusals import keep
+            from faber.cli.audit import keep
 
             keep(invocation.layout, invocation.run, error, arguments, invocation.session_id)
         print_error(error)

@@ -12,7 +12,7 @@ from faber.cli.app import Invocation
 from faber.errors import InvalidInput, PersonRequired
 from faber.model.documents import Plan, State
 from faber.model.ids import check_name
-from faber.store import strictjson
+from faber.store import strict_json
 
 MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,8 +41,8 @@ def json_object(text: str, what: str) -> dict[str, Any]:
     if len(text) > MAX_INPUT:
         raise InvalidInput(f"{what} has {len(text)} characters; the limit is {MAX_INPUT}.", limit=MAX_INPUT)
     try:
-        value = strictjson.loads(text)
-    except strictjson.InvalidJSON as error:
+        value = strict_json.loads(text)
+    except strict_json.InvalidJSON as error:
         raise InvalidInput(f"{what} is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be a JSON object.")

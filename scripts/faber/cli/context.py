@@ -10,14 +10,14 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, require_person, run_argument
 from faber.cli.output import print_json, say, write
 from faber.context.assemble import Request, asked_about, reconstitute
-from faber.context.budget import SMALLEST_MAX_CHARS, fit
+from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, check_answers, request_about
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model import acceptance
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.text import redact_json, shorten
 from faber.store.config import load_config
-from faber.store.find import resolve
+from faber.store.resolve import resolve
 from faber.store.runs import Run, commit, load, utc_now
 
 
@@ -145,7 +145,7 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
         "message": f"{code}: {QUESTIONS[code].options[option]}",
         "metadata": {"question": code, "option": option, "subject": subject},
     }
-    from faber.cli.asking import terminal_responder
+    from faber.cli.terminal_prompt import terminal_responder
     from faber.feedback.requests import respond
 
     responder = terminal_responder(obj.layout.root)
@@ -186,7 +186,7 @@ def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State,
         committed = commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
     except FaberError as error:
         return run.state, [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
-    from faber.cli.telling import tell
+    from faber.github.notifications import tell
 
     lost = tell(obj.layout, committed).get("warnings", [])
     return committed.state, [Notice(**{**warning, "severity": Severity(warning["severity"])}) for warning in lost]

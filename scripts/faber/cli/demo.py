@@ -161,7 +161,7 @@ AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
 def demo(directory: str | None, heal: bool) -> None:
     """See a run that was killed in the middle of its build phase, reconstituted."""
     if heal:
-        from faber.cli.demoheal import show_healing
+        from faber.cli.demo_heal import show_healing
 
         show_healing(make_place(directory))
         return

@@ -7,17 +7,17 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, require_person, run_argument
+from faber.cli.audit_trail import record
 from faber.cli.output import print_json
-from faber.cli.record import record
 from faber.errors import FaberError
+from faber.foreign.normalise import event_notice, normalise_event
 from faber.model import acceptance
 from faber.model.documents import Draft
-from faber.model.eventtypes import check_required, event_type
+from faber.model.event_types import check_required, event_type
 from faber.model.ids import check_name
-from faber.store import eventlog
-from faber.store.find import resolve
-from faber.store.foreign import event_notice, normalise_event
+from faber.store import log
 from faber.store.layout import EVENTS
+from faber.store.resolve import resolve
 from faber.store.runs import load
 
 
@@ -90,14 +90,14 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
         _newest(made.state["recent_events"], last) if last and not kind and not phase and not made.foreign else None
     )
     if entries is None:
-        entries = [e for e in eventlog.listing(made.directory) if kind in (None, e.type)]
+        entries = [e for e in log.listing(made.directory) if kind in (None, e.type)]
     found: list[dict[str, Any]] = []
     warnings = []
     for entry in reversed(entries):
         if last is not None and len(found) == last:
             break
         try:
-            read = normalise_event(dict(eventlog.read_event(made.directory, entry.file)), entry)
+            read = normalise_event(dict(log.read_event(made.directory, entry.file)), entry)
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
             continue
@@ -114,11 +114,11 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     )
 
 
-def _newest(recent: Any, last: int) -> list[eventlog.LogEntry] | None:
+def _newest(recent: Any, last: int) -> list[log.LogEntry] | None:
     """The newest entries from the state, which spares listing the log; None if it does not hold enough."""
     if last > len(recent) and len(recent) and recent[0]["event_id"] > 1:
         return None
     return [
-        eventlog.LogEntry(r["event_id"], r["file"].partition("-")[2].removesuffix(".json"), r["file"])
+        log.LogEntry(r["event_id"], r["file"].partition("-")[2].removesuffix(".json"), r["file"])
         for r in recent[-last:]
     ]

@@ -8,16 +8,17 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
+from faber.cli.audit_trail import record
 from faber.cli.output import print_json, write
-from faber.cli.record import record
-from faber.errors import FaberError, ForeignRun, UsageError
+from faber.errors import FaberError, UsageError
 from faber.feedback.requests import find_request
 from faber.feedback.requests import request as open_request
 from faber.feedback.requests import respond as answer_request
 from faber.model.answers import DEFAULT_OPTIONS
 from faber.model.text import inert
-from faber.store.find import resolve
+from faber.store.resolve import resolve
 from faber.store.runs import Run, load
+from faber.store.store_errors import ForeignRun
 
 
 @click.group()
@@ -95,8 +96,8 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
 
     RESPONSE is one of the request's options, in any case, or an alias like yes, ok, lgtm, no, changes.
     """
-    from faber.cli.asking import terminal_responder
-    from faber.feedback.posting import hidden
+    from faber.cli.terminal_prompt import terminal_responder
+    from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 
     require_person(obj, "faber feedback respond", run)
@@ -119,7 +120,7 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
 
 def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | None]:
     """What the person at the terminal answers: the option and the comment."""
-    from faber.cli.asking import ask_person, on_terminal
+    from faber.cli.terminal_prompt import ask_person, on_terminal
 
     if made.foreign:
         raise ForeignRun(f"Run {made.run_id} was made by another tool and is only read.", run_id=made.run_id)
@@ -147,7 +148,7 @@ def show(obj: Invocation, run: str, form: str) -> None:
     if form == "json":
         print_json({"run_id": made.run_id, "open": asked, "last_answer": made.state["last_answer"]})
         return
-    from faber.cli.asking import described
+    from faber.cli.terminal_prompt import described
 
     shown = [described(entry) for entry in asked] or ["Nothing is being asked."]
     if asked:
@@ -161,8 +162,8 @@ def show(obj: Invocation, run: str, form: str) -> None:
 @click.pass_obj
 def history(obj: Invocation, run: str, form: str) -> None:
     """Show all that was asked and answered, oldest first: who, from where, when."""
-    from faber.feedback.history import history as told
-    from faber.feedback.history import text
+    from faber.feedback.feedback_history import history as told
+    from faber.feedback.feedback_history import text
 
     made = load(obj.layout, resolve(obj.layout, run))
     events, warnings = _events(made)
@@ -175,16 +176,16 @@ def history(obj: Invocation, run: str, form: str) -> None:
 
 def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The feedback events of the whole log, and a warning for each that cannot be read."""
-    from faber.feedback.history import TYPES
-    from faber.store import eventlog
-    from faber.store.foreign import event_notice, normalise_event
+    from faber.feedback.feedback_history import TYPES
+    from faber.foreign.normalise import event_notice, normalise_event
+    from faber.store import log
 
     events, warnings = [], []
-    for entry in eventlog.listing(made.directory):
+    for entry in log.listing(made.directory):
         if entry.type not in TYPES:
             continue
         try:
-            events.append(normalise_event(dict(eventlog.read_event(made.directory, entry.file)), entry))
+            events.append(normalise_event(dict(log.read_event(made.directory, entry.file)), entry))
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
     return events, warnings
@@ -202,7 +203,7 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
 
     Exits with 1 if something could not be posted.
     """
-    from faber.cli.telling import tell_all, tell_as_configured
+    from faber.github.notifications import tell_all, tell_as_configured
 
     if progress and as_configured:
         raise UsageError("Give --progress or --as-configured, not both.")
@@ -229,7 +230,7 @@ def from_event(obj: Invocation, event_path: str) -> None:
     recorded and ignored, 4 for the others. In a GitHub Actions job result, resume, run_id and request_id
     become outputs of the step.
     """
-    from faber.cli.arrival import arrive
+    from faber.github.comment_command import arrive
 
     outcome = arrive(obj, event_path)
     print_json(outcome)

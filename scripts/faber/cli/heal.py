@@ -13,7 +13,7 @@ from faber.errors import Exit, InvalidInput
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
-    from faber.nebula.healing.stopped import Stopped
+    from faber.nebula.healing.failure_loader import Stopped
 
 BUDGET = 2.0  # US dollars that an architect may spend
 
@@ -76,10 +76,10 @@ def plan_command(
     if prompt_only:
         write(answer["prompt"])
         return Exit.OK
-    from faber.cli.apply import PLUGIN
-    from faber.loop.agents import AgentSetup
+    from faber.cli.nebula_apply import PLUGIN
     from faber.nebula.healing.architect import architect_client, plan_remediation
-    from faber.responses.recoverylog import RecoveryLog
+    from faber.nebula.phase.agents import AgentSetup
+    from faber.responses.recovery_log import RecoveryLog
 
     setup = AgentSetup(plugin_dir=PLUGIN, model=model or stopped.nebula.settings(stopped.spec).model)
     client = architect_client(
@@ -111,9 +111,9 @@ def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any
 
 
 def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
-    from faber.nebula.healing.stopped import stopped_phase, stopped_step
-    from faber.nebula.parse import MANIFEST
-    from faber.store.find import resolve
+    from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
+    from faber.nebula.plan.parse import MANIFEST
+    from faber.store.resolve import resolve
     from faber.store.runs import load
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
@@ -129,7 +129,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
         raise InvalidInput(
             f"{run.run_id} is the run of a nebula.", recovery=f"Name its directory and the phase: {directory} PHASE."
         )
-    from faber.cli.evidence import worktree
+    from faber.cli.step_evidence import worktree
 
     return stopped_step(run, worktree(obj), place)
 
@@ -142,8 +142,8 @@ def _new_id(stopped: "Stopped") -> str:
 
 
 def _document(stopped: "Stopped") -> dict[str, Any]:
+    from faber.nebula.healing.architect_request import build_remediation_request
     from faber.nebula.healing.diagnosis import policy_from
-    from faber.nebula.healing.request import build_remediation_request
 
     diagnosis, policy = stopped.diagnosis, policy_from(stopped.nebula.execution)
     reason = policy.why_not(diagnosis, stopped.attempts)

@@ -16,8 +16,8 @@ from faber.errors import Exit, InvalidInput
 from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
 from faber.responses.constants import MAX_RESPONSE
 from faber.responses.envelope import examine
-from faber.responses.errors import ValidationTimeout
-from faber.store import strictjson
+from faber.responses.response_errors import ValidationTimeout
+from faber.store import strict_json
 
 MAX_SCHEMA = 1024 * 1024
 
@@ -122,7 +122,7 @@ def validate(schema_file: str, file: str, time_limit: float) -> int:
     Exit status 5 if it does not fit: `problems` says what is wrong, by JSON path. References in the schema are looked
     up in it alone; nothing is fetched.
     """
-    from faber.responses.validation import MalformedResponseHandler
+    from faber.responses.schema_validation import MalformedResponseHandler
 
     text, schema = read_response(file), read_schema(schema_file)
     with limited(time_limit):
@@ -137,7 +137,7 @@ def validate(schema_file: str, file: str, time_limit: float) -> int:
 @click.pass_obj
 def log(obj: Invocation, task_id: str | None, last: int) -> None:
     """List the responses that were cut, and what became of them, oldest first."""
-    from faber.responses.recoverylog import entries
+    from faber.responses.recovery_log import entries
 
     found = entries(obj.layout, task_id=task_id, last=last)
     print_json({"entries": found, "database": obj.layout.database})
@@ -183,8 +183,8 @@ def read_response(name: str, limit: int = MAX_RESPONSE) -> str:
 def read_schema(name: str) -> dict[str, Any]:
     """The JSON Schema in the file `name`; raises `InvalidSchema`, and `InvalidInput` as `read_response`."""
     try:
-        value = strictjson.loads(read_response(name, MAX_SCHEMA))
-    except strictjson.InvalidJSON as error:
+        value = strict_json.loads(read_response(name, MAX_SCHEMA))
+    except strict_json.InvalidJSON as error:
         raise InvalidSchema(f"{name[:200]!a} is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise InvalidSchema(f"{name[:200]!a} holds no JSON object.")

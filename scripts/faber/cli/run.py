@@ -7,17 +7,18 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import require_person, run_argument, standing
+from faber.cli.audit_trail import record
 from faber.cli.output import print_json
-from faber.cli.record import record
-from faber.errors import AmbiguousRun, FaberError, InvalidInput, RunExists
+from faber.errors import AmbiguousRun, FaberError, InvalidInput
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
 from faber.store.files import make_directories
-from faber.store.find import resolve
 from faber.store.lock import locked
+from faber.store.resolve import resolve
 from faber.store.runs import Run, load
+from faber.store.store_errors import RunExists
 
 autonomy_option = click.option("--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="Default: from config.yaml.")
 
@@ -59,7 +60,7 @@ def _make(
 ) -> Run:
     from faber.store.config import load_config
     from faber.store.create import create_run
-    from faber.store.definitions import load_plan
+    from faber.workflows.definitions import load_plan
 
     config = load_config(obj.layout)
     _not_freer(obj, autonomy, config.at("autonomy"), run_id or "")
@@ -127,7 +128,7 @@ def new_id(obj: Invocation) -> str:
     """A new run's id: org/project/uuid, from the git remote."""
     from uuid import uuid4
 
-    from faber.sources.git import remote_slug
+    from faber.git.inspect import remote_slug
 
     found = remote_slug(obj.layout.root)
     org, project = found or ("local", os.path.basename(obj.layout.root))
@@ -136,7 +137,7 @@ def new_id(obj: Invocation) -> str:
 
 def _bind_here(obj: Invocation, run_id: str) -> None:
     """The worktree the command runs in, and the session, lead to this run from now on."""
-    from faber.sources.repository import find
+    from faber.git.repository import find
 
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
@@ -279,7 +280,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
 def adopt(obj: Invocation, run: str) -> None:
     """Take over a run that another tool made; its files are kept."""
     require_person(obj, "faber run adopt", run)
-    from faber.store.adopt import adopt as take_over
+    from faber.foreign.adopt import adopt as take_over
 
     made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
     print_json({**standing(made.state, made.plan), "directory": made.directory})

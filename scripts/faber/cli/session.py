@@ -6,10 +6,10 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, read_stdin, run_argument
+from faber.cli.audit_trail import answer
 from faber.cli.output import print_json
-from faber.cli.record import answer
 from faber.errors import InvalidInput
-from faber.store.find import resolve
+from faber.store.resolve import resolve
 from faber.store.runs import load
 from faber.store.sessions import check_summary, history, save_summary
 
@@ -61,7 +61,7 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
 
 def _head(obj: Invocation, run_id: str) -> str | None:
     """The commit that the run's branch is at, so that the next session sees what came after."""
-    from faber.sources.git import branch_head
+    from faber.git.inspect import branch_head
 
     name = load(obj.layout, run_id).state["artifacts"].get("branch_name")
     return branch_head(obj.layout.root, name if isinstance(name, str) else None)

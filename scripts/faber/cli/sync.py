@@ -10,8 +10,8 @@ from faber.cli.arguments import require_person
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.model.ids import check_run_id, is_run_id
-from faber.store.find import LATEST, resolve
 from faber.store.layout import Layout
+from faber.store.resolve import LATEST, resolve
 from faber.sync.remotes import Listing, Remote, listing, open_remote
 
 
@@ -72,7 +72,7 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
 
     remote = _remote(obj, name, timeout)
     if everything:
-        from faber.sync.status import fetch_runs
+        from faber.sync.sync_status import fetch_runs
 
         _one_or_all(run)
         if park:
@@ -99,8 +99,8 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
 @click.pass_obj
 def status(obj: Invocation, run: str | None, everything: bool, name: str, timeout: float) -> None:
     """Show how RUN, or every run, stands here and at the remote; changes no run."""
-    from faber.sync.status import fetch_runs
-    from faber.sync.status import status as stand
+    from faber.sync.sync_status import fetch_runs
+    from faber.sync.sync_status import status as stand
 
     if everything:
         _one_or_all(run)

@@ -7,8 +7,9 @@ import click
 from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, write
-from faber.errors import Exit, FaberError, InvalidDefinition
+from faber.errors import Exit, FaberError
 from faber.model.text import inert, redact_json
+from faber.workflows.workflow_errors import InvalidDefinition
 
 
 @click.group()
@@ -23,7 +24,7 @@ def list_workflows(obj: Invocation) -> None:
 
     `source` is a file of the project, or built-in. One that is not valid is listed by its first problem.
     """
-    from faber.store.definitions import find, known_workflows, resolve, source
+    from faber.workflows.definitions import find, known_workflows, resolve, source
 
     rows: list[dict[str, Any]] = []
     for name in known_workflows(obj.layout):
@@ -49,7 +50,7 @@ def list_workflows(obj: Invocation) -> None:
 @click.pass_obj
 def show(obj: Invocation, workflow: str) -> None:
     """Show the plan that a run of the workflow would freeze."""
-    from faber.store.definitions import load_plan
+    from faber.workflows.definitions import load_plan
 
     print_json(load_plan(obj.layout, workflow))
 
@@ -63,7 +64,7 @@ def validate(obj: Invocation, workflows: tuple[str, ...], form: str) -> int:
 
     Exit status 2 if one is not valid: `problems` holds file, line, path and message of each.
     """
-    from faber.store.definitions import project_definitions
+    from faber.workflows.definitions import project_definitions
 
     if workflows:
         reports = [_report(obj, name, None) for name in workflows]
@@ -79,7 +80,7 @@ def validate(obj: Invocation, workflows: tuple[str, ...], form: str) -> int:
 
 def _report(obj: Invocation, name: str | None, path: str | None) -> dict[str, Any]:
     """One definition, `{"workflow", "source", "valid", "problems"}`; `source` is null where there is none."""
-    from faber.store.definitions import find, resolve, source
+    from faber.workflows.definitions import find, resolve, source
 
     where = None
     problems: list[dict[str, Any]] = []
@@ -95,7 +96,7 @@ def _report(obj: Invocation, name: str | None, path: str | None) -> dict[str, An
 
 
 def _lines(report: dict[str, Any]) -> str:
-    from faber.store.located import described
+    from faber.workflows.source_map import described
 
     if report["valid"]:
         return f"✓ {inert(report['workflow'])}\n"

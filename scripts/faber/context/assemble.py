@@ -5,21 +5,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber.context.failures import failed_phases
-from faber.context.nebula import nebula_standing
+from faber.context.nebula_context import nebula_standing
 from faber.context.questions import answer_to, answered_by, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
+from faber.foreign.normalise import event_notice, newest_events, normalise_event, requested
 from faber.model.documents import Plan, State
-from faber.model.told import told
-from faber.store import eventlog
+from faber.model.pending_feedback import told
+from faber.store import log
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
-from faber.store.foreign import event_notice, newest_events, normalise_event, requested
 from faber.store.layout import WORK_ITEM
 from faber.store.runs import Run
 from faber.store.sessions import LISTS, history
-from faber.store.strictjson import InvalidJSON, dumps
+from faber.store.strict_json import InvalidJSON, dumps
 
 SCHEMA_VERSION = 1
 LAST_EVENTS = 20
@@ -158,9 +158,9 @@ def _events(run: Run, notices: list[Notice]) -> list[dict[str, Any]]:
         found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
     else:
         for recent in run.state["recent_events"][-LAST_EVENTS:]:
-            entry = eventlog.LogEntry(recent["event_id"], _type_of(recent["file"]), recent["file"])
+            entry = log.LogEntry(recent["event_id"], _type_of(recent["file"]), recent["file"])
             try:
-                found.append(normalise_event(dict(eventlog.read_event(run.directory, recent["file"])), entry))
+                found.append(normalise_event(dict(log.read_event(run.directory, recent["file"])), entry))
             except FaberError as error:
                 notices.append(event_notice(error, recent["file"]))
     if not found and not run.state["last_event_id"]:
@@ -173,7 +173,7 @@ def _type_of(file: str) -> str:
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:
-    from faber.model.eventtypes import event_type, known_types
+    from faber.model.event_types import event_type, known_types
 
     shown = {key: value for key, value in event.items() if key not in _UNSHOWN}
     if event["type"] in ("run_adopted", "session_end"):  # whole documents, shown elsewhere
@@ -255,8 +255,8 @@ class _Sources:
         work_id = self.run.state["work_id"]
         if work_id is None:
             return None
-        from faber.sources.providers import open_source
-        from faber.sources.workitems import load_issue
+        from faber.github.work_item_source import open_source
+        from faber.sources.work_items import load_issue
 
         path = os.path.join(self.run.directory, WORK_ITEM)
         source = open_source(self.config, self.run.layout, os.environ) if self.request.fetch else None
@@ -276,7 +276,7 @@ class _Sources:
         if not isinstance(name, str):
             self._warn("branch_name_invalid", "artifacts.branch_name is not text.")
             return None
-        from faber.sources.git import begin_branch
+        from faber.git.inspect import begin_branch
 
         since = latest.get("head_commit") if latest else None
         return begin_branch(
@@ -316,9 +316,9 @@ def _feedback(run: Run) -> list[Notice]:
     if request is None or not request["request_id"]:
         reason = "no request is named"
     elif not run.foreign or request["event_id"]:
-        entry = eventlog.find(run.directory, request["event_id"])
+        entry = log.find(run.directory, request["event_id"])
         try:
-            event = dict(eventlog.read_event(run.directory, entry.file)) if entry else None
+            event = dict(log.read_event(run.directory, entry.file)) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
         if event is None or entry is None or entry.type != "feedback_request":

@@ -8,8 +8,8 @@ asked.
 from typing import Any, NamedTuple
 
 from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, State
+from faber.model.pending_feedback import revised
 from faber.model.progress import is_settled, unfinished
-from faber.model.told import revised
 
 
 class Resume(NamedTuple):

@@ -1,1 +1,1 @@
-"""Asking people and hearing their answers: pure decisions over a state."""
+"""Questions to people: opening a request, accepting an answer, and who may give one."""

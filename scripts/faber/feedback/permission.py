@@ -1,6 +1,6 @@
 """Who may answer through a comment: decided by what the provider says about a user's rights, and by nothing else."""
 
-from faber.sources.workitems import Permission
+from faber.sources.work_items import Permission
 
 ALLOWED = frozenset({"admin", "maintain", "write"})
 # Roles that are less than their permission could say; a custom role is what its permission is.

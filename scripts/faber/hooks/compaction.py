@@ -1,13 +1,13 @@
 """PreCompact and PostCompact: what must survive a compaction, and whether it did."""
 
 from faber.context.resume import resume_point
-from faber.hooks.calls import Call, say
-from faber.hooks.candidates import candidates, place_of
+from faber.hooks.hook_call import Call, say
+from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
-from faber.hooks.recording import record
-from faber.store import sessionrecord
+from faber.hooks.run_lookup import candidates, place_of
+from faber.store import session_record
 from faber.store.runs import Run
-from faber.store.sessionrecord import SessionRecord
+from faber.store.session_record import SessionRecord
 
 
 def pre_compact(call: Call) -> None:
@@ -34,9 +34,9 @@ def post_compact(call: Call) -> None:
         return
     run = candidates(call, place_of(call)).one
     if run and (lost := missing(summary, run)):
-        known = sessionrecord.read(call.layout, call.session)
+        known = session_record.read(call.layout, call.session)
         told = known.event_id if known and known.run_id == run.run_id else 0
-        sessionrecord.write(call.layout, call.session, SessionRecord(run.run_id, told, lost))
+        session_record.write(call.layout, call.session, SessionRecord(run.run_id, told, lost))
 
 
 def missing(summary: str, run: Run) -> tuple[str, ...]:

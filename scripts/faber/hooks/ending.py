@@ -1,8 +1,8 @@
 """SessionEnd and StopFailure: what is known of an ending is recorded. Nothing depends on it: a killed client calls
 neither."""
 
-from faber.hooks.calls import Call
-from faber.hooks.recording import record, working_on
+from faber.hooks.hook_call import Call
+from faber.hooks.hook_recording import record, working_on
 
 
 def session_end(call: Call) -> None:

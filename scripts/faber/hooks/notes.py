@@ -1,7 +1,8 @@
 """What is told beside the capsule: what is new, what to keep over a compaction, several runs, none that can be read."""
 
 from faber.context.resume import resume_point
-from faber.hooks.capsule import (
+from faber.hooks.lines import Line, fit, line
+from faber.hooks.session_brief import (
     SHORT,
     Elsewhere,
     context_command,
@@ -12,7 +13,6 @@ from faber.hooks.capsule import (
     question,
     whereabouts,
 )
-from faber.hooks.lines import Line, fit, line
 from faber.model.documents import Event, Plan, State
 
 KEEP = 3_000

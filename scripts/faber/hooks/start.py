@@ -3,14 +3,14 @@
 import json
 
 from faber.errors import FaberError
-from faber.hooks.calls import Call, say
-from faber.hooks.candidates import Candidates, Place, candidates, elsewhere, place_of
-from faber.hooks.capsule import FULL, SHORT, capsule
+from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import QUIET, damaged, news, several
+from faber.hooks.run_lookup import Candidates, Place, candidates, elsewhere, place_of
+from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.model.documents import Event
-from faber.store import eventlog, sessionrecord
+from faber.store import log, session_record
 from faber.store.runs import Run
-from faber.store.sessionrecord import SessionRecord
+from faber.store.session_record import SessionRecord
 
 
 def session_start(call: Call) -> None:
@@ -25,8 +25,8 @@ def session_start(call: Call) -> None:
     say(json.dumps(output) + "\n")
     if run and call.session:
         told = SessionRecord(run.run_id, run.state["last_event_id"])
-        if sessionrecord.read(call.layout, call.session) != told:
-            sessionrecord.write(call.layout, call.session, told)
+        if session_record.read(call.layout, call.session) != told:
+            session_record.write(call.layout, call.session, told)
 
 
 def _beside(call: Call, found: Candidates) -> str:
@@ -42,7 +42,7 @@ def _about(call: Call, run: Run, place: Place) -> str:
     """In full at a start; on a resume, where the earlier capsule is still to be read, what is new; shortly after a
     compaction. A compaction whose summary lost the thread is made good by the full form."""
     source = call.text("source")
-    record = sessionrecord.read(call.layout, call.session) if call.session else None
+    record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
     intact = known is None or not known.lost
     away = elsewhere(run, place)
@@ -60,7 +60,7 @@ def _unseen(run: Run, since: int, session: str | None) -> list[Event]:
         if recent["event_id"] <= since:
             continue
         try:
-            event = eventlog.read_event(run.directory, recent["file"])
+            event = log.read_event(run.directory, recent["file"])
         except FaberError:
             continue
         if event.get("type") and event["type"] not in QUIET and event.get("session_id") != session:

@@ -1,1 +1,1 @@
-"""Plain data and pure rules: documents, ids, event types, progress, commands. No clock, no I/O."""
+"""Documents, events, and every rule and decision over them: pure, without a clock and without I/O."""

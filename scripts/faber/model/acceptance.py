@@ -4,10 +4,11 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from faber.errors import HasOwnCommand, IllegalTransition, InvalidInput, UnknownPlace
+from faber.errors import InvalidInput
 from faber.model.answers import ACTIONS, check_options, check_responder
 from faber.model.documents import CLOSED, Draft, Plan, State
-from faber.model.eventtypes import check_required, event_type
+from faber.model.event_types import check_required, event_type
+from faber.model.model_errors import HasOwnCommand, IllegalTransition, UnknownPlace
 from faber.model.progress import phase_ids, phase_state, step_state
 
 MAX_MESSAGE = 2_000

@@ -6,7 +6,6 @@ recorded (repeating a command is harmless), or raises a refusal that names the w
 
 from typing import Any
 
-from faber.errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.acceptance import (
     MAX_MESSAGE,
     MAX_PROMPT,
@@ -18,6 +17,7 @@ from faber.model.acceptance import (
 )
 from faber.model.documents import SETTLED, Draft, Plan, State
 from faber.model.gates import closed_gate
+from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.next import may_retry
 from faber.model.progress import next_place, phase_state, step_state, unfinished
 

@@ -2,7 +2,8 @@
 
 import re
 
-from faber.errors import InvalidInput, InvalidRunId
+from faber.errors import InvalidInput
+from faber.model.model_errors import InvalidRunId
 
 MAX_SEGMENTS = 3
 # Names that a run directory uses itself: as a segment they would put one run inside another's files.

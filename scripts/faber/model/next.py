@@ -8,8 +8,8 @@ from typing import Literal, TypedDict
 
 from faber.model.documents import Evidence, Heard, Plan, State
 from faber.model.gates import Gate, closed_gate
+from faber.model.pending_feedback import revised, told
 from faber.model.progress import next_place, step_plan
-from faber.model.told import revised, told
 
 
 class Action(TypedDict):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from faber.errors import UnknownPlace
 from faber.model.documents import SETTLED, PhasePlan, PhaseState, Plan, State, StepPlan, StepState
+from faber.model.model_errors import UnknownPlace
 
 
 def new_step() -> StepState:

@@ -1,1 +1,1 @@
-"""Nebulas: directories of phases, their order, their plan and their state."""
+"""Nebulas: directories of phases that headless agents work through in parallel."""

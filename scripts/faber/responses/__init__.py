@@ -8,7 +8,9 @@ seed's names beside these.
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import TruncationDetectionResult, detect_truncation
 from faber.responses.envelope import Envelope, extract_envelope
-from faber.responses.errors import (
+from faber.responses.llm import Completion, LLMClient
+from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
+from faber.responses.response_errors import (
     ChunkMergeError,
     CorrectionExhausted,
     InvalidSchema,
@@ -17,8 +19,6 @@ from faber.responses.errors import (
     ResponseTooLarge,
     ValidationTimeout,
 )
-from faber.responses.llm import Completion, LLMClient
-from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
 from faber.responses.resuming import (
     PartialCompletionResumeProtocol,
     Resumption,
@@ -27,7 +27,12 @@ from faber.responses.resuming import (
     resume_if_truncated,
 )
 from faber.responses.scanner import JsonScanner
-from faber.responses.validation import MAX_CORRECTION_ATTEMPTS, MalformedResponseHandler, SchemaProblem, Validation
+from faber.responses.schema_validation import (
+    MAX_CORRECTION_ATTEMPTS,
+    MalformedResponseHandler,
+    SchemaProblem,
+    Validation,
+)
 
 __all__ = [
     "ANCHOR_LENGTH",

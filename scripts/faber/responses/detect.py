@@ -9,7 +9,7 @@ import json
 from typing import Any, NamedTuple, NoReturn
 
 from faber.responses.constants import CUT_STOP_REASONS, MAX_RESPONSE
-from faber.responses.errors import ResponseTooLarge
+from faber.responses.response_errors import ResponseTooLarge
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import (
     NUMBER_CHARACTERS,

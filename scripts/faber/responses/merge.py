@@ -17,8 +17,8 @@ from faber.responses.anchors import anchor, stands_alone
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
 from faber.responses.detect import TruncationDetectionResult, result
 from faber.responses.envelope import beginnings_of_continuation, examine, is_talk, suffix_removed
-from faber.responses.errors import ChunkMergeError, ResponseTooLarge
 from faber.responses.overlaps import overlaps
+from faber.responses.response_errors import ChunkMergeError, ResponseTooLarge
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
 

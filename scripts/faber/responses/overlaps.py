@@ -1,6 +1,6 @@
 """Where the beginning of a continuation repeats the end of what there is."""
 
-from faber.responses.errors import ChunkMergeError
+from faber.responses.response_errors import ChunkMergeError
 
 _SEED, _HEAD = 16, 512
 _MOST_PLACES = 64

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import detect_truncation
 from faber.responses.envelope import examine
-from faber.responses.errors import ChunkMergeError, PartialCompletionResumeExhaustedError
 from faber.responses.llm import Asked, Completion, ask
 from faber.responses.merge import Chunk, merge_chunks
+from faber.responses.response_errors import ChunkMergeError, PartialCompletionResumeExhaustedError
 
 INSTRUCTION = (
     "Continue the JSON payload from the last valid token. Output ONLY the remaining JSON. "

@@ -1,1 +1,1 @@
-"""Where a run's context is read from: its specification, its work item and its git branch."""
+"""What a run is about, read from outside the store: its specification, work item and evidence."""

@@ -11,11 +11,10 @@ import subprocess
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faber.git.refs import branch_problem, is_commit
 from faber.model.documents import Evidence
 from faber.model.text import inert, redact
-
-from .processes import Question, ask
-from .refnames import branch_problem, is_commit
+from faber.processes.runner import Question, ask
 
 DEFAULT_TIMEOUT = 600  # seconds
 KEPT_OUTPUT = 4_000  # characters, from the end: errors are there

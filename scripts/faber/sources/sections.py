@@ -5,8 +5,8 @@ import unicodedata
 from bisect import bisect_left
 from typing import Any, NamedTuple
 
-from .markdown import Heading, Item, Outline, outline, split_front_matter
-from .specfiles import files
+from faber.sources.markdown import Heading, Item, Outline, outline, split_front_matter
+from faber.sources.spec_files import files
 
 _FILE_WORDS = (
     "to|be|and|or|create|created|modify|modified|change|changed|changes|update|updated|add|added|edit|touch|touched"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from faber.errors import Notice, Severity
 from faber.model.text import inert, shorten
-
-from .files import StrPath, Unreadable, check, read_text
+from faber.store.external_files import StrPath, Unreadable, check, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +81,7 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
     """
-    from .sections import extract  # its patterns take longer to compile than a remembered answer to read
+    from faber.sources.sections import extract  # its patterns take longer to compile than a remembered answer to read
 
     spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
     if problem is None:

@@ -4,17 +4,18 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from faber.errors import InvalidInput, StateCorrupt
+from faber.errors import InvalidInput
 from faber.model.credentials import secret_values
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
-from faber.model.eventtypes import check_required
+from faber.model.event_types import check_required
+from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
+from faber.model.reducer import grow, touched
 from faber.model.text import redact_json
-from faber.store import eventlog, strictjson
+from faber.model.validation import check_state
+from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE
-from faber.store.kept import Kept
-from faber.store.reducer import grow, touched
-from faber.store.shape import check_state
+from faber.store.run_cache import Kept
 
 
 class Frame(Protocol):
@@ -69,15 +70,15 @@ def append(
         if own:
             event["key"] = key
         check_required(draft["type"], event)
-        size = len(strictjson.dumps(event))
+        size = len(strict_json.dumps(event))
         if size > MAX_EVENT:
             raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
         state = _folded(run.run_id, state, event, size, kept)
         made.append(event)
     for event in made:
         if "key" in event:
-            eventlog.claim_key(run.directory, event["key"], event["event_id"])
-        eventlog.append(run.directory, event)
+            log.claim_key(run.directory, event["key"], event["event_id"])
+        log.append(run.directory, event)
         events.append(event)
     return state
 
@@ -91,7 +92,7 @@ def _folded(run_id: str, state: State, event: Event, size: int, kept: Kept[Any] 
         after = check_state(grow(state, event), run_id, only=touched(state, event))
         if kept is not None and kept.fits(size):
             return after
-        size = len(strictjson.dumps(after))
+        size = len(strict_json.dumps(after))
     except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
         raise InvalidInput(f"An event of type {event['type']} cannot hold this: {error}.", type=event["type"]) from None
     if size > MAX_STATE:

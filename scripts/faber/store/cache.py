@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faber.errors import FaberError
-from faber.store import strictjson
+from faber.store import strict_json
 from faber.store.files import MAX_STATE, read_json, write_atomic
 from faber.store.index import file_name
 from faber.store.layout import Layout
@@ -26,12 +26,12 @@ def memo(layout: Layout, name: str, text: str, compute: Callable[[str], Any]) ->
         found = read_json(path, MAX_STATE)
         if found["version"] == CACHE_VERSION and found["text"] == text:
             return found["value"]
-    except (OSError, FaberError, strictjson.InvalidJSON, KeyError, TypeError):
+    except (OSError, FaberError, strict_json.InvalidJSON, KeyError, TypeError):
         pass
     value = compute(text)
     if os.path.isdir(layout.store):
         try:
-            data = strictjson.dumps({"version": CACHE_VERSION, "text": text, "value": value})
+            data = strict_json.dumps({"version": CACHE_VERSION, "text": text, "value": value})
             if len(data) <= MAX_STATE:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 write_atomic(path, data, durable=False)

@@ -2,11 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from faber.errors import FaberError, InvalidConfiguration
+from faber.errors import FaberError
 from faber.store import strict
 from faber.store.cache import memo
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
+from faber.store.store_errors import InvalidConfiguration
 
 MAX_CONFIG = 256 * 1024
 

@@ -5,9 +5,9 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from faber.errors import RunExists
 from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
-from faber.store import eventlog, index, strictjson
+from faber.model.reducer import fold, initial_state
+from faber.store import index, log, strict_json
 from faber.store.files import make_directories, replace, sync_way, unwritable, write_atomic
 from faber.store.layout import (
     EVENTS,
@@ -21,8 +21,8 @@ from faber.store.layout import (
     is_run_dir,
 )
 from faber.store.lock import locked
-from faber.store.reducer import fold, initial_state
 from faber.store.runs import Clock, Run, load, utc_now
+from faber.store.store_errors import RunExists
 
 # What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
 GITIGNORE = "/index/\n/runs/\n/worktrees/\n/damaged/\n/faber.db*\n/lock\n/.gitignore\n"
@@ -107,8 +107,8 @@ def _build(building: str, metadata: Metadata, plan: Plan, first: Draft | None, c
     os.mkdir(building)
     for directory in (EVENTS, KEYS, SUMMARIES):
         os.mkdir(os.path.join(building, directory))
-    write_atomic(os.path.join(building, METADATA), strictjson.dumps(metadata, pretty=True))
-    write_atomic(os.path.join(building, PLAN), strictjson.dumps(plan, pretty=True))
+    write_atomic(os.path.join(building, METADATA), strict_json.dumps(metadata, pretty=True))
+    write_atomic(os.path.join(building, PLAN), strict_json.dumps(plan, pretty=True))
     state = initial_state(metadata, plan)
     if first:
         event: Event = {
@@ -118,6 +118,6 @@ def _build(building: str, metadata: Metadata, plan: Plan, first: Draft | None, c
             "run_id": metadata["run_id"],
             **first,
         }
-        eventlog.append(building, event)
+        log.append(building, event)
         state = fold(state, [event])
-    write_atomic(os.path.join(building, STATE), strictjson.dumps(state))
+    write_atomic(os.path.join(building, STATE), strict_json.dumps(state))

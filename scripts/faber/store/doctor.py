@@ -7,9 +7,10 @@ from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
 from faber.model.documents import CLOSED, State
-from faber.model.eventtypes import known_types
+from faber.model.event_types import known_types
+from faber.model.reducer import REDUCER_VERSION
 from faber.model.text import has_secret
-from faber.store import eventlog, index, strictjson
+from faber.store import index, log, strict_json
 from faber.store.cache import PARSED
 from faber.store.config import load_config
 from faber.store.files import MAX_STATE, is_temporary, read_bytes
@@ -27,10 +28,9 @@ from faber.store.layout import (
     Layout,
 )
 from faber.store.lock import holder
-from faber.store.reducer import REDUCER_VERSION
 from faber.store.runs import load, read_frame, refold
 from faber.store.schema import problems
-from faber.store.sessionrecord import RECORDS
+from faber.store.session_record import RECORDS
 
 REPAIR = "Run `faber repair {}`."
 
@@ -113,7 +113,7 @@ def examine_store(layout: Layout) -> list[Notice]:
 
 
 def _log(directory: str, run_id: str) -> Iterator[Notice]:
-    entries = eventlog.listing(directory)
+    entries = log.listing(directory)
     adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), None)
     own = entries if adopted is None else entries[adopted:]
     expected = 1 if adopted is None else own[0].event_id
@@ -134,7 +134,7 @@ def _log(directory: str, run_id: str) -> Iterator[Notice]:
                 "unknown_event_type", Severity.WARNING, f"{entry.file} is of no known type.", "Update faber.", path
             )
         try:
-            event = eventlog.read_own_event(directory, entry.file, entry.event_id, entry.type)
+            event = log.read_own_event(directory, entry.file, entry.event_id, entry.type)
         except FaberError as error:
             yield _critical("event_unreadable", error.message, path)
             continue
@@ -150,7 +150,7 @@ def _critical(code: str, message: str, source: str) -> Notice:
 
 
 def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
-    raw = strictjson.loads(read_bytes(os.path.join(directory, STATE), MAX_STATE))
+    raw = strict_json.loads(read_bytes(os.path.join(directory, STATE), MAX_STATE))
     if behind:
         yield Notice(
             "state_behind",
@@ -177,7 +177,7 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
 
 
 def _count(directory: str) -> int:
-    entries = eventlog.listing(directory)
+    entries = log.listing(directory)
     return entries[-1].event_id if entries else 0
 
 
@@ -189,8 +189,8 @@ def _upto(directory: str, run_id: str, last: int) -> dict[str, Any]:
 def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
     for name, kind in ((STATE, "state"), (METADATA, "metadata"), (PLAN, "plan")):
         try:
-            value = strictjson.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
-        except (OSError, FaberError, strictjson.InvalidJSON):
+            value = strict_json.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
+        except (OSError, FaberError, strict_json.InvalidJSON):
             continue  # `load` would have said so
         if kind == "metadata" and adopted:
             continue  # another tool's words, kept
@@ -219,9 +219,9 @@ def _keys(directory: str) -> Iterator[Notice]:
         return
     for name in sorted(names):
         try:
-            claim = strictjson.loads(read_bytes(os.path.join(path, name), MAX_STATE))
-            dangling = eventlog.find_key(directory, claim["key"]) is None
-        except (OSError, FaberError, strictjson.InvalidJSON, KeyError, TypeError):
+            claim = strict_json.loads(read_bytes(os.path.join(path, name), MAX_STATE))
+            dangling = log.find_key(directory, claim["key"]) is None
+        except (OSError, FaberError, strict_json.InvalidJSON, KeyError, TypeError):
             dangling = not is_temporary(name)
         if dangling:
             yield Notice(

@@ -5,8 +5,9 @@ import os
 import stat
 from typing import Any
 
-from faber.errors import StoreUnwritable, UnsafeFile
-from faber.store import strictjson
+from faber.errors import UnsafeFile
+from faber.store import strict_json
+from faber.store.store_errors import StoreUnwritable
 
 MAX_STATE = 4 * 1024 * 1024
 MAX_EVENT = 1024 * 1024
@@ -45,7 +46,7 @@ def read_bytes(path: str, limit: int) -> bytes:
 
 def read_json(path: str, limit: int = MAX_STATE) -> Any:
     """A JSON file's value; raises as `read_bytes`, and `strictjson.InvalidJSON`."""
-    return strictjson.loads(read_bytes(path, limit))
+    return strict_json.loads(read_bytes(path, limit))
 
 
 def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:

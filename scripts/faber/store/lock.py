@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from faber.errors import Locked, UnsafeFile
-from faber.store import strictjson
+from faber.errors import UnsafeFile
+from faber.store import strict_json
 from faber.store.files import unwritable
+from faber.store.store_errors import Locked
 
 DEADLINE = 10.0  # seconds
 SIGNATURE = 1_500  # bytes, more than any holder's name can have
@@ -86,7 +87,7 @@ def _sign(handle: int) -> None:
 
     words = " ".join([os.path.basename(sys.argv[0] or "faber"), *sys.argv[1:4]])[:200]
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    signature = strictjson.dumps({"pid": os.getpid(), "command": words, "since": since})
+    signature = strict_json.dumps({"pid": os.getpid(), "command": words, "since": since})
     try:
         # Padded to one length: truncating would give the file system a block to free and to find again, and to
         # put into its journal, each time.
@@ -98,8 +99,8 @@ def _sign(handle: int) -> None:
 def _read(handle: int) -> dict[str, Any]:
     try:
         # A longer signature may have been there before: the first line is the holder's.
-        found = strictjson.loads(os.pread(handle, 2000, 0).partition(b"\n")[0])
-    except (OSError, strictjson.InvalidJSON):
+        found = strict_json.loads(os.pread(handle, 2000, 0).partition(b"\n")[0])
+    except (OSError, strict_json.InvalidJSON):
         return {}
     return found if isinstance(found, dict) else {}
 

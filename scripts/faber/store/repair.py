@@ -5,15 +5,17 @@ import os
 import time
 from typing import Any
 
-from faber.errors import DamageUnrepairable, FaberError, ForeignRun, MetadataUnreadable, RunNotFound
-from faber.store import eventlog, index, strictjson
+from faber.errors import FaberError, RunNotFound
+from faber.model.model_errors import MetadataUnreadable
+from faber.model.validation import check_metadata
+from faber.store import index, log, strict_json
 from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
 from faber.store.layout import DAMAGED, LOCK, METADATA, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.lock import locked
 from faber.store.runs import load, read_document, read_frame, refold
 from faber.store.sessions import write_summary
-from faber.store.shape import check_metadata
+from faber.store.store_errors import DamageUnrepairable, ForeignRun
 
 # Damage to the log or to what never changes: no fold can be trusted over it.
 _FATAL = ("event_gap", "duplicate_event", "event_unreadable", "event_of_other_run")
@@ -43,10 +45,10 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
         metadata, plan = read_frame(directory, run_id)
         state = refold(directory, metadata, plan)
         path = os.path.join(directory, STATE)
-        if _content(path) != strictjson.dumps(state):
+        if _content(path) != strict_json.dumps(state):
             if os.path.lexists(path):
                 moved.append(_set_aside(directory, path, until_replaced=True))
-            write_atomic(path, strictjson.dumps(state))
+            write_atomic(path, strict_json.dumps(state))
             actions.append(f"Rebuilt state.json from {state['last_event_id']} event(s).")
         actions += _summaries(directory)
         for leftover in leftovers(directory):
@@ -142,10 +144,10 @@ def _linked(path: str, target: str) -> bool:
 def _summaries(directory: str) -> list[str]:
     actions = []
     summaries = os.path.join(directory, SUMMARIES)
-    for entry in eventlog.listing(directory):
+    for entry in log.listing(directory):
         if entry.type != "session_end":
             continue
-        event = eventlog.read_event(directory, entry.file)
+        event = log.read_event(directory, entry.file)
         name = event.get("metadata", {}).get("summary_file")
         if isinstance(name, str) and not os.path.lexists(os.path.join(summaries, name)):
             write_summary(directory, event)

@@ -5,33 +5,28 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from faber.errors import (
-    EventUnreadable,
-    FaberError,
-    ForeignRun,
-    InvalidInput,
-    KeyReused,
-    MetadataUnreadable,
-    NewerSchema,
-    Notice,
-    RunNotFound,
-    Severity,
-    Stale,
-    StateCorrupt,
-    StateMissing,
-    StoreUnwritable,
-)
+from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
 from faber.model.acceptance import Decision, Repeated
 from faber.model.commands import consequences
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
-from faber.store import eventlog, index, strictjson
+from faber.model.model_errors import MetadataUnreadable, StateCorrupt
+from faber.model.reducer import REDUCER_VERSION, fold, initial_state
+from faber.model.validation import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
+from faber.store import index, log, strict_json
 from faber.store.appending import append
 from faber.store.files import MAX_STATE, read_json, sync_directory, sync_way, unwritable, write_atomic
-from faber.store.kept import Kept
 from faber.store.layout import EVENTS, LOCK, METADATA, PLAN, STATE, Layout
 from faber.store.lock import DEADLINE, locked
-from faber.store.reducer import REDUCER_VERSION, fold, initial_state
-from faber.store.shape import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
+from faber.store.run_cache import Kept
+from faber.store.store_errors import (
+    EventUnreadable,
+    ForeignRun,
+    KeyReused,
+    NewerSchema,
+    Stale,
+    StateMissing,
+    StoreUnwritable,
+)
 
 Clock = Callable[[], str]
 
@@ -85,10 +80,10 @@ def load(layout: Layout, run_id: str) -> Run:
         raw = read_json(os.path.join(directory, STATE), MAX_STATE)
     except FileNotFoundError:
         raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
-    except (OSError, strictjson.InvalidJSON) as error:
+    except (OSError, strict_json.InvalidJSON) as error:
         raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
     if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
-        from faber.store.foreign import normalise
+        from faber.foreign.normalise import normalise
 
         view = normalise(run_id, directory, raw, read_document(directory, METADATA, run_id))
         return Run(layout, run_id, directory, view.metadata, view.plan, view.state, True, 0, view.notices)
@@ -116,7 +111,7 @@ def load(layout: Layout, run_id: str) -> Run:
                 NewerSchema.recovery,
             )
         )
-    news = eventlog.after(directory, state["last_event_id"])
+    news = log.after(directory, state["last_event_id"])
     current = _fold(state, news, run_id) if news else state
     return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices)
 
@@ -127,11 +122,11 @@ def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
     try:
         metadata = check_metadata(raw, run_id)
     except MetadataUnreadable:
-        adopted = next((e for e in reversed(eventlog.listing(directory)) if e.type == "run_adopted"), None)
+        adopted = next((e for e in reversed(log.listing(directory)) if e.type == "run_adopted"), None)
         if adopted is None:
             raise
         # An adopted run's metadata.json stays as the other tool wrote it.
-        metadata = eventlog.read_event(directory, adopted.file)["metadata"]["metadata"]
+        metadata = log.read_event(directory, adopted.file)["metadata"]["metadata"]
     return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
 
 
@@ -152,7 +147,7 @@ def read_document(directory: str, name: str, run_id: str) -> Any:
         return read_json(os.path.join(directory, name), MAX_STATE)
     except FileNotFoundError:
         raise MetadataUnreadable(f"Run {run_id} has no {name}.", run_id=run_id, file=name) from None
-    except (OSError, strictjson.InvalidJSON) as error:
+    except (OSError, strict_json.InvalidJSON) as error:
         raise MetadataUnreadable(f"{name} of run {run_id} cannot be read: {error}.", run_id=run_id, file=name) from None
 
 
@@ -161,11 +156,11 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
 
     Begins at the newest `run_adopted`, which carries all that came before it.
     """
-    entries = [entry for entry in eventlog.listing(directory) if last is None or entry.event_id <= last]
+    entries = [entry for entry in log.listing(directory) if last is None or entry.event_id <= last]
     adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
     return _fold(
         initial_state(metadata, plan),
-        (eventlog.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
         metadata["run_id"],
     )
 
@@ -276,13 +271,13 @@ def _still(run: Run | None) -> Run | None:
     """A run that was kept in memory, with what others have recorded since; None if its log is another one now."""
     if run is None or not os.path.lexists(_newest_file(run.directory, run.state)):
         return None
-    news = eventlog.after(run.directory, run.state["last_event_id"])
+    news = log.after(run.directory, run.state["last_event_id"])
     return run._replace(state=_fold(run.state, news, run.run_id), folded=len(news)) if news else run
 
 
 def _replace_state(directory: str, state: State, kept: Kept[Run] | None) -> None:
     begun = time.monotonic()
-    data = strictjson.dumps(state)
+    data = strict_json.dumps(state)
     write_atomic(os.path.join(directory, STATE), data)
     if kept is not None:
         kept.measured(len(data))
@@ -297,7 +292,7 @@ def _recorded(run: Run, key: str) -> int | None:
     for entry in run.state["recent_events"]:
         if entry.get("key") == key:
             return entry["event_id"]
-    return eventlog.find_key(run.directory, key)
+    return log.find_key(run.directory, key)
 
 
 def _make_durable(run: Run) -> None:
@@ -338,5 +333,5 @@ def _retry(wanted: str, recorded: str, name: str) -> bool:
 
 def _recall(directory: str, event_id: int) -> list[Event]:
     """The event that a repeated command recorded the first time."""
-    entry = eventlog.probe(directory, event_id)
-    return [eventlog.read_event(directory, entry.file)] if entry else []
+    entry = log.probe(directory, event_id)
+    return [log.read_event(directory, entry.file)] if entry else []

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
-from faber.model.eventtypes import event_type, known_types
+from faber.model.event_types import event_type, known_types
 from faber.model.ids import check_relative
 
 _HERE = os.path.join(os.path.dirname(__file__), "schemas")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
-from faber.store import eventlog, strictjson
+from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
 from faber.store.layout import SUMMARIES, Layout
 from faber.store.runs import Clock, Committed, Run, commit, utc_now
@@ -101,7 +101,7 @@ def write_summary(run_dir: str, event: Event) -> None:
     """Write the file that a `session_end` event stands for."""
     make_directories(os.path.join(run_dir, SUMMARIES))
     path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
-    write_atomic(path, strictjson.dumps(event["metadata"]["summary"], pretty=True))
+    write_atomic(path, strict_json.dumps(event["metadata"]["summary"], pretty=True))
 
 
 def history(run: Run) -> SessionHistory:
@@ -122,15 +122,15 @@ def history(run: Run) -> SessionHistory:
     for name in names:
         try:
             found.append(_shaped(read_json(os.path.join(directory, name), MAX_EVENT)))
-        except (strictjson.InvalidJSON, _Malformed) as error:
+        except (strict_json.InvalidJSON, _Malformed) as error:
             notices.append(_problem("session_parse_error", f"Session summary {name} is malformed: {error}.", name))
         except (OSError, FaberError) as error:
             notices.append(_problem("session_read_error", f"Session summary {name} cannot be read: {error}.", name))
     latest = run.state["session_summaries"]["latest_file"]
     event_id = run.state["session_summaries"]["latest_event"]
-    if latest and event_id and latest not in names and (entry := eventlog.probe(run.directory, event_id)):
+    if latest and event_id and latest not in names and (entry := log.probe(run.directory, event_id)):
         try:
-            found.append(_shaped(eventlog.read_event(run.directory, entry.file)["metadata"]["summary"]))
+            found.append(_shaped(log.read_event(run.directory, entry.file)["metadata"]["summary"]))
         except (FaberError, _Malformed, KeyError, TypeError):
             notices.append(_problem("session_read_error", f"Session summary {latest} is missing.", latest))
     order = [(summary.get("sequence", 0), number) for number, summary in enumerate(found)]
@@ -174,4 +174,4 @@ def _texts(value: Any) -> list[str]:
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return strictjson.dumps(value).decode().strip()
+    return strict_json.dumps(value).decode().strip()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import date, datetime, time
 from typing import Any
 
-from faber.store import strictjson
+from faber.store import strict_json
 
 LEVELS = 64
 _NUMBER_BITS = 1024
@@ -74,8 +74,8 @@ def json_value(text: str, limit: int) -> Any:
     """The value of a JSON document of at most `limit` characters."""
     _bounded(text, limit)
     try:
-        return jsonable(strictjson.loads(text))
-    except strictjson.InvalidJSON as error:
+        return jsonable(strict_json.loads(text))
+    except strict_json.InvalidJSON as error:
         syntax = error.__context__
         if isinstance(syntax, json.JSONDecodeError):
             raise Malformed(syntax.msg, syntax.lineno) from None

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from faber.errors import BranchNotPushable, Notice, Severity
-from faber.sources.refnames import branch_problem, shown
-from faber.sources.repository import checked_out
+from faber.errors import Notice, Severity
+from faber.git.refs import branch_problem, shown
+from faber.git.repository import checked_out
+from faber.git.transport import Git
 from faber.store.runs import Run
-from faber.sync.git import Git
 from faber.sync.local import branch_of, is_over
 from faber.sync.remotes import HEADS, Remote, fetch
+from faber.sync.sync_errors import BranchNotPushable
 
 
 def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, list[Notice]]:

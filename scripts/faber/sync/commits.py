@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import SyncFailed
-from faber.store import strictjson
+from faber.git.transport import Git
+from faber.store import strict_json
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE
 from faber.store.runs import Run
-from faber.sync.git import Git
 from faber.sync.local import blob_id, event_bytes, frame_ids
 from faber.sync.remotes import HEADS, Remote, is_oid, outgoing_ref, seen_ref, synced_ref
 from faber.sync.trees import EVENT_FILE
@@ -82,10 +82,10 @@ def _objects(git: Git, names: list[str]) -> list[tuple[str | None, bytes]]:
 def state_of(data: bytes) -> dict[str, Any] | None:
     """The parts of a commit's state.json that a base is known by; None where it is not one."""
     try:
-        state = strictjson.loads(data)
+        state = strict_json.loads(data)
         last, recent = state["last_event_id"], state["recent_events"]
         named = EVENT_FILE.fullmatch(recent[-1]["file"]) is not None if recent else last == 0
-    except (strictjson.InvalidJSON, LookupError, TypeError):
+    except (strict_json.InvalidJSON, LookupError, TypeError):
         return None
     return state if isinstance(last, int) and named else None
 

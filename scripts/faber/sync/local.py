@@ -5,15 +5,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from faber.errors import ForeignRun
 from faber.model.documents import CLOSED
 from faber.model.progress import places
 from faber.model.text import redact_json
-from faber.store import eventlog, strictjson
+from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
 from faber.store.runs import Run, load
-from faber.sync.credentials import find
+from faber.store.store_errors import ForeignRun
+from faber.sync.secret_scan import find
 from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
 
 
@@ -38,7 +38,7 @@ def log_of(run: Run, like: str, known: Tree | None = None) -> list[Logged]:
     files it names are not read again, for events never change."""
     trusted = {entry.file: entry.oid for entry in known.log} if known else {}
     found = []
-    for entry in eventlog.listing(run.directory):
+    for entry in log.listing(run.directory):
         if entry.event_id > run.state["last_event_id"]:
             break
         oid = trusted.get(entry.file) or blob_id(event_bytes(run, entry.file), like)
@@ -65,28 +65,28 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
     if event_id is None:
         for name in (METADATA, PLAN):
             found[name] = read_bytes(os.path.join(run.directory, name), MAX_STATE)
-        entries = [e for e in eventlog.listing(run.directory) if e.event_id <= run.state["last_event_id"]]
+        entries = [e for e in log.listing(run.directory) if e.event_id <= run.state["last_event_id"]]
         summaries = _listed(os.path.join(run.directory, SUMMARIES))
     else:
         entries = []
         for number in range(event_id + 1, run.state["last_event_id"] + 1):
-            entry = eventlog.probe(run.directory, number)
+            entry = log.probe(run.directory, number)
             assert entry is not None
             entries.append(entry)
         summaries = []
     for entry in entries:
         found[f"{EVENTS}/{entry.file}"] = data = event_bytes(run, entry.file)
         if entry.type == "session_end" and event_id is not None:
-            name = strictjson.loads(data).get("metadata", {}).get("summary_file")
+            name = strict_json.loads(data).get("metadata", {}).get("summary_file")
             summaries += [name] if isinstance(name, str) and SUMMARY_NAME.fullmatch(name) else []
     for name in summaries:
         path = os.path.join(run.directory, SUMMARIES, name)
         if os.path.lexists(path):
             found[f"{SUMMARIES}/{name}"] = read_bytes(path, MAX_EVENT)
-    found[STATE] = strictjson.dumps(run.state)
+    found[STATE] = strict_json.dumps(run.state)
     item = work_item(run)
     if item is not None:
-        found[WORK_ITEM] = strictjson.dumps(redact_json(item, secrets=values), pretty=True)
+        found[WORK_ITEM] = strict_json.dumps(redact_json(item, secrets=values), pretty=True)
     return found
 
 
@@ -98,8 +98,8 @@ def work_item(run: Run) -> dict[str, Any] | None:
 def as_object(data: bytes | None) -> dict[str, Any] | None:
     """A JSON object, or None if that is not what it is."""
     try:
-        value = strictjson.loads(data) if data is not None else None
-    except strictjson.InvalidJSON:
+        value = strict_json.loads(data) if data is not None else None
+    except strict_json.InvalidJSON:
         return None
     return value if isinstance(value, dict) else None
 
@@ -123,8 +123,8 @@ def credential_in(run: Run, files: Mapping[str, bytes], values: Mapping[str, str
     names = frozenset(name for place in places(run.plan) for name in place)
     for path, data in files.items():
         try:
-            document: Any = strictjson.loads(data)
-        except strictjson.InvalidJSON:  # another tool's, before an adoption
+            document: Any = strict_json.loads(data)
+        except strict_json.InvalidJSON:  # another tool's, before an adoption
             document = data.decode("utf-8", "replace")
         found = find(document, values, names)
         if found is not None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from faber.model.commands import consequences
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
-from faber.store.reducer import fold
+from faber.model.reducer import fold
 from faber.sync.trees import Logged
 
 ANSWER, SUPERSEDED = "feedback_received", "feedback_superseded"

@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from faber.errors import FaberError, RunNotAtRemote
+from faber.errors import FaberError
+from faber.git.refs import branch_problem, shown
 from faber.model.documents import State
-from faber.sources.refnames import branch_problem, shown
-from faber.store import strictjson
-from faber.store.incoming import Incoming, encoded, receive, receive_new
+from faber.store import strict_json
+from faber.store.import_events import Incoming, encoded, receive, receive_new
 from faber.store.layout import METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
 from faber.store.runs import Run
 from faber.sync.branches import bring
 from faber.sync.commits import look, state_of
+from faber.sync.divergence import Standing, refusal, shared_state, stand
 from faber.sync.local import as_object, branch_of, load_own, work_item
 from faber.sync.remotes import Listing, Remote, fetch, listing, run_ref, seen_ref, set_refs, synced_ref
-from faber.sync.standing import Standing, refusal, shared_state, stand
+from faber.sync.sync_errors import RunNotAtRemote
 from faber.sync.trees import Tree, read_blobs, read_tree
 from faber.sync.verify import Frame, check_events, check_run, read_events
 
@@ -121,14 +122,14 @@ def _take_theirs(layout: Layout, remote: Remote, run: Run, standing: Standing, *
 
 
 def _entry(event: Any) -> Any:
-    from faber.store.eventlog import LogEntry
+    from faber.store.log import LogEntry
 
     file, data, _ = encoded(event)
     return LogEntry(event["event_id"], event["type"], file), data
 
 
 def _key(data: bytes) -> str | None:
-    key = strictjson.loads(data).get("key")
+    key = strict_json.loads(data).get("key")
     return key if isinstance(key, str) else None
 
 

@@ -6,15 +6,16 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from faber.errors import BranchNotPushable, FaberError, RemoteRejected, SecretInRun, SyncFailed
+from faber.errors import FaberError, SyncFailed
+from faber.git.refs import branch_problem, shown
+from faber.git.transport import Result
 from faber.model.credentials import secret_values
 from faber.model.text import inert, redact, shorten
-from faber.sources.refnames import branch_problem, shown
 from faber.store.layout import Layout
 from faber.store.runs import Run
 from faber.sync.branches import look_again, to_push
 from faber.sync.commits import Known, look, write_commit
-from faber.sync.git import Result
+from faber.sync.divergence import refusal, stand
 from faber.sync.local import branch_of, credential_in, files_after, load_own
 from faber.sync.pull import settle, take
 from faber.sync.remotes import (
@@ -30,7 +31,7 @@ from faber.sync.remotes import (
     synced_ref,
     told_apart,
 )
-from faber.sync.standing import refusal, stand
+from faber.sync.sync_errors import BranchNotPushable, RemoteRejected, SecretInRun
 
 # Of many who push one run at once, each round lets at least one through.
 ATTEMPTS = 25

@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from faber.errors import FaberError, RemoteAuthentication, RemoteUnknown, RemoteUnreachable, SyncFailed
+from faber.errors import FaberError, RemoteUnreachable, SyncFailed
+from faber.git.refs import branch_problem, shown
+from faber.git.transport import Git, Result
 from faber.model.ids import check_run_id, is_run_id
-from faber.sources.refnames import branch_problem, shown
-from faber.sync.git import Git, Result
+from faber.sync.sync_errors import RemoteAuthentication, RemoteUnknown
 
 RUNS = "refs/faber/runs/"
 HEADS = "refs/heads/"

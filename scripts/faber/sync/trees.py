@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from faber.errors import ObjectsMissing, RemoteRunInvalid, SyncFailed
-from faber.store.eventlog import LogEntry
+from faber.errors import ObjectsMissing, SyncFailed
+from faber.git.transport import Git
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
-from faber.sync.git import Git
+from faber.store.log import LogEntry
 from faber.sync.remotes import is_oid
+from faber.sync.sync_errors import RemoteRunInvalid
 
 MAX_FILES = 200_000
 MAX_BYTES = 256 * 1024 * 1024

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from faber.errors import FaberError, InvalidInput, RemoteRunInvalid, StateCorrupt
+from faber.errors import FaberError, InvalidInput
+from faber.git.transport import Git
 from faber.model.acceptance import SUMMARY_FILE
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
-from faber.model.eventtypes import check_required, known_types
-from faber.store import strictjson
-from faber.store.eventlog import LogEntry
+from faber.model.event_types import check_required, known_types
+from faber.model.model_errors import StateCorrupt
+from faber.model.reducer import event_file, fold, initial_state
+from faber.model.validation import check_metadata, check_places, check_plan, check_state
+from faber.store import strict_json
 from faber.store.files import MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN
-from faber.store.reducer import event_file, fold, initial_state
-from faber.store.shape import check_metadata, check_places, check_plan, check_state
-from faber.sync.git import Git
+from faber.store.log import LogEntry
+from faber.sync.sync_errors import RemoteRunInvalid
 from faber.sync.trees import Tree, own_from, read_blobs
 
 
@@ -71,7 +73,7 @@ def check_events(
         check_places(after, frame.plan, run_id)
     except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
         raise invalid(run_id, f"its events cannot be folded ({type(error).__name__}: {error})") from None
-    if len(strictjson.dumps(after)) > MAX_STATE:
+    if len(strict_json.dumps(after)) > MAX_STATE:
         raise invalid(run_id, f"its state would be larger than {MAX_STATE} bytes")
     return events, after
 
@@ -115,8 +117,8 @@ def _validator() -> Any:
 
 def _loaded(data: bytes, name: str, run_id: str) -> Any:
     try:
-        value = strictjson.loads(data)
-    except (strictjson.InvalidJSON, UnicodeDecodeError) as error:
+        value = strict_json.loads(data)
+    except (strict_json.InvalidJSON, UnicodeDecodeError) as error:
         raise invalid(run_id, f"{name} cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise invalid(run_id, f"{name} holds no JSON object")

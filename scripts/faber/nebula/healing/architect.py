@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
-from faber.agents.loop import AgentLoop, Record
 from faber.agents.outcome import Cancelled, TurnFailed
+from faber.agents.pipeline import AgentLoop, Record
 from faber.errors import Exit, FaberError, Notice, Severity
-from faber.loop.agents import AgentSetup
+from faber.nebula.healing.architect_request import build_remediation_request, correction_request
 from faber.nebula.healing.diagnosis import FailureDiagnosis
-from faber.nebula.healing.partialwork import PartialWork
+from faber.nebula.healing.partial_work import PartialWork
 from faber.nebula.healing.remediation import finalize_remediation_spec, remediation_file, split_partial_work
-from faber.nebula.healing.request import build_remediation_request, correction_request
-from faber.nebula.parse import FENCE, parse_phase
-from faber.nebula.problems import Problem
-from faber.nebula.specs import Nebula, PhaseSpec
-from faber.nebula.write import write_phase
-from faber.responses.errors import CorrectionExhausted
+from faber.nebula.phase.agents import AgentSetup
+from faber.nebula.plan.parse import FENCE, parse_phase
+from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.plan.write import write_phase
 from faber.responses.llm import Completion, ask
+from faber.responses.response_errors import CorrectionExhausted
 
 ARCHITECT = "faber:architect"
 ARCHITECT_MODE = "dontAsk"  # it reads; what would ask is refused

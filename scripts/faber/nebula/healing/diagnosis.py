@@ -7,14 +7,15 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
-from faber import errors
-from faber.loop import outcomes
-from faber.loop.cyclestate import CycleState
-from faber.loop.findings import SEVERITIES, Finding
-from faber.loop.outcomes import LoopEnded, TaskResult
+from faber.errors import FaberError
 from faber.model.text import encodable, ending, inert, redact, shorten
-from faber.nebula.healing.partialwork import PartialWork, finding_text, finding_texts, limited
-from faber.nebula.specs import RESERVED_SHARE, Execution
+from faber.nebula.healing.partial_work import PartialWork, finding_text, finding_texts, limited
+from faber.nebula.phase import outcomes
+from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.findings import SEVERITIES, Finding
+from faber.nebula.phase.outcomes import LoopEnded, TaskResult
+from faber.nebula.plan.specs import RESERVED_SHARE, Execution
+from faber.nebula.worktrees.tree_errors import ConflictingChanges
 
 OUTPUT = 2_000  # characters of each output that an architect is shown
 SUMMARY = 500
@@ -137,7 +138,7 @@ _HEALABLE = (outcomes.MaxCyclesReached, outcomes.BudgetExceeded, outcomes.Filter
 def _cause(error: BaseException | None) -> BaseException | None:
     """The error that decides: a cancellation wherever it stands, else the first that is known, else `error`."""
     chain = list(_all(error))
-    for known in (_is_cancelled, lambda each: isinstance(each, (*_HEALABLE, errors.MergeConflict))):
+    for known in (_is_cancelled, lambda each: isinstance(each, (*_HEALABLE, ConflictingChanges))):
         found = next(filter(known, chain), None)
         if found is not None:
             return found
@@ -170,7 +171,7 @@ def _kind(cause: BaseException | None, state: CycleState | None) -> FailureKind:
         return FailureKind.BUDGET
     if isinstance(cause, outcomes.FilterFailed):
         return FailureKind.FILTER
-    if isinstance(cause, (outcomes.MergeConflict, errors.MergeConflict)):
+    if isinstance(cause, (outcomes.MergeConflict, ConflictingChanges)):
         return FailureKind.MERGE_CONFLICT
     return FailureKind.UNHEALABLE
 
@@ -206,7 +207,7 @@ def _summary(
 
 
 def _message(error: BaseException | None) -> str:
-    if isinstance(error, errors.FaberError):
+    if isinstance(error, FaberError):
         return error.message
     return str(error) if error is not None else ""
 

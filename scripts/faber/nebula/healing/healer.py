@@ -8,25 +8,25 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from faber.agents.loop import Record
+from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.loop.budget import LEAST, Ledger
-from faber.loop.guards import KeepsWork
 from faber.model.documents import Event, NebulaPhase, State
-from faber.nebula.dag import Dag, Insertion, insert_remediation_phase
-from faber.nebula.healing import history
+from faber.nebula.healing import healing_history
 from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
 from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason
-from faber.nebula.healing.history import Attempt, attempts_of
-from faber.nebula.healing.log import healing_events, recorded_summary
-from faber.nebula.healing.partialwork import PartialWork, healing_context
+from faber.nebula.healing.failure_loader import Stopped, stopped_phase
+from faber.nebula.healing.healing_history import Attempt, attempts_of
+from faber.nebula.healing.healing_log import healing_events, recorded_summary
+from faber.nebula.healing.partial_work import PartialWork, healing_context
 from faber.nebula.healing.remediation import place_remediation, remediation_id
-from faber.nebula.healing.stopped import Stopped, stopped_phase
-from faber.nebula.journal import Journal
-from faber.nebula.parse import parse_phase
-from faber.nebula.phasework import Start
-from faber.nebula.problems import Problem
-from faber.nebula.specs import Nebula, PhaseSpec
+from faber.nebula.phase.budget import LEAST, Ledger
+from faber.nebula.phase.invariants import KeepsWork
+from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
+from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.run.phase_worker import Start
+from faber.nebula.run.recorder import Journal
 
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
@@ -89,12 +89,12 @@ class GroupHealer:
         left = self.ledger.left(healing=True)
         reason = self.policy.why_not(stopped.diagnosis, stopped.attempts, left)
         if reason is not None:
-            self._record(history.healing_skipped(stopped.diagnosis, reason))
+            self._record(healing_history.healing_skipped(stopped.diagnosis, reason))
             if self.policy.enabled:
                 self._show(phase, f"not healed ({reason.value}): {stopped.diagnosis.summary}")
             return None
         attempt = stopped.attempts + 1
-        self._record(history.healing_start(stopped.diagnosis, stopped.original, attempt))
+        self._record(healing_history.healing_start(stopped.diagnosis, stopped.original, attempt))
         self.journal.project()  # an architect takes minutes, in which nothing else may happen
         self._show(phase, f"healing ({stopped.diagnosis.kind.value}): {stopped.diagnosis.summary}")
         return self._planning(phase, stopped, attempt)
@@ -128,13 +128,13 @@ class GroupHealer:
         spec = planned.spec
         insertion = insert_remediation_phase(dag, phase, spec, self.nebula.settings(spec).priority)
         if phase not in {attempt.phase for attempt in self._attempts() if attempt.stage == "planned"}:
-            self._record(history.healing_plan(phase, spec, planned.text, planned.cost_usd))
+            self._record(healing_history.healing_plan(phase, spec, planned.text, planned.cost_usd))
         file = place_remediation(self.directory, spec)
         self.placed.add(file)
-        self._record(history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
+        self._record(healing_history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
         self.journal.project()
         kind = next((each.kind for each in reversed(self._attempts()) if each.phase == phase), "")
-        self._line(history.live_line(phase, kind, spec.id, spec.title))
+        self._line(healing_history.live_line(phase, kind, spec.id, spec.title))
         self._show(phase, f"failed; {spec.id} is queued")
         return Inserted(spec, insertion)
 
@@ -142,7 +142,7 @@ class GroupHealer:
         """There is no remediation: the phase stays failed."""
         reason = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         cost = error.cost_usd if isinstance(error, ArchitectFailed) else None
-        self._record(history.healing_done(phase, success=False, cost=cost, reason=reason))
+        self._record(healing_history.healing_done(phase, success=False, cost=cost, reason=reason))
         self._show(phase, f"not healed: {reason}")
 
     def ended(self, phase: str, *, success: bool) -> None:
@@ -151,7 +151,7 @@ class GroupHealer:
         failed = known.get("remedies")
         if failed is not None:
             cost = known.get("cost", 0.0)
-            self._record(history.healing_done(failed, success=success, cost=cost, remediation=phase))
+            self._record(healing_history.healing_done(failed, success=success, cost=cost, remediation=phase))
 
     def settle(self) -> None:
         """Say in the log what became of remediations that ended when there was no time to say so."""
@@ -175,7 +175,7 @@ class GroupHealer:
     def refused(self, phase: str, reason: str) -> None:
         """A person does not want the remediation `phase`: what it was to remedy stays failed."""
         failed = self._phases(self.journal.state)[phase].get("remedies", phase)
-        self._record(history.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason))
+        self._record(healing_history.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason))
 
     def start_of(self, phase: str) -> Start | None:
         """How a remediation begins: from the failed phase's last commit, told what to keep. None for other phases."""
@@ -250,7 +250,7 @@ class GroupHealer:
             raise ArchitectFailed("The plan in the log cannot be read.", attempt.architect_cost, problems)
         return Planned(spec, attempt.phase_file, attempt.architect_cost, 0, [])
 
-    def _record(self, record: history.Record) -> None:
+    def _record(self, record: healing_history.Record) -> None:
         self.journal.record(record.type, record.phase, **record.arguments)
 
     def _attempts(self) -> list[Attempt]:

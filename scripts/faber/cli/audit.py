@@ -1,0 +1,39 @@
+"""What an agent tried and was refused: kept in the log, so that a person sees it."""
+
+from faber.errors import Exit, FaberError
+from faber.model.acceptance import check_open
+from faber.model.documents import Draft, Plan, State
+from faber.store import log
+from faber.store.layout import Layout
+from faber.store.resolve import resolve
+from faber.store.runs import commit, load
+
+# Refusals that say nothing about what the agent wanted, or that leave an event of their own.
+_NOT_KEPT = ("locked", "stale", "foreign_run", "newer_schema", "evidence_missing", "awaiting_feedback")
+
+
+def keep(layout: Layout, run: str, error: FaberError, arguments: list[str], session_id: str | None) -> None:
+    """Append `command_refused` to the run, unless it is its newest event already; never raises `FaberError`."""
+    if error.exit_code not in (Exit.REFUSED, Exit.PERSON_NEEDED) or error.code in _NOT_KEPT:
+        return
+    command = " ".join(arguments)[:500]
+    draft: Draft = {
+        "type": "command_refused",
+        "message": error.message[:2_000],
+        "metadata": {"code": error.code, "command": command},
+    }
+
+    def decide(state: State, plan: Plan) -> list[Draft]:
+        check_open(state)
+        return [draft]
+
+    try:
+        made = load(layout, resolve(layout, run))
+        newest = made.state["recent_events"][-1:]
+        if newest and newest[0]["file"].endswith("-command_refused.json"):
+            event = log.read_event(made.directory, newest[0]["file"])
+            if event.get("metadata") == draft["metadata"]:
+                return
+        commit(layout, made.run_id, decide, session_id=session_id, actor="agent")
+    except FaberError:
+        return

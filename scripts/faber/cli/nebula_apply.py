@@ -1,0 +1,235 @@
+"""What `faber nebula apply` and `land` do around the nebula itself: signals, the terminal, the agents, the answer."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from faber.cli.app import Invocation
+from faber.cli.arguments import require_person
+from faber.cli.output import print_json, say, write
+from faber.errors import Exit, FaberError
+from faber.model.text import inert, redact, redact_json
+from faber.nebula.healing.architect import ArchitectClient, architect_client
+from faber.nebula.phase.agents import Agents, AgentSetup, ClaudeAgents
+from faber.nebula.phase.filters import run_filters
+from faber.nebula.phase.phase_task import check_of
+from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.names import names_of
+from faber.nebula.plan.problems import require_valid
+from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
+from faber.nebula.run.apply import Application, Crew, Wanted
+from faber.nebula.run.display import LiveRunner, PlainRunner
+from faber.nebula.run.recorder import Journal
+from faber.nebula.run.run_of_nebula import find_run
+from faber.nebula.worktrees.landing import land as land_nebula
+from faber.nebula.worktrees.pool import Scratch, Worktrees
+from faber.responses.recovery_log import RecoveryLog
+
+if TYPE_CHECKING:
+    from faber.nebula.cluster.leader import Fleet
+
+# What more freedom means, most first.
+_FREEDOM = ("trust", "watch", "review", "approve")
+PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+Problems = Callable[[Invocation, Any], list[Any]]
+
+
+class NotLanded(FaberError):
+    """The integration branch could not be brought to the branch that the run began on; nothing was changed."""
+
+    code = "not_landed"
+    exit_code = Exit.REFUSED
+    recovery = "Put right what is named, then `faber nebula land DIR` again."
+
+
+class NoNebulaRun(FaberError):
+    """The nebula was never begun here."""
+
+    code = "no_nebula_run"
+    recovery = "Run `faber nebula apply DIR`."
+
+
+def apply(
+    obj: Invocation,
+    directory: str,
+    wanted: Wanted,
+    *,
+    problems: Problems,
+    form: str,
+    scheduler: str | None = None,
+    remote: str = "origin",
+) -> int:
+    """Work through the nebula; the answer on stdout, what happens on stderr.
+
+    With the address of a `scheduler` a cluster does the work.
+    """
+    nebula = _valid(obj, directory, problems)
+    _not_freer(obj, nebula, wanted, directory)
+    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _runner(form) as runner:
+        application = Application(
+            obj.layout,
+            nebula,
+            directory,
+            wanted,
+            new_run_id=lambda: _new_id(obj),
+            actor=obj.actor,
+            runner=runner,
+            cancel=cancel,
+            fleet=fleet,
+        )
+        applied = application.run(lambda run_id, label: _crew(obj, nebula, runner, run_id, label, cancel))
+    if form == "text":
+        write(redact(inert(_text(applied.report))))
+    else:
+        print_json(redact_json(applied.report))
+    return applied.exit_code
+
+
+def land(obj: Invocation, directory: str, branch: str | None, *, problems: Problems) -> int:
+    """Bring the integration branch home."""
+    nebula = _valid(obj, directory, problems)
+    known = find_run(obj.layout, directory)
+    if known.run_id is None or known.state is None or "nebula" not in known.state:
+        raise NoNebulaRun("This nebula has no run here.", directory=directory)
+    worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id))
+    cancel = threading.Event()
+
+    def look(scratch: Scratch) -> None:
+        checks = [check_of(each) for each in nebula.filters]
+        where = os.path.join(scratch.path, nebula.context.working_dir)
+        for result in run_filters(checks, where, cancel=cancel, label="faber-land"):
+            if not result.passed:
+                raise NotLanded(f"The filter {result.name} {result.detail} on the merge.", output=result.output[-2000:])
+
+    with worktrees as beginning:
+        landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+    if not landed.done:
+        raise NotLanded(f"Nothing was landed: {landed.reason}.", branch=landed.branch, files=list(landed.files))
+    journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
+    if known.open and known.state["nebula"]["landed"] != landed.commit:
+        journal.record("nebula_land", commit=landed.commit, branch=landed.branch, how=landed.how)
+    print_json({"run_id": known.run_id, "how": landed.how, "branch": landed.branch, "commit": landed.commit})
+    return Exit.OK
+
+
+def _valid(obj: Invocation, directory: str, problems: Problems) -> Nebula:
+    parsed = load_nebula(directory)
+    require_valid(problems(obj, parsed), directory)
+    return parsed.nebula
+
+
+def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) -> None:
+    """An agent gives itself no more freedom than the nebula gives it."""
+    given = nebula.execution.gate
+    assert set(_FREEDOM) == set(GATES)
+    if wanted.gate is not None and _FREEDOM.index(wanted.gate) < _FREEDOM.index(given):
+        require_person(obj, f"faber nebula apply {directory} --gate {wanted.gate}", "")
+    limit = nebula.execution.max_budget_usd
+    if wanted.max_budget_usd is not None and limit is not None and wanted.max_budget_usd > limit:
+        require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}", "")
+
+
+def _new_id(obj: Invocation) -> str:
+    from faber.cli.run import new_id
+
+    return new_id(obj)
+
+
+def _crew(
+    obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str, cancel: threading.Event
+) -> Crew:
+    log = RecoveryLog(obj.layout, run_id=run_id)
+
+    def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
+        def heard(role: str, event: Mapping[str, Any]) -> None:
+            runner.heard(spec.id, role, event)
+
+        setup = AgentSetup(
+            plugin_dir=PLUGIN,
+            model=nebula.settings(spec).model,
+            tools=nebula.execution.agent_tools or (),
+            turn_seconds=nebula.execution.turn_timeout,
+        )
+        return ClaudeAgents(
+            setup,
+            directory=directory,
+            label=label,
+            task_id=spec.id,
+            cancel=cancel,
+            on_event=heard,
+            log=log.record,
+        )
+
+    def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
+        model, seconds = nebula.settings(spec).model, nebula.execution.turn_timeout
+        setup = AgentSetup(plugin_dir=PLUGIN, model=model, turn_seconds=seconds)
+        return architect_client(
+            setup,
+            directory=obj.layout.root,
+            label=label,
+            budget=budget,
+            cancel=cancel,
+            on_event=lambda event: runner.heard(spec.id, "architect", event),
+        )
+
+    return Crew(make, architect, log.record)
+
+
+@contextmanager
+def _fleet(scheduler: str | None, remote: str) -> "Iterator[Fleet | None]":
+    if scheduler is None:
+        yield None
+        return
+    import shlex
+
+    from faber.nebula.cluster.dask_cluster import Cluster
+    from faber.nebula.cluster.leader import Fleet
+
+    options = f" --scheduler {scheduler}" + ("" if remote == "origin" else f" --remote {shlex.quote(remote)}")
+    with Cluster.connect(scheduler) as cluster:
+        yield Fleet(cluster, remote, options=options)
+
+
+@contextmanager
+def _cancelled_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; a second SIGINT interrupts as ever."""
+    cancel = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        if cancel.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        cancel.set()
+        say("faber: stopping: no new phase begins, the turns that run are ended, checkpoints stay.")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield cancel
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _runner(form: str) -> PlainRunner:
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        from rich.console import Console
+
+        return LiveRunner(say, Console(stderr=True))
+    return PlainRunner(say)
+
+
+def _text(report: dict[str, Any]) -> str:
+    marks = {"done": "✓", "failed": "✗", "skipped": "-", "in_progress": "…"}
+    lines = []
+    for name, phase in report["phases"].items():
+        detail = phase.get("reason") or (f"{phase['cycle']} cycles" if "cycle" in phase else "")
+        lines.append(f"{marks.get(phase['status'], ' ')} {name}  {phase['status']}  {detail}".rstrip())
+    if report["healing"]:
+        lines.append(report["healing"].rstrip())
+    lines.append(f"{report['status']}, {report['cost_usd']:.2f} USD, run {report['run_id']}")
+    lines += [f"next: {step}" for step in report["next_steps"]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,130 @@
+"""Asking the person at the terminal, and who that is."""
+
+import os
+import sys
+
+from faber.cli.output import say
+from faber.context.questions import QUESTIONS
+from faber.errors import InvalidInput
+from faber.feedback.answer_matching import Answer, Responder, read_answer
+from faber.model.answers import FREE_TEXT, action_of
+from faber.model.documents import FeedbackRequest
+from faber.model.model_errors import AwaitingFeedback, NotAnOption
+from faber.model.text import inert, shorten
+
+MAX_NAME = 100
+MAX_CONTEXT = 500
+
+# What each action means to the person who chooses; a gate's `reject` stops the run and can be asked again.
+EFFECTS = {
+    "continue": "the run goes on",
+    "revise": "the same step again, with your comment",
+    "retry": "the step again",
+    "skip": "the step is skipped",
+    "abort": "the run is cancelled",
+}
+_OWN = ("artifacts", "gate", "waive", "question")
+
+
+def terminal_responder(root: str) -> Responder:
+    """The person of this terminal: git's `user.name`, else the login name, in one line of at most 100 characters."""
+    from faber.processes.runner import Question, ask
+
+    answer = ask([Question(root, ["config", "--get", "user.name"])])[0]
+    name = _line(answer.out) if answer.code == 0 else ""
+    return {"name": name or _login() or None, "source": "terminal", "url": None, "comment_id": None}
+
+
+def _login() -> str:
+    import pwd
+
+    try:
+        return _line(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:  # a user id without an entry, as in a container
+        return ""
+
+
+def _line(text: str) -> str:
+    return " ".join(inert(text).split())[:MAX_NAME].strip()
+
+
+def on_terminal() -> bool:
+    """True if a person can be asked here."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> tuple[Answer, str | None]:
+    """Show `request` and read an answer, again until it is one; a revision's comment is asked for too.
+
+    An option is named, meant by an alias, or given by its number. `more` counts the other open requests.
+    Raises `AwaitingFeedback` at the end of input: nothing was answered.
+    """
+    say(described(request, more))
+    answer = _read_until_answered(request)
+    if answer.action == "revise" and comment is None:
+        while not comment:
+            comment = _line_of("What is to be changed? ").strip()
+    return answer, comment
+
+
+def _read_until_answered(request: FeedbackRequest) -> Answer:
+    while True:
+        text = _line_of("Your answer: ").strip()
+        if not text:
+            continue
+        numbered = _numbered(request, text)
+        try:
+            return read_answer(request, numbered or text)
+        except NotAnOption as error:
+            say(f"{error.message} A number will do.")
+        except InvalidInput as error:
+            say(error.message)
+
+
+def _numbered(request: FeedbackRequest, text: str) -> str | None:
+    options = request["options"]
+    if text in options or not text.isascii() or not text.isdigit() or len(text) > 3:
+        return None
+    return options[int(text) - 1] if 0 < int(text) <= len(options) else None
+
+
+def _line_of(prompt: str) -> str:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        say("")
+        raise AwaitingFeedback("No answer was given; nothing was recorded.")
+    return line
+
+
+def described(request: FeedbackRequest, more: int = 0) -> str:
+    """The request in words for a person: what is asked, why, what to look at, how to answer."""
+    place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
+    lines = [
+        f"{request['request_id']}  {request['type'].replace('_', ' ')}"
+        + (f" at {place}" if place else "")
+        + f", asked at {request['requested_at']}",
+        "",
+        *(f"  {line}" for line in request["prompt"].splitlines()),
+        "",
+    ]
+    context = request["context"]
+    lines += [f"  {key}: {shorten(str(value), MAX_CONTEXT)}" for key, value in context.items() if key not in _OWN]
+    artifacts = context.get("artifacts")
+    lines += [f"  see {path}" for path in artifacts] if isinstance(artifacts, list) else []
+    if request["type"] == FREE_TEXT:
+        lines.append("  Answer in your own words, in one line.")
+    for number, option in enumerate(request["options"], 1):
+        lines.append(f"  {number}. {option}  ({_effect(request, option)})")
+    if more:
+        lines.append(f"  ({more} more {'request is' if more == 1 else 'requests are'} open)")
+    return "\n".join(lines)
+
+
+def _effect(request: FeedbackRequest, option: str) -> str:
+    question = request["context"].get("question")
+    if isinstance(question, dict) and question.get("code") in QUESTIONS:
+        return QUESTIONS[question["code"]].options.get(option, option)
+    if "gate" in request["context"] and option == "reject":
+        return "the run stops; resumed, it asks again"
+    return EFFECTS[action_of(request["type"], option, request["context"])]

@@ -1,0 +1,92 @@
+"""What a person's words answer: one of the request's options, and what that makes of the run. Pure."""
+
+import re
+from typing import NamedTuple
+
+from faber.errors import InvalidInput
+from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
+from faber.model.documents import FeedbackRequest, Heard
+from faber.model.model_errors import NotAnOption
+from faber.model.text import inert, redact
+
+__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "Answer", "Responder", "read_answer", "same_answer"]
+
+MAX_ANSWER = 2_000
+
+_YES = ("approve", "confirm", "yes")
+_NO = ("reject", "cancel", "no", "request_changes")
+
+# What else people say, and the options that it can stand for. It counts where exactly one of these is among
+# the request's options: a bare `no` to a review could mean two things, so it is asked again.
+ALIASES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("yes", "y", "yep", "yeah", "ok", "okay", "sure"), _YES),
+    **dict.fromkeys(("approve", "approved", "accept", "lgtm", "confirm", "confirmed", "go_ahead"), _YES),
+    **dict.fromkeys(("no", "n", "nope"), _NO),
+    **dict.fromkeys(("reject", "rejected", "deny", "denied"), ("reject", "cancel", "no")),
+    **dict.fromkeys(
+        ("changes", "change", "changes_requested", "request_change", "needs_changes", "revise"), ("request_changes",)
+    ),
+    **dict.fromkeys(("again", "try_again", "rerun"), ("retry",)),
+    **dict.fromkeys(("skip_it", "skip_step"), ("skip",)),
+    **dict.fromkeys(("abort", "cancel", "stop"), ("abort", "cancel")),
+}
+
+
+class Answer(NamedTuple):
+    """`option` as the request spells it (a clarification's is the text itself), `action` one of `ACTIONS`."""
+
+    option: str
+    action: Action
+
+
+def read_answer(request: FeedbackRequest, text: str) -> Answer:
+    """What `text` answers to `request`.
+
+    The request's own options come first, exactly and then whatever the case, then `ALIASES`. To a
+    clarification any text of 1 to 2,000 characters is the answer. Raises `InvalidInput`, for what is none of
+    the options `NotAnOption` with them.
+    """
+    said = inert(text).strip()
+    kind, context = request["type"], request["context"]
+    if kind == FREE_TEXT:
+        if not said:
+            raise InvalidInput("The answer is empty.", request_id=request["request_id"])
+        if len(said) > MAX_ANSWER:
+            raise InvalidInput(
+                f"The answer has {len(said)} characters; at most {MAX_ANSWER} are kept.", limit=MAX_ANSWER
+            )
+        return Answer(said, action_of(kind, said, context))
+    options = request["options"] or list(DEFAULT_OPTIONS.get(kind, ()))  # of another tool's request
+    option = _option(options, said)
+    if option is None:
+        raise NotAnOption(
+            f"{request['request_id']} is not answered by {said[:60]!a}, but by one of: {', '.join(options)}.",
+            options=options,
+            request_id=request["request_id"],
+        )
+    return Answer(option, action_of(kind, option, context))
+
+
+def same_answer(heard: Heard, text: str) -> bool:
+    """True if `text` says what was answered already."""
+    said = inert(text).strip()
+    if heard["type"] == FREE_TEXT:
+        return redact(said) == heard["response"]
+    return _option([heard["response"]], said) is not None
+
+
+def _option(options: list[str], said: str) -> str | None:
+    if said in options:
+        return said
+    for spelled in (str.casefold, _plain):
+        meant = [option for option in options if spelled(option) == spelled(said)]
+        if len(meant) == 1:
+            return meant[0]
+    targets = ALIASES.get(_plain(said), ())
+    meant = [option for option in options if option.casefold() in targets]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _plain(text: str) -> str:
+    """`Request changes!` as `request_changes`."""
+    return re.sub(r"[\s_-]+", "_", text.casefold().rstrip(".!"))

@@ -1,0 +1,1 @@
+"""Runs that other tools made: reading them as if faber had made them, and adopting them."""

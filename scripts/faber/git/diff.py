@@ -1,0 +1,95 @@
+"""What changed between two commits: files, text, and what was taken back."""
+
+from typing import NamedTuple
+
+from faber.git.programs import Git, checked
+from faber.model.text import inert, redact
+
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "-O/dev/null")
+
+
+class Files(NamedTuple):
+    """Paths (the new one of a renamed file), at most as many as were asked for, and how many there are."""
+
+    paths: list[str]
+    total: int
+
+
+def diff_files(git: Git, base: str, head: str, limit: int = 200) -> Files:
+    """The files that differ between the commits `base` and `head`: changed, added, deleted, renamed, binary.
+
+    Seed 000, `GitDiffLister`. Paths are inert, sorted as git sorts them. Raises `GitFailed` for an unknown commit.
+    """
+    asked = git.run("diff", "--name-status", "-z", "-M", "-l1000", *_PLAIN, checked(base), checked(head), "--")
+    fields = iter(asked.out.split("\0")[:-1])
+    paths = []
+    for kind in fields:
+        path = next(fields)
+        if kind[0] in "RC":
+            path = next(fields)
+        paths.append(inert(path))
+    return Files(paths[: max(0, limit)], len(paths))
+
+
+def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
+    """The unified diff between two commits in at most `max_chars` characters, credentials redacted.
+
+    A diff that is longer is cut at the end of a line, and the last line says so; git is stopped there, so a diff of any
+    size costs no more.
+    """
+    limit = max_chars * 4 + 4  # the bytes that so many characters can have
+    asked = git.run("diff", "-M", "-l1000", *_PLAIN, checked(base), checked(head), "--", limit=limit)
+    text = redact(inert(asked.out))
+    if not asked.cut and len(text) <= max_chars:
+        return text
+    notice = f"[… cut: {diff_files(git, base, head, 0).total} files differ in all]\n"
+    keep = text[: max(0, max_chars - len(notice))]
+    return (keep[: keep.rfind("\n") + 1] + notice)[:max_chars]
+
+
+def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list[str]:
+    """The files that the work from `base` to `failed_head` touched and that at `new_head` are as in `base` again, or of
+    which nothing is left there.
+
+    Seed 000: a remediation builds on the failed attempt's work and does not take it back. A file is its content and
+    its mode; a renamed one counts under both names.
+    """
+    touched = _differing(git, base, failed_head)
+    taken = touched - _differing(git, base, new_head) | touched & _emptied(git, failed_head, new_head)
+    return sorted(inert(path) for path in taken)
+
+
+# The empty content, as git names it by either of its hashes.
+_EMPTY = frozenset(
+    (
+        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+    )
+)
+
+
+def _emptied(git: Git, before: str, after: str) -> set[str]:
+    """The files of `before` that are gone or empty at `after`."""
+    asked = git.run(
+        "diff", "--raw", "-z", "--no-abbrev", "--no-renames", *_PLAIN, checked(before), checked(after), "--"
+    )
+    fields = asked.out.split("\0")[:-1]
+    found = set()
+    for facts, path in zip(fields[::2], fields[1::2], strict=True):
+        _, _, _, now, status = facts.split(" ")
+        if status == "D" or now in _EMPTY:
+            found.add(path)
+    return found
+
+
+def moved_from(git: Git, base: str, head: str) -> set[str]:
+    """The files of `base` that are at `head` under another name (inert): much of their content is."""
+    asked = git.run(
+        "diff", "--name-status", "-z", "-M", "-l1000", "--diff-filter=R", *_PLAIN, checked(base), checked(head), "--"
+    )
+    return {inert(path) for path in asked.out.split("\0")[1:-1:3]}
+
+
+def _differing(git: Git, base: str, head: str) -> set[str]:
+    asked = git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, checked(base), checked(head), "--")
+    return set(asked.out.split("\0")[:-1])

@@ -1,0 +1,110 @@
+"""What a context asks of git: a branch's commits, changes and place. Reads only.
+
+Implements context reconstitution 0.4. A branch is optional: whatever is wrong is returned as notices.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from faber.errors import Notice
+from faber.git.branch_questions import Inspection, warning
+from faber.git.refs import branch_problem, shown, slug_of
+from faber.git.repository import find
+from faber.processes.runner import Ask, Begin, Question, ask, begin
+from faber.store.external_files import StrPath
+
+__all__ = [
+    "begin_branch",
+    "branch_head",
+    "branch_problem",
+    "current_branch",
+    "head_commit",
+    "inspect_branch",
+    "remote_slug",
+]
+
+Inspected = tuple[dict[str, Any] | None, list[Notice]]
+
+
+def inspect_branch(
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
+) -> Inspected:
+    """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
+
+    `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
+    `since` is the commit at which the last session ended, `default_branch` the branch to compare with
+    where the project names one. `run` asks git (see `processes.ask`). Keys,
+    null where it cannot be told:
+
+    * `name`, `exists`, `head` (commit id);
+    * `commits`: the last 10 as `git log --oneline` prints them;
+    * `default_branch`: main, else master, else the remote's HEAD, origin/main, origin/master;
+    * `files_changed`: the lines of `git diff --stat <default>...<branch>`, at most 200 files and the total;
+    * `ahead`, `behind`: how many commits only the branch, only the default branch has;
+    * `commits_since_session`: those newer than `since`, newest first, at most 100;
+    * `worktree` (path where the branch is checked out), `checked_out` (in the worktree of `root`);
+    * `dirty_files`: [{status, path}] of that worktree, at most 200, of `dirty_count`; the status is git's
+      two letters without the dots, a renamed file has `from` too;
+    * `shallow`: the history was cut when it was fetched.
+
+    Four git processes side by side answer where the default branch is `main` and the branch is
+    checked out here; each guess that was wrong costs another wave. Notices, all WARNING:
+    `branch_name_invalid`, `branch_not_found`, `unborn_branch`, `detached_head`, `worktree_missing`,
+    `default_branch_unknown`, `no_common_history`, `session_commit_unknown`, `shallow_clone`,
+    `not_a_repository`, `git_missing`, `git_failed`, `git_timeout`, `git_output_cut`.
+    """
+    return begin_branch(
+        root, name, since=since, default_branch=default_branch, begin=lambda questions: partial(run, questions)
+    )()
+
+
+def begin_branch(
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
+) -> Callable[[], Inspected]:
+    """`inspect_branch` in two halves: git is at work when this returns, and what it returns waits for it."""
+    problem = branch_problem(name)
+    if problem:
+        message = f"The branch name {shown(name)!r} {problem}; git was not asked."
+        notice = warning("branch_name_invalid", message, "Correct artifacts.branch_name.", shown(name))
+        return lambda: (None, [notice])
+    repository = find(root)
+    if repository is None:
+        message = f"{shown(str(root))} is not in a git repository."
+        notice = warning("not_a_repository", message, "Run faber inside the repository, or pass --root.")
+        return lambda: (None, [notice])
+    inspection = Inspection(repository, name, since, begin, default_branch)
+    return lambda: (inspection.result(), inspection.notices)
+
+
+def head_commit(root: StrPath) -> str | None:
+    """The id of the commit that HEAD names, None without commits or without a repository."""
+    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
+    return answer.out.strip() or None if answer.code == 0 else None
+
+
+def branch_head(root: StrPath, name: str | None) -> str | None:
+    """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
+    if name is None:
+        return head_commit(root)
+    if branch_problem(name):
+        return None
+    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}"])])[0]
+    return answer.out.strip() or None if answer.code == 0 else None
+
+
+def current_branch(root: StrPath) -> str | None:
+    """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
+    answer = ask([Question(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
+    ref = answer.out.removesuffix("\n")
+    return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
+
+
+def remote_slug(root: StrPath) -> tuple[str, str] | None:
+    """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
+
+    Host, user and password of the URL never leave this function. Both segments match
+    `[A-Za-z0-9][A-Za-z0-9._-]*`.
+    """
+    answer = ask([Question(root, ["config", "--get", "remote.origin.url"])])[0]
+    return slug_of(answer.out.strip()) if answer.code == 0 else None

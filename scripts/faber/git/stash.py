@@ -1,0 +1,187 @@
+"""Uncommitted work: recorded as a tree, kept on a ref of its own, and only then taken out of the way.
+
+Everything is recorded through an index of its own, so that the tree and its index stay as they are until the work is
+safe, in the middle of a merge too.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from faber.git.commit_messages import parked_message
+from faber.git.git_errors import EmbeddedRepository, GitFailed
+from faber.git.programs import CHECKOUT_SECONDS, Git
+from faber.git.refs import shown
+
+PARKED_REFS = "refs/faber/parked"
+INDEX_PREFIX = "faber-index-"
+SHOWN = 20
+_ATTEMPTS = 10_000
+_LOCKED = ("index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE")
+
+
+class Parked(NamedTuple):
+    """Where work was put: a ref and its commit, and directories that were moved (from where, to where)."""
+
+    ref: str
+    commit: str
+    moved: list[tuple[str, str]]
+
+
+class Status(NamedTuple):
+    """What is not committed: paths as git spells them, untracked ones apart, and repositories inside the tree."""
+
+    tracked: list[str]
+    untracked: list[str]
+    embedded: list[str]
+
+    @property
+    def clean(self) -> bool:
+        """True if nothing is."""
+        return not (self.tracked or self.untracked or self.embedded)
+
+    @property
+    def paths(self) -> list[str]:
+        """All of it, for a message: inert, at most twenty."""
+        return [shown(path) for path in [*self.tracked, *self.untracked, *self.embedded][:SHOWN]]
+
+
+def everything_but(exclude: Sequence[str]) -> list[str]:
+    """The path arguments for the whole tree without the paths in `exclude`, taken literally."""
+    return ["--", ".", *(f":(top,exclude,literal){path}" for path in exclude)]
+
+
+def status(git: Git, exclude: Sequence[str] = ()) -> Status:
+    """What differs from HEAD in the tree; ignored files and what is inside submodules do not count."""
+    asked = git.run(
+        "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty", *everything_but(exclude)
+    )
+    found = Status([], [], [])
+    records = iter(asked.out.split("\0")[:-1])
+    for record in records:
+        kind, _, rest = record.partition(" ")
+        if kind == "?":
+            (found.embedded if rest.endswith("/") else found.untracked).append(rest)
+        elif kind in ("1", "2", "u"):
+            found.tracked.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
+            if kind == "2":
+                next(records, None)
+    return found
+
+
+def refuse_embedded(found: Status) -> None:
+    """Raise `EmbeddedRepository` if there is a repository in the tree."""
+    if found.embedded:
+        names = [shown(path) for path in found.embedded[:SHOWN]]
+        raise EmbeddedRepository(f"There is a git repository inside the tree: {', '.join(names)}", files=names)
+
+
+def tree_id(git: Git, exclude: Sequence[str] = ()) -> str:
+    """The id of the tree that a commit of everything there is now would have; nothing visible is changed.
+
+    Raises `EmbeddedRepository` where git cannot record a directory.
+    """
+    with _own_index(git) as extra:
+        try:
+            git.run("add", "-A", *everything_but(exclude), extra=extra, seconds=CHECKOUT_SECONDS)
+        except GitFailed:
+            refuse_embedded(status(git, exclude))
+            raise
+        return git.run("write-tree", extra=extra).line
+
+
+def park(
+    git: Git, prefix: str, run_id: str, phase: str, why: str, *, aside: str, exclude: Sequence[str] = ()
+) -> Parked | None:
+    """Record all uncommitted work as a commit on HEAD under a new ref `<prefix>/<n>`; None if there is none.
+
+    The tree is not changed, but for repositories inside it: git cannot record them, so they are moved to `aside`.
+    The same work is parked once: asked again (after a kill, say) it answers the ref that has it.
+    """
+    found = status(git, exclude)
+    if found.clean:
+        return None
+    moved = [(path, move_aside(os.path.join(git.directory, path.rstrip("/")), aside)) for path in found.embedded]
+    head = git.line("rev-parse", "--verify", "HEAD^{commit}")
+    tree = tree_id(git, exclude)
+    last = last_parked(git, prefix)
+    if last is not None and git.line("show", "-s", "--format=%T %P", last[1]) == f"{tree} {head}":
+        return Parked(*last, moved)
+    commit = git.run(
+        "commit-tree", tree, "-p", head, "-F", "-", told=parked_message(run_id, phase, why), extra=git.identity()
+    ).line
+    return Parked(keep(git, prefix, commit), commit, moved)
+
+
+def keep(git: Git, prefix: str, commit: str) -> str:
+    """A new ref `<prefix>/<n>` at `commit`, or the newest one if it is there already."""
+    last = last_parked(git, prefix)
+    if last is not None and last[1] == commit:
+        return last[0]
+    number = int(last[0].rpartition("/")[2]) + 1 if last else 1
+    for candidate in range(number, number + _ATTEMPTS):
+        if git.move_ref(f"{prefix}/{candidate}", commit, None, "parked"):
+            return f"{prefix}/{candidate}"
+    raise GitFailed(f"There is no free ref under {prefix}.", path=git.directory)
+
+
+def last_parked(git: Git, prefix: str) -> tuple[str, str] | None:
+    """The newest ref under `prefix` and its commit."""
+    lines = git.line("for-each-ref", "--format=%(refname) %(objectname)", f"{prefix}/").splitlines()
+    refs = [(name, commit) for name, _, commit in (line.partition(" ") for line in lines)]
+    numbered = [ref for ref in refs if ref[0].rpartition("/")[2].isdecimal()]
+    return max(numbered, key=lambda ref: int(ref[0].rpartition("/")[2]), default=None)
+
+
+def reset(git: Git, commit: str = "HEAD", exclude: Sequence[str] = ()) -> None:
+    """The tree as `commit` has it; what is there besides is deleted, but for ignored files. Park first."""
+    git.run("reset", "--quiet", "--hard", commit, seconds=CHECKOUT_SECONDS)
+    git.run("clean", "--quiet", "-f", "-d", *everything_but(exclude), seconds=CHECKOUT_SECONDS)
+
+
+def free_locks(git: Git, since: float = float("-inf"), refs: Sequence[str] = ()) -> None:
+    """Remove what a killed git left locked in this tree, and at the paths `refs`, since the time `since`.
+
+    Only for who knows that no living process works there.
+    """
+    for path in (*(git.path(f"{name}.lock") for name in _LOCKED), *(f"{ref}.lock" for ref in refs)):
+        try:
+            if os.stat(path).st_mtime >= since:
+                os.unlink(path)
+        except FileNotFoundError:
+            continue
+    for entry in os.listdir(git.git_directory):
+        if entry.startswith(INDEX_PREFIX):
+            _unlink(git.path(entry))
+
+
+@contextmanager
+def _own_index(git: Git) -> Iterator[dict[str, str]]:
+    own = git.path(f"{INDEX_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        try:
+            # With what git knows of the files it need not read them all again.
+            shutil.copyfile(git.path("index"), own)
+        except FileNotFoundError:
+            git.run("read-tree", "HEAD", extra={"GIT_INDEX_FILE": own})
+        yield {"GIT_INDEX_FILE": own}
+    finally:
+        _unlink(own)
+        _unlink(f"{own}.lock")
+
+
+def move_aside(path: str, aside: str) -> str:
+    """Move a file or directory into the directory `aside` under a new name, which is returned."""
+    os.makedirs(aside, exist_ok=True)
+    target = os.path.join(aside, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
+    os.rename(path, target)
+    return target
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,107 @@
+"""What an agent did with git in its worktree, and the way back to a state that the loop knows."""
+
+import os
+from typing import NamedTuple
+
+from faber.git.programs import Git
+from faber.git.refs import shown
+from faber.model.text import inert
+
+# A file or directory of git's own that says what stands in the middle, and how to end it leaving the tree as it is.
+_OPERATIONS = (
+    ("rebase-merge", "rebase", ("rebase", "--quit")),
+    ("rebase-apply/applying", "am", ("am", "--quit")),
+    ("rebase-apply", "rebase", ("rebase", "--quit")),
+    ("CHERRY_PICK_HEAD", "cherry-pick", ("cherry-pick", "--quit")),
+    ("REVERT_HEAD", "revert", ("revert", "--quit")),
+    ("sequencer", "cherry-pick", ("cherry-pick", "--quit")),
+    ("BISECT_LOG", "bisect", ("bisect", "reset", "HEAD")),
+    ("MERGE_HEAD", "merge", ("merge", "--quit")),
+)
+
+
+class Condition(NamedTuple):
+    """A worktree as an agent left it.
+
+    `linked`: its `.git` leads to the repository that it was made from. `on`: the full ref that HEAD names, None where
+    it names a commit. `head`: the commit, None where the branch has none. `tip`: the phase's branch, None where it
+    was deleted. `operation`: merge, rebase, am, cherry-pick, revert or bisect in the middle. `history`: of the head
+    against the last commit that is recorded: `same`, `ahead`, `rewritten` (moved backwards counts), or `unknown`
+    where none was recorded. `commits`: how many are new where it is ahead.
+    """
+
+    linked: bool
+    on: str | None
+    head: str | None
+    tip: str | None
+    operation: str | None
+    history: str
+    commits: int
+
+    def problems(self, ref: str) -> list[str]:
+        """What is not as the loop left it, as sentences; own commits on the phase's branch are no problem."""
+        found = []
+        if not self.linked:
+            found.append("the worktree's .git no longer leads to the repository")
+        if self.tip is None:
+            found.append("the phase's branch was deleted")
+        if self.on is None:
+            found.append("HEAD is detached")
+        elif self.on != ref:
+            found.append(f"another branch is checked out ({shown(self.on.removeprefix('refs/heads/'))})")
+        if self.operation not in (None, "merge"):
+            found.append(f"a {self.operation} stands in the middle")
+        if self.history == "rewritten":
+            found.append("recorded commits were taken out of the history")
+        return found
+
+
+def look(git: Git, ref: str, recorded: str | None) -> Condition:
+    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the last commit the loop knows of it."""
+    named = git.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1, 128))
+    head = git.commit_of("HEAD")
+    history, commits = "unknown", 0
+    if head is not None and recorded is not None and (known := git.commit_of(recorded)):
+        if head == known:
+            history = "same"
+        elif git.is_ancestor(known, head):
+            history, commits = "ahead", int(git.line("rev-list", "--count", f"{known}..{head}"))
+        else:
+            history = "rewritten"
+    elif recorded is not None:
+        history = "rewritten"
+    return Condition(
+        is_linked(git),
+        inert(named.line) if named.code == 0 else None,
+        head,
+        git.commit_of(ref),
+        operation(git),
+        history,
+        commits,
+    )
+
+
+def operation(git: Git) -> str | None:
+    """What stands in the middle: merge, rebase, am, cherry-pick, revert or bisect."""
+    return next((name for path, name, _ in _OPERATIONS if os.path.exists(git.path(path))), None)
+
+
+def quit_operations(git: Git) -> None:
+    """End whatever stands in the middle and leave branch, index and files as they are."""
+    for path, _, command in _OPERATIONS:
+        if os.path.exists(git.path(path)):
+            git.run(*command, codes=(0, 1, 128))
+
+
+def is_linked(git: Git) -> bool:
+    """True if `.git` of the tree is, or leads to, the directory that is given to git."""
+    dot_git = os.path.join(git.directory, ".git")
+    if os.path.isdir(dot_git) and not os.path.islink(dot_git):
+        return os.path.realpath(dot_git) == os.path.realpath(git.git_directory)
+    try:
+        with open(dot_git, encoding="utf-8", errors="surrogateescape") as file:
+            line = file.readline(5000)
+    except OSError:
+        return False
+    place = os.path.join(git.directory, line.removeprefix("gitdir:").strip())
+    return line.startswith("gitdir:") and os.path.realpath(place) == os.path.realpath(git.git_directory)

@@ -1,0 +1,77 @@
+"""Which run, and which of its open requests, a comment's command is about. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from faber.github.comment_parser import ANSWERING, CommentCommand
+from faber.model.documents import CLOSED, FeedbackRequest, State
+
+
+class Bound(NamedTuple):
+    """The run, and the request to be answered; None for a command that answers none."""
+
+    state: State
+    request: FeedbackRequest | None
+
+
+class Unbound(NamedTuple):
+    """Why there is none: `result` is `ignored`, `stale` or `ambiguous`, `reason` says what of it."""
+
+    result: str
+    reason: str
+    run_id: str | None = None
+    open_requests: tuple[str, ...] = ()
+
+
+def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, created_at: str) -> Bound | Unbound:
+    """What `command` is about among the runs of the comment's issue.
+
+    A request's id names it for good. Without one there must be one open run, and in it one open request that was
+    asked before the comment was written: by the ids of both comments where the request was posted, else by time.
+    """
+    if not runs:
+        return Unbound("ignored", "no_run")
+    if command.request_id is not None:
+        return _named(command.request_id, runs)
+    alive = [state for state in runs if state["status"] not in CLOSED]
+    if len(alive) > 1:
+        return Unbound("ambiguous", "several_runs", open_requests=_open(alive))
+    if command.verb not in ANSWERING:
+        return Bound((alive or list(runs))[0], None)
+    if not alive:
+        return Unbound("stale", "run_closed", runs[0]["run_id"] if len(runs) == 1 else None)
+    state = alive[0]
+    asked = state["feedback_queue"]
+    if len(asked) > 1:
+        return Unbound("ambiguous", "several_requests", state["run_id"], _open(alive))
+    if not asked:
+        return Unbound("stale", "nothing_asked", state["run_id"])
+    if _written_before(asked[0], comment_id, created_at):
+        return Unbound("stale", "asked_later", state["run_id"], _open(alive))
+    return Bound(state, asked[0])
+
+
+def _named(request_id: str, runs: Sequence[State]) -> Bound | Unbound:
+    for state in runs:
+        for request in state["feedback_queue"]:
+            if request["request_id"] == request_id:
+                return Bound(state, request)
+    for state in runs:
+        if any(heard["request_id"] == request_id for heard in state["answers"]):
+            return Unbound("stale", "answered", state["run_id"], _open([state]))
+    return Unbound("stale", "not_open", runs[0]["run_id"] if len(runs) == 1 else None, _open(runs))
+
+
+def _open(runs: Sequence[State]) -> tuple[str, ...]:
+    return tuple(request["request_id"] for state in runs for request in state["feedback_queue"])[:20]
+
+
+def _written_before(request: FeedbackRequest, comment_id: int, created_at: str) -> bool:
+    posted = request["notification_sent"].get("comment_id")
+    if isinstance(posted, int):
+        return comment_id < posted
+    from faber.sources.work_items import moment
+
+    asked, written = moment(request["requested_at"]), moment(created_at)
+    # A comment's time has whole seconds.
+    return asked is None or written is None or written < asked.replace(microsecond=0)

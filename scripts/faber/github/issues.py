@@ -1,0 +1,316 @@
+"""Work items that are issues on GitHub: read, commented on, and who may decide about them."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from faber.github.calls import Calls, Machine, Request, Transport
+from faber.github.limits import PER_PAGE, first_page, newest, next_link
+from faber.github.place import (
+    Place,
+    advice,
+    api_root,
+    chosen,
+    job_names,
+    person_names,
+    remotes,
+    standard_api,
+    token_for,
+    within,
+)
+from faber.processes.runner import Question, ask
+from faber.sources.work_items import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
+from faber.store.config import Config
+from faber.store.external_files import StrPath
+
+MAX_BODY = 65_536
+ACTIONS_LOGIN = "github-actions[bot]"
+
+_NUMBER = re.compile(r"#?([1-9][0-9]{0,9})")
+_ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
+_LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?")
+
+
+class Settings(NamedTuple):
+    """`work_items.github` of config.yaml; None where remote and host decide. Times in seconds."""
+
+    host: str | None = None
+    repository: str | None = None
+    api_url: str | None = None
+    timeout_seconds: float = 10
+    deadline_seconds: float = 20
+    max_comments: int = 200
+
+    @classmethod
+    def of(cls, config: Config) -> "Settings":
+        """What the project's configuration says."""
+        return cls(**config.at("work_items.github"))
+
+
+class Connection(NamedTuple):
+    """The repository, and what carries requests about it."""
+
+    place: Place
+    transport: Transport
+
+
+class GitHubWorkItems:
+    """Issues of one repository (a pull request is one, too); the work id is the number, with or without '#'.
+
+    Each method has `deadline_seconds` in all. Every one of them raises a `WorkItemError`, and nothing else.
+    Comments and titles come as people wrote them, without the credential used to read them.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Connection], settings: Settings | None = None, machine: Machine | None = None
+    ) -> None:
+        """`connect` is called once, by the first method that needs it."""
+        self.settings = settings or Settings()
+        self.machine = machine or Machine()
+        self.in_actions = False
+        self._connect = connect
+        self._connected: tuple[Place, Calls] | None = None
+
+    @classmethod
+    def connecting(cls, root: StrPath, settings: Settings, environ: Mapping[str, str]) -> "GitHubWorkItems":
+        """The issues that belong to the repository at `root`, with the credentials of this environment."""
+        made = cls(lambda: connection(root, settings, environ), settings)
+        made.in_actions = environ.get("GITHUB_ACTIONS") == "true"
+        return made
+
+    def fetch(self, work_id: str) -> WorkItem:
+        """The issue with its comments, the newest `max_comments` of them."""
+        path = self._issue_path(work_id)
+        deadline = self._deadline()
+        issue, path = self._issue(path, deadline)
+        found, total = self._comments(path, _count(issue), self.settings.max_comments, deadline)
+        comments = newest([dict(_shown(_posted(comment))) for comment in found], self.settings.max_comments)
+        item: WorkItem = {
+            "id": work_id.removeprefix("#"),
+            "title": _text(issue, "title"),
+            "description": _optional(issue, "body") or "",
+            "labels": [name for label in _list(issue, "labels") if (name := _label(label))],
+            "comments": [Comment(**comment) for comment in comments],  # type: ignore[typeddict-item]
+            "url": _url(issue),
+            "state": _optional(issue, "state"),
+            "author": _account(issue)[0] or None,
+            "updated_at": _optional(issue, "updated_at"),
+            "source": "github",
+            "comments_total": total,
+            "comments_omitted": total - len(comments),
+        }
+        return item
+
+    def comments(self, work_id: str) -> list[PostedComment]:
+        """The comments of the issue, oldest first; the newest where there are more than `max_comments` (at least 100).
+
+        What somebody else has just posted may be missing for a moment.
+        """
+        path = self._issue_path(work_id)
+        deadline = self._deadline()
+        issue, path = self._issue(path, deadline)
+        most = max(self.settings.max_comments, PER_PAGE)
+        found, _ = self._comments(path, _count(issue), most, deadline)
+        return [_posted(comment) for comment in found][-most:]
+
+    def post_comment(self, work_id: str, body: str) -> PostedComment:
+        """Post a comment, at least a second after the last write.
+
+        Where it cannot be told whether GitHub has it, the `WorkItemNetworkError` has the field `uncertain`:
+        look through `comments` before posting again.
+        """
+        path = self._issue_path(work_id)
+        request = Request("POST", f"{path}/comments", _body(body))
+        return _posted(self._calls().call(request, self._deadline(), repeatable=False).value)
+
+    def edit_comment(self, comment_id: int, body: str) -> PostedComment:
+        """Replace the text of a comment, at least a second after the last write."""
+        if isinstance(comment_id, bool) or not isinstance(comment_id, int) or comment_id < 1:
+            raise WorkItemInvalid("That is not the id of a comment.")
+        request = Request("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
+        return _posted(self._calls().call(request, self._deadline(), repeatable=True).value)
+
+    def account(self) -> str:
+        """The login of the account whose credential is used: that of the comments posted here.
+
+        The token of a GitHub Actions job may not ask who it is; what it posts is from `github-actions[bot]`.
+        """
+        request = Request("GET", "user")
+        try:
+            answer = self._calls().call(request, self._deadline(), repeatable=True).value
+        except WorkItemUnauthorised:
+            if self.in_actions:
+                return ACTIONS_LOGIN
+            raise
+        return _text(_object(answer), "login")
+
+    def web(self) -> str:
+        """`https://github.com/owner/name`."""
+        place = self._opened()[0]
+        return f"https://{place.host}/{place.slug}"
+
+    def permission(self, login: str) -> Permission:
+        """What GitHub says about a user's rights on the repository.
+
+        Raises `WorkItemNotFound` where there is no such user, `WorkItemInvalid` where the answer is about
+        nobody or somebody else.
+        """
+        if not _LOGIN.fullmatch(login):
+            raise WorkItemInvalid("That is not the login of a user.")
+        quoted = login.replace("[", "%5B").replace("]", "%5D")
+        request = Request("GET", f"{self._repository()}/collaborators/{quoted}/permission")
+        answer = _object(self._calls().call(request, self._deadline(), repeatable=True).value)
+        named, kind = _account(answer)
+        if named.lower() != login.lower():
+            raise WorkItemInvalid("GitHub's answer is not about the user it was asked for.")
+        return Permission(_text(answer, "permission"), _optional(answer, "role_name"), named, kind)
+
+    # --- the API ---------------------------------------------------------------------------------------
+
+    def _issue_path(self, work_id: str) -> str:
+        match = _NUMBER.fullmatch(work_id)
+        if match is None:
+            raise WorkItemInvalid(
+                "That is not the number of an issue.",
+                recovery="With `provider: github` a run's work_id is an issue's number.",
+            )
+        return f"{self._repository()}/issues/{match[1]}"
+
+    def _issue(self, path: str, deadline: float) -> tuple[dict[str, Any], str]:
+        """The issue, and where it is now: the answer names that, wherever a transfer has led."""
+        issue = _object(self._calls().call(Request("GET", path), deadline, repeatable=True).value)
+        own = issue.get("url")
+        now = within(self._calls().transport.root, own) if isinstance(own, str) else None
+        return issue, now if now and _ISSUE.fullmatch(now) else path
+
+    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[dict[str, Any]], int]:
+        """The comments on the pages that hold the newest `most` of `total`, by id, each once; and how many there
+        are: where the last page was read it tells better than the issue."""
+        page = first_page(total, most) if most else 0
+        request: Request | None = Request("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
+        left = most // PER_PAGE + 3  # more were written meanwhile, or the pages never end
+        found: dict[int, dict[str, Any]] = {}
+        while request is not None and left > 0:
+            left -= 1
+            answer = self._calls().call(request, deadline, repeatable=True)
+            if not isinstance(answer.value, list):
+                raise WorkItemInvalid("GitHub's answer is not a list of comments.")
+            found |= {_id(comment): comment for comment in map(_object, answer.value)}
+            link = next_link(answer.headers.get("link"))
+            request = Request("GET", self._calls().path_of(link)) if link else None
+        if most and request is None:
+            total = (page - 1) * PER_PAGE + len(found)
+        return [found[key] for key in sorted(found)], max(total, len(found))
+
+    def _repository(self) -> str:
+        place = self._opened()[0]
+        return f"repos/{place.owner}/{place.name}"
+
+    def _calls(self) -> Calls:
+        return self._opened()[1]
+
+    def _opened(self) -> tuple[Place, Calls]:
+        if self._connected is None:
+            place, transport = self._connect()
+            self._connected = place, Calls(transport, self.settings.timeout_seconds, self.machine)
+        return self._connected
+
+    def _deadline(self) -> float:
+        return self.machine.clock() + self.settings.deadline_seconds
+
+
+def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) -> Connection:
+    """The repository whose issues are meant, and how to reach it: `gh` where it has a login for the host, else a
+    token of the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with what to do."""
+    listed = ask([Question(root, ["remote", "-v"])])[0]
+    known = [*person_names(environ), *remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
+    place = chosen(settings.host, settings.repository, known)
+    api = api_root(place.host, settings.api_url)
+    token = token_for(place.host, environ)
+    if api == standard_api(place.host):  # gh goes nowhere else
+        from faber.github.gh import logged_in
+
+        if through_gh := logged_in(place.host, environ):
+            return Connection(place, through_gh)
+    if token is None:
+        raise WorkItemUnauthorised(f"There is no credential for {place.host}.", recovery=advice(place.host))
+    from faber.github.rest import RestTransport
+
+    return Connection(place, RestTransport(api, token))
+
+
+# --- what the API answers ------------------------------------------------------------------------------
+
+
+def _posted(value: Any) -> PostedComment:
+    comment = _object(value)
+    login, kind = _account(comment)
+    return PostedComment(
+        _id(comment), _optional(comment, "body") or "", login, kind, _text(comment, "created_at"), _url(comment) or ""
+    )
+
+
+def _shown(comment: PostedComment) -> Comment:
+    return {
+        "author": comment.author or None,
+        "body": comment.body,
+        "created_at": comment.created_at,
+        "url": comment.url or None,
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise WorkItemInvalid("GitHub's answer is not an object.")
+    return value
+
+
+def _id(comment: dict[str, Any]) -> int:
+    found = comment.get("id")
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise WorkItemInvalid("A comment in GitHub's answer has no id.")
+    return found
+
+
+def _count(issue: dict[str, Any]) -> int:
+    found = issue.get("comments")
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10_000_000 else 0
+
+
+def _text(value: dict[str, Any], key: str) -> str:
+    found = value.get(key)
+    if not isinstance(found, str):
+        raise WorkItemInvalid(f"GitHub's answer has no {key}.")
+    return found
+
+
+def _optional(value: dict[str, Any], key: str) -> str | None:
+    return None if value.get(key) is None else _text(value, key)
+
+
+def _list(value: dict[str, Any], key: str) -> list[Any]:
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _label(value: Any) -> str | None:
+    name = value.get("name") if isinstance(value, dict) else value
+    return name if isinstance(name, str) else None
+
+
+def _account(value: dict[str, Any]) -> tuple[str, str]:
+    """Login and type of the account, both '' where it is gone."""
+    user = value.get("user")
+    return (_text(user, "login"), _optional(user, "type") or "") if isinstance(user, dict) else ("", "")
+
+
+def _url(value: dict[str, Any]) -> str | None:
+    url = value.get("html_url")
+    return url if isinstance(url, str) and url.startswith(("https://", "http://")) else None
+
+
+def _body(text: str) -> bytes:
+    if not text.strip() or len(text) > MAX_BODY:
+        raise WorkItemInvalid(f"A comment has between 1 and {MAX_BODY} characters.")
+    return json.dumps({"body": text}).encode()

@@ -1,0 +1,198 @@
+"""Which repository on which host, and which credential may go there. Pure.
+
+config.yaml is committed, so whoever can change it could name a host of their own. It therefore never decides
+alone: host and repository must be one of the clone's remotes (`.git/config` is nobody's commit) or what the
+environment names, a token of the environment goes only to the host that it is for, and http only to this machine.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from faber.sources.work_items import WorkItemInvalid, WorkItemUnauthorised
+
+PUBLIC = "github.com"
+_LOOPBACK = ("127.0.0.1", "localhost")
+_OTHER_NAMES = {"ssh.github.com": PUBLIC, "www.github.com": PUBLIC}
+_OWNER = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
+_NAME = r"[A-Za-z0-9._-]{1,100}"
+_REMOTE = re.compile(
+    r"(?:[a-z+]+://(?:[^/@]*@)?(?P<host>[A-Za-z0-9.-]+)(?::[0-9]+)?/|(?:[^/@:]*@)?(?P<scp>[A-Za-z0-9.-]+):/?)"
+    rf"(?P<owner>{_OWNER})/(?P<name>{_NAME}?)(?:\.git)?/?"
+)
+_URL = re.compile(r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^\s?#]*)?")
+_TOKEN = re.compile(r"[\x21-\x7e]{1,1000}")
+
+
+class Place(NamedTuple):
+    """A repository on a GitHub host; `host` in lower case."""
+
+    host: str
+    owner: str
+    name: str
+
+    @property
+    def slug(self) -> str:
+        """`owner/name`."""
+        return f"{self.owner}/{self.name}"
+
+    def same(self, other: "Place") -> bool:
+        """True if both are one repository: GitHub does not tell names apart by case."""
+        return (self.host, self.slug.lower()) == (other.host, other.slug.lower())
+
+
+def remote_place(url: str) -> Place | None:
+    """The repository that the URL of a git remote names (https, ssh, `git@host:owner/name`), None if none."""
+    match = _REMOTE.fullmatch(url.strip())
+    if not match or match["name"] in (".", "..", ""):
+        return None
+    host = (match["host"] or match["scp"]).lower()
+    return Place(_OTHER_NAMES.get(host, host), match["owner"], match["name"])
+
+
+def remotes(printed: str) -> list[Place]:
+    """The repositories that `git remote -v` lists to fetch from, `origin` first."""
+    rows = [line.split("\t", 1) for line in printed.splitlines() if line.endswith(" (fetch)") and "\t" in line]
+    rows.sort(key=lambda row: row[0] != "origin")
+    return [place for _, url in rows if (place := remote_place(url.removesuffix(" (fetch)")))]
+
+
+def person_names(environ: Mapping[str, str]) -> list[Place]:
+    """The repository that `GH_REPO` names as `[HOST/]OWNER/NAME`; none or one."""
+    parts = environ.get("GH_REPO", "").split("/")
+    host = parts[0] if len(parts) == 3 else environ.get("GH_HOST") or PUBLIC
+    place = remote_place(f"https://{host}/{parts[-2]}/{parts[-1]}") if len(parts) in (2, 3) else None
+    return [place] if place else []
+
+
+def job_names(environ: Mapping[str, str]) -> list[Place]:
+    """The repository that a GitHub Actions job is of; none or one."""
+    host = _actions_host(environ)
+    place = remote_place(f"https://{host}/{environ.get('GITHUB_REPOSITORY', '')}") if host else None
+    return [place] if place else []
+
+
+def chosen(host: str | None, repository: str | None, known: Sequence[Place]) -> Place:
+    """The repository whose issues are meant: what is configured, as far as it is, and among `known`.
+
+    `known` is what remotes and environment name, the preferred first. Raises `WorkItemUnauthorised` where
+    what is configured is none of them, `WorkItemInvalid` where there is nothing to choose from.
+    """
+    host = host.lower() if host else None
+    for place in known:
+        if host in (None, place.host) and repository in (None, place.slug):
+            return place
+    for place in known:
+        if host in (None, place.host) and repository and repository.lower() == place.slug.lower():
+            return place
+    if host is None and repository is None:
+        raise WorkItemInvalid(
+            "No remote of this repository is on a GitHub host.",
+            recovery="Add the remote, or name the repository in the environment: GH_REPO=[HOST/]OWNER/NAME.",
+        )
+    meant = "/".join(part for part in (host, repository) if part)
+    raise WorkItemUnauthorised(
+        f"config.yaml takes work items from {meant}, which no remote of this repository names: "
+        "no credential is sent there.",
+        recovery="Correct work_items.github in config.yaml; if it is meant, add a remote for it or set "
+        "GH_REPO=[HOST/]OWNER/NAME in the environment.",
+    )
+
+
+def standard_api(host: str) -> str:
+    """Where a host's REST API is: github.com, a tenant of ghe.com, or an Enterprise Server."""
+    if host == PUBLIC or host.endswith(".ghe.com"):
+        return f"https://api.{host}"
+    return f"https://{host}/api/v3"
+
+
+def api_root(host: str, api_url: str | None) -> str:
+    """The URL that paths of the API are appended to; raises `WorkItemUnauthorised` for one that is not the
+    host's own, or that is not encrypted and leaves this machine."""
+    if api_url is None:
+        return standard_api(host)
+    url = _URL.fullmatch(api_url.rstrip("/"))
+    if not url or url["host"].lower() not in (host, f"api.{host}"):
+        raise WorkItemUnauthorised(
+            f"work_items.github.api_url is not on {host}: no credential is sent there.",
+            recovery="Remove api_url from config.yaml, or correct it.",
+        )
+    if url["scheme"] == "http" and url["host"] not in _LOOPBACK:
+        raise WorkItemUnauthorised(
+            "work_items.github.api_url is not encrypted: no credential is sent there.",
+            recovery="Use https.",
+        )
+    return api_url.rstrip("/")
+
+
+def within(root: str, url: str) -> str | None:
+    """What follows the API's root in `url`, a path with its query; None if it leads anywhere else.
+
+    A URL without scheme and host counts from the root's host.
+    """
+    base = _URL.fullmatch(root)
+    if base is None or re.search(r"[\x00-\x20\x7f\\]|/\.\.?(?:/|\Z|\?)", url) or not url.isascii():
+        return None
+    if url.startswith("/") and not url.startswith("//"):
+        port = f":{base['port']}" if base["port"] else ""
+        url = f"{base['scheme']}://{base['host']}{port}{url}"
+    rest = url.removeprefix(f"{root}/")
+    return rest if rest != url and rest and not rest.startswith("/") else None
+
+
+def token_for(host: str, environ: Mapping[str, str]) -> str | None:
+    """The token in the environment that is for this host, None if there is none.
+
+    `GH_TOKEN` and `GITHUB_TOKEN` are for github.com. `GH_ENTERPRISE_TOKEN` and `GITHUB_ENTERPRISE_TOKEN` are
+    for the host that the environment itself names: `GH_HOST`, or the server of a GitHub Actions job.
+    """
+    names = _token_names(host, environ)
+    token = next((environ[name] for name in names if environ.get(name)), None)
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise WorkItemUnauthorised(
+            "The token in the environment has characters that no token has.",
+            recovery=f"Set {names[0]} again, without quotes, spaces and line ends.",
+        )
+    return token
+
+
+def advice(host: str) -> str:
+    """What to do so that there is a credential for `host`."""
+    if host == PUBLIC:
+        return "Log in with `gh auth login`, or set GITHUB_TOKEN to a token that may read the repository's issues."
+    return (
+        f"Log in with `gh auth login --hostname {host}`, or set GH_HOST={host} and GH_ENTERPRISE_TOKEN to a token "
+        f"of that host. GITHUB_TOKEN is sent to {PUBLIC} only."
+    )
+
+
+_PUBLIC_TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")
+_ENTERPRISE_TOKENS = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+# What changes where gh goes, what it prints, or prints more than was asked.
+_GH_DROPPED = ("GH_HOST", "GH_REPO", "GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE", "GH_PATH", "GH_BROWSER")
+_GH_SET = {
+    "GH_PROMPT_DISABLED": "1",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "GH_PAGER": "cat",
+    "NO_COLOR": "1",
+    "LC_ALL": "C",
+}
+
+
+def gh_environment(host: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a `gh` that asks `host`: without the tokens that are for another one."""
+    allowed = _token_names(host, environ)
+    dropped = {name for name in (*_PUBLIC_TOKENS, *_ENTERPRISE_TOKENS) if name not in allowed} | set(_GH_DROPPED)
+    return {name: value for name, value in environ.items() if name not in dropped} | _GH_SET
+
+
+def _token_names(host: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if host == PUBLIC:
+        return _PUBLIC_TOKENS
+    named = (environ.get("GH_HOST", "").lower(), _actions_host(environ))
+    return _ENTERPRISE_TOKENS if host in named else ()
+
+
+def _actions_host(environ: Mapping[str, str]) -> str | None:
+    url = _URL.fullmatch(environ.get("GITHUB_SERVER_URL", "").rstrip("/"))
+    return url["host"].lower() if url and environ.get("GITHUB_ACTIONS") == "true" else None

@@ -1,0 +1,228 @@
+"""What faber writes on an issue: a request, a run's progress, a word about a refusal. Pure but for `Board`.
+
+All that comes from elsewhere (prompts, context, errors, names) stands in code, where nothing of it acts: no
+mention reaches anybody, no number links, no image loads, and no command in it is one. Every text goes through
+`outbound` on its way out.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from faber.github.comment_parser import ANSWERING, MENTION, WHOLE
+from faber.model.answers import FREE_TEXT
+from faber.model.documents import FeedbackRequest, State
+from faber.model.text import inert, shorten, without
+from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
+
+MAX_COMMENT = 65_536
+WIDTH = 76
+MAX_CONTEXT = 600
+_OWN = ("artifacts", "gate", "waive", "question")
+
+
+class Links(NamedTuple):
+    """Where on the web the run's files can be seen: the repository's address, and a branch or None."""
+
+    repository: str
+    branch: str | None
+
+
+# --- what goes out ---------------------------------------------------------------------------------
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """`text` inert, without these secrets and without what looks like a credential."""
+    return without(inert(text), secrets)
+
+
+def outbound(text: str, secrets: Iterable[str]) -> str:
+    """A comment as it may be posted: `hidden`, and of at most GitHub's 65,536 characters.
+
+    A longer one (no text of this module is) becomes code up to where it is cut; its last line, the marker, stays.
+    """
+    text = hidden(text, secrets)
+    if len(text) <= MAX_COMMENT:
+        return text
+    body, _, marker = text.rpartition("\n")
+    return f"{quoted(shorten(body, MAX_COMMENT // 4))}\n\n{shorten(marker, 1_000)}"
+
+
+def quoted(text: str) -> str:
+    """Somebody's words as a block of code, wrapped for a small screen; its fence is longer than any in it."""
+    import textwrap
+
+    lines = []
+    for line in inert(text).strip("\n").split("\n"):
+        wrapped = textwrap.wrap(line, WIDTH, replace_whitespace=False, drop_whitespace=False, break_long_words=False)
+        lines += [part.strip() if number else part.rstrip() for number, part in enumerate(wrapped)] or [""]
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=2) + 1)
+    fence = fence if len(fence) >= 3 else "```"
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def code(text: str) -> str:
+    """Somebody's word as code in a line."""
+    plain = " ".join(inert(text).replace("`", "'").split())
+    return f"`{shorten(plain, 300) or ' '}`"
+
+
+# --- a request -------------------------------------------------------------------------------------
+
+
+def request_marker(request_id: str) -> str:
+    """What a request's comment is known by."""
+    return f"<!-- faber:request {_safe(request_id)} -->"
+
+
+def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) -> str:
+    """What is asked, why, how to answer, what to look at, and the marker as its last line."""
+    place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
+    parts = [
+        f"**faber asks**{' at ' + code(place) if place else ''} ({request['type'].replace('_', ' ')})",
+        quoted(request["prompt"]),
+    ]
+    context = request["context"]
+    why = [f"{key}: {shorten(str(value), MAX_CONTEXT)}" for key, value in context.items() if key not in _OWN]
+    if why:
+        parts += ["Why:", quoted("\n".join(why))]
+    artifacts = context.get("artifacts")
+    if isinstance(artifacts, list) and artifacts:
+        parts += ["To look at:", "\n".join(f"- {_link(str(path), links)}" for path in artifacts)]
+    parts.append("To answer, write a comment that begins with one of these lines:")
+    parts += [f"```text\n{line}\n```" for line in commands(request)]
+    parts.append(f"{_further(request)} Only people who may write to this repository are heard.")
+    parts += [f"Run {code(run_id)}", request_marker(request["request_id"])]
+    return "\n\n".join(parts)
+
+
+def _further(request: FeedbackRequest) -> str:
+    """Where words beside the answer go: `answer` takes all of its line for the answer itself."""
+    if request["type"] == FREE_TEXT:
+        return "The answer may go on in the lines after it."
+    verbs = {line.split()[1] for line in commands(request)}
+    if verbs == {"answer"}:
+        return "What else you have to say goes into the lines after it."
+    if "answer" in verbs:
+        return "What else you have to say goes after it: after `answer` into the lines below, else into the same line."
+    below = " What to change may go on in the lines below." if verbs & set(WHOLE) else ""
+    return f"Words after it in the same line are kept with the answer.{below}"
+
+
+def commands(request: FeedbackRequest) -> list[str]:
+    """The answers to `request` as lines to copy."""
+    named = request["request_id"]
+    if request["type"] == FREE_TEXT:
+        return [f"{MENTION} answer {named} YOUR ANSWER"]
+    return [
+        f"{MENTION} {option} {named}"
+        if option in ANSWERING and option != "answer"
+        else f"{MENTION} answer {named} {option}"
+        for option in request["options"]
+    ]
+
+
+def _link(path: str, links: Links | None) -> str:
+    if links is None or links.branch is None:
+        return code(path)
+    from urllib.parse import quote
+
+    return f"[{code(path)}]({links.repository}/blob/{quote(links.branch)}/{quote(path)})"
+
+
+# --- a run's progress ------------------------------------------------------------------------------
+
+_SIGNS = {"completed": "done", "skipped": "skipped", "failed": "failed", "in_progress": "at work", "pending": "-"}
+MAX_PHASES = 200
+
+
+def progress_marker(run_id: str) -> str:
+    """What a run's progress comment is known by."""
+    return f"<!-- faber:progress {_safe(run_id)} -->"
+
+
+def progress_comment(state: State) -> str:
+    """How far the run is, phase by phase, and the marker as its last line."""
+    rows = ["| phase | | steps |", "|---|---|---|"]
+    for name, phase in list(state["phases"].items())[:MAX_PHASES]:
+        done = sum(step["status"] in ("completed", "skipped") for step in phase["steps"].values())
+        rows.append(f"| {code(name)} | {_SIGNS[phase['status']]} | {done} of {len(phase['steps'])} |")
+    status = state["status"].replace("_", " ")
+    parts = [f"**faber**: the run is {status}.", "\n".join(rows)]
+    if asked := state["feedback_request"]:
+        posted = asked["notification_sent"].get("comment_url")
+        where = f" ({posted})" if isinstance(posted, str) and _WEB.fullmatch(posted) else ""
+        parts.append(f"It waits for an answer to {code(asked['request_id'])}{where}.")
+    if state["error"]:
+        parts += ["It stopped:", quoted(shorten(str(state["error"].get("message", "")), 1_000))]
+    parts += [f"Run {code(state['run_id'])}", progress_marker(state["run_id"])]
+    return "\n\n".join(parts)
+
+
+_WEB = re.compile(r"https?://[A-Za-z0-9./?#=&_:%~-]{1,400}")
+
+# --- a word back -----------------------------------------------------------------------------------
+
+
+def reply_comment(words: str, comment_id: int) -> str:
+    """A word about somebody's comment, in faber's own words alone."""
+    return f"{words}\n\n<!-- faber:reply {comment_id} -->"
+
+
+def _safe(name: str) -> str:
+    """A name that cannot end the HTML comment it stands in, and is not hidden as a credential would be."""
+    return re.sub(r"[^A-Za-z0-9._/-]", "_", name).replace("--", "-%2D")
+
+
+# --- posting once ----------------------------------------------------------------------------------
+
+
+class Board:
+    """The comments of one issue, posted so that repeating posts nothing twice."""
+
+    def __init__(self, source: Commenting, work_id: str, secrets: Iterable[str]) -> None:
+        """`secrets` are the values that never go out."""
+        self._source = source
+        self._work_id = work_id
+        self._secrets = secrets
+
+    def post(self, text: str, *, perhaps_posted: bool) -> PostedComment:
+        """Post `text`, whose last line is its marker, or find it posted.
+
+        `perhaps_posted`: an earlier attempt may have been killed after it posted, so the issue is searched first.
+        Raises `WorkItemError`.
+        """
+        body = outbound(text, self._secrets)
+        marker = body.rpartition("\n")[2]
+        if perhaps_posted and (found := self._own(marker)):
+            return found
+        try:
+            return self._source.post_comment(self._work_id, body)
+        except WorkItemNetworkError as error:
+            if not error.fields.get("uncertain"):
+                raise
+            if found := self._own(marker):
+                return found
+            raise
+
+    def edit(self, comment_id: int, text: str) -> PostedComment:
+        """Replace the text of a comment that was posted here before; raises `WorkItemError`."""
+        return self._source.edit_comment(comment_id, outbound(text, self._secrets))
+
+    def _own(self, marker: str) -> PostedComment | None:
+        """The first comment of faber's own account that ends with `marker`: anybody can write one."""
+        marked = [comment for comment in self._source.comments(self._work_id) if _marked(comment.body, marker)]
+        if not marked:
+            return None
+        account = self._source.account()
+        return next((comment for comment in marked if comment.author == account), None)
+
+
+def _marked(body: str, marker: str) -> bool:
+    return body.rstrip().rpartition("\n")[2].strip() == marker
+
+
+def notification(posted: PostedComment) -> dict[str, Any]:
+    """What an event keeps of a posted comment."""
+    url = posted.url if 0 < len(posted.url) <= 500 and inert(posted.url) == posted.url else None
+    return {"comment_id": posted.id, "comment_url": url}

@@ -1,0 +1,132 @@
+"""Requests to GitHub's REST API with a token, over the standard library's HTTP client."""
+
+import http.client
+import socket
+import ssl
+import threading
+import urllib.request
+from typing import Any
+
+from faber import __version__
+from faber.github.calls import HEADERS, Request
+from faber.github.limits import MAX_RESPONSE, NoResponse, Response
+
+_CHUNK = 64 * 1024
+
+
+class RestTransport:
+    """One connection a request; redirects are answers, never followed here.
+
+    The proxies of the environment are used for https only: one for http would see the token.
+    """
+
+    def __init__(self, root: str, token: str) -> None:
+        """`root` is the API's URL; `token` goes to it and nowhere else."""
+        self.root = root
+        self.secrets: tuple[str, ...] = (token,)
+        self._headers = {
+            **HEADERS,
+            "Authorization": f"Bearer {token}",
+            "User-Agent": f"faber/{__version__}",
+        }
+
+    def send(self, request: Request, seconds: float) -> Response:
+        """The answer to one request; raises `NoResponse`, also where it takes longer than `seconds` in all."""
+        headers = self._headers | ({"Content-Type": "application/json"} if request.body is not None else {})
+        asked = urllib.request.Request(
+            f"{self.root}/{request.path}", data=request.body, headers=headers, method=request.method
+        )
+        exchange = _Exchange(asked, seconds)
+        # In a thread, because neither a slow name server nor an answer that drips ends by a socket's timeout.
+        thread = threading.Thread(target=exchange.run, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            exchange.abandon()
+            raise NoResponse(f"no answer within {seconds:.3g} s", sent=exchange.connected)
+        if exchange.response is None:
+            raise NoResponse(exchange.problem, sent=exchange.connected, final=exchange.final)
+        return exchange.response
+
+
+class _Exchange:
+    """One request and its answer: `response`, or `problem`."""
+
+    def __init__(self, asked: urllib.request.Request, seconds: float) -> None:
+        self.asked, self.seconds = asked, seconds
+        self.response: Response | None = None
+        self.problem = ""
+        self.connected = False
+        self.final = False
+        self.sockets: list[socket.socket] = []
+
+    def run(self) -> None:
+        try:
+            # Only these handlers: nothing that follows redirects, reads files or asks for passwords.
+            opener = urllib.request.OpenerDirector()
+            proxies = urllib.request.getproxies() if self.asked.type == "https" else {}
+            opener.add_handler(urllib.request.ProxyHandler(proxies))
+            opener.add_handler(_Handler(self))
+            with opener.open(self.asked, timeout=self.seconds) as answer:
+                self.response = Response(
+                    answer.status, {name.lower(): value for name, value in answer.headers.items()}, _body(answer)
+                )
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            self.final = isinstance(reason, (_TooLarge, ssl.SSLCertVerificationError))
+            self.problem = str(reason) or type(error).__name__
+
+    def abandon(self) -> None:
+        for one in self.sockets:
+            try:
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def connecting(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
+        """`connection`, which tells when it is one."""
+        connect = connection.connect
+
+        def told() -> None:
+            connect()
+            self.connected = True
+            self.sockets.append(connection.sock)
+
+        connection.connect = told  # type: ignore[method-assign]
+        return connection
+
+
+class _TooLarge(ValueError):
+    """More than a full page of comments can be."""
+
+
+class _Handler(urllib.request.AbstractHTTPHandler):
+    def __init__(self, exchange: _Exchange) -> None:
+        super().__init__()
+        self.exchange = exchange
+
+    def http_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(self._plain, req)  # type: ignore[arg-type]
+
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(self._encrypted, req)  # type: ignore[arg-type]
+
+    def _plain(self, host: str, timeout: float) -> http.client.HTTPConnection:
+        return self.exchange.connecting(http.client.HTTPConnection(host, timeout=timeout))
+
+    def _encrypted(self, host: str, timeout: float) -> http.client.HTTPConnection:
+        context = ssl.create_default_context()
+        return self.exchange.connecting(http.client.HTTPSConnection(host, timeout=timeout, context=context))
+
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    data = bytearray()
+    while chunk := answer.read(_CHUNK):
+        data += chunk
+        if len(data) > MAX_RESPONSE:
+            raise _TooLarge(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB")
+    if answer.length:  # read(n) does not say that the connection broke off
+        raise http.client.IncompleteRead(b"", answer.length)
+    return bytes(data)

@@ -1,0 +1,116 @@
+"""One call of a hook: what the client says on stdin, which handler answers it, and the answer on stdout."""
+
+import os
+import time
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from faber.store.layout import Layout, find_root
+
+# What the client calls, and who answers.
+HANDLERS = {
+    "session-start": "faber.hooks.start:session_start",
+    "pre-tool-use": "faber.hooks.tool_permission:pre_tool_use",
+    "pre-compact": "faber.hooks.compaction:pre_compact",
+    "post-compact": "faber.hooks.compaction:post_compact",
+    "session-end": "faber.hooks.ending:session_end",
+    "stop-failure": "faber.hooks.ending:stop_failure",
+}
+MAX_INPUT = 4 * 1024 * 1024
+SILENCE = 0.2  # seconds without a further byte, after which nothing more is expected
+PATIENCE = 1.0  # seconds for all of it
+MAX_SESSION_ID = 200
+
+
+class Call(NamedTuple):
+    """What a handler knows: the client's words (an object, empty where they were no use), the session,
+    the project's store, the directory the session works in, and the path of `bin/faber`."""
+
+    given: dict[str, Any]
+    session: str | None
+    layout: Layout
+    here: str
+    faber: str
+
+    def text(self, name: str, limit: int = 200) -> str:
+        """What the client said under `name`, as one bounded line of inert text; empty if it said nothing."""
+        from faber.hooks.lines import line
+
+        value = self.given.get(name)
+        return "" if value is None else line(value if isinstance(value, str) else repr(value), limit)
+
+
+def answer(event: str) -> None:
+    """Answer one call for `event`; one that faber does not know, or outside a project of its, gets nothing."""
+    if event not in HANDLERS:
+        return
+    given = _parsed(_read(0))
+    here = _directory(given)
+    layout = Layout(find_root(None, os.environ, here))
+    if not layout.exists():
+        return
+    bundle = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
+    call = Call(given, _session(given), layout, here, os.path.join(bundle, "bin", "faber"))
+    module, _, function = HANDLERS[event].partition(":")
+    getattr(import_module(module), function)(call)
+
+
+def say(text: str) -> None:
+    """Write to stdout at once; a reader that went away does not keep the hook from what else it does."""
+    left = memoryview(text.encode("utf-8", "replace"))
+    try:
+        while left:
+            left = left[os.write(1, left) :]
+    except OSError:
+        pass
+
+
+def _directory(given: dict[str, Any]) -> str:
+    """Where the session works: what the client says, or where this process is."""
+    for named in (given.get("cwd"), os.environ.get("CLAUDE_PROJECT_DIR")):
+        if isinstance(named, str) and os.path.isabs(named) and "\0" not in named and os.path.isdir(named):
+            return os.path.realpath(named)
+    return os.getcwd()
+
+
+def _session(given: dict[str, Any]) -> str | None:
+    named = given.get("session_id")
+    found = named if isinstance(named, str) and named else os.environ.get("CLAUDE_CODE_SESSION_ID", "")
+    return found[:MAX_SESSION_ID] or None
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    if not data:
+        return {}
+    from faber.store import strict_json
+
+    try:
+        value = strict_json.loads(data)
+    except strict_json.InvalidJSON:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read(handle: int) -> bytes:
+    """What stdin holds, up to `MAX_INPUT`: what is more is no JSON then, and the writer gets rid of it all the same.
+
+    A terminal, or a writer that neither writes nor closes, is not waited for.
+    """
+    from select import select
+
+    chunks, size, end = [], 0, time.monotonic() + PATIENCE
+    try:
+        if os.isatty(handle):
+            return b""
+        while (left := end - time.monotonic()) > 0 and select([handle], [], [], min(SILENCE, left) if size else left)[
+            0
+        ]:
+            chunk = os.read(handle, 1 << 20)
+            if not chunk:
+                break
+            size += len(chunk)
+            if size <= MAX_INPUT:
+                chunks.append(chunk)
+    except (OSError, ValueError):
+        return b""
+    return b"".join(chunks)

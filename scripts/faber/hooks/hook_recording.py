@@ -1,0 +1,41 @@
+"""What a hook adds to a run's log: once, without waiting, and only to a run that the session works on."""
+
+from faber.errors import FaberError
+from faber.hooks.hook_call import Call
+from faber.hooks.run_lookup import of_session
+from faber.model import acceptance
+from faber.model.documents import Draft
+from faber.store.index import file_name
+from faber.store.runs import Run, commit
+
+DEADLINE = 0.2  # seconds for the lock
+
+
+def working_on(call: Call) -> Run | None:
+    """The open run that the session has recorded something for; a session that only stands beside one has none."""
+    found = of_session(call.layout, call.session) if call.session else None
+    return found.one if found else None
+
+
+def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
+    """Append `draft`, unless the newest event is what this hook recorded for this session before.
+
+    Nobody depends on it: where the lock is held, the run has ended meanwhile or the disk refuses,
+    nothing is recorded and nothing is said.
+    """
+    own = f"{prefix}-{file_name(call.session or '')}-"
+    newest = run.state["recent_events"][-1:]
+    if newest and str(newest[0].get("key", "")).startswith(own):
+        return
+    try:
+        commit(
+            call.layout,
+            run.run_id,
+            lambda state, plan: acceptance.emit(state, plan, draft),
+            key=f"{own}{run.state['last_event_id']}",
+            session_id=call.session,
+            actor="hook",
+            deadline=DEADLINE,
+        )
+    except FaberError:
+        pass

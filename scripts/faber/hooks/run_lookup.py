@@ -1,0 +1,115 @@
+"""Which run a session belongs to: from the store's index, never by a scan and never by one global pointer."""
+
+from typing import NamedTuple
+
+from faber.errors import FaberError, RunNotFound
+from faber.git.repository import Repository, checked_out, find
+from faber.hooks.hook_call import Call
+from faber.hooks.session_brief import Elsewhere
+from faber.model.documents import CLOSED
+from faber.store import index
+from faber.store.index import Binding
+from faber.store.layout import Layout
+from faber.store.runs import Run, load
+
+HEADS = "refs/heads/"
+# So many runs are read; of more only the number is told.
+MOST = 8
+
+
+class Place(NamedTuple):
+    """Where a session works: the top of its worktree and the branch that is checked out there.
+
+    Without a repository the worktree is the project's root; `branch` is None there and where HEAD
+    names a commit.
+    """
+
+    repository: Repository | None
+    worktree: str
+    branch: str | None
+
+
+class Candidates(NamedTuple):
+    """The active runs that a session may belong to, latest binding first.
+
+    `unreadable` are runs that belong here and cannot be read, each with the error's code. `more`
+    counts those that were not looked at. `bound` is true where the session itself leads to the run.
+    """
+
+    runs: list[Run]
+    unreadable: list[tuple[str, str]]
+    more: int = 0
+    bound: bool = False
+
+    @property
+    def one(self) -> Run | None:
+        """The run, if there is exactly one candidate."""
+        return self.runs[0] if len(self.runs) == 1 and not self.unreadable and not self.more else None
+
+
+def place_of(call: Call) -> Place:
+    """The place that a call comes from."""
+    repository = find(call.here)
+    top = str((repository and repository.top) or call.layout.root)
+    head = repository.head if repository else None
+    return Place(repository, top, head.removeprefix(HEADS) if head and head.startswith(HEADS) else None)
+
+
+def candidates(call: Call, place: Place) -> Candidates:
+    """The run that the session worked on last; else the runs of the branch that is checked out here and those begun
+    in this worktree that have no branch yet; else those begun here whose branch is elsewhere."""
+    if call.session and (bound := of_session(call.layout, call.session)):
+        return bound
+    mine: list[Run] = []
+    unreadable: list[tuple[str, str]] = []
+    more = 0
+    if place.branch:
+        seen, count = index.bound_active(call.layout, index.BRANCHES, place.branch, MOST)
+        on_branch, unreadable = _load(call.layout, seen)
+        mine, more = [run for run in on_branch if _branch(run) == place.branch], count - len(seen)
+    known = {run.run_id for run in mine}
+    begun, count = index.bound_active(call.layout, index.WORKTREES, place.worktree, MOST)
+    begun_here, damaged = _load(call.layout, [binding for binding in begun if binding.run_id not in known])
+    fitting = [run for run in begun_here if place.repository is None or _branch(run) in (None, place.branch)]
+    if mine or unreadable:
+        return Candidates([*mine, *fitting][:MOST], unreadable, more + max(0, len(mine) + len(fitting) - MOST))
+    return Candidates(fitting or begun_here, [] if fitting else damaged, count - len(begun))
+
+
+def of_session(layout: Layout, session_id: str) -> Candidates | None:
+    """The run that the session worked on last and that is not over; None if it is bound to none."""
+    for binding in index.bound_active(layout, index.SESSIONS, session_id, MOST)[0]:
+        runs, unreadable = _load(layout, [binding])
+        if runs or unreadable:
+            return Candidates(runs, unreadable, bound=True)
+    return None
+
+
+def elsewhere(run: Run, place: Place) -> Elsewhere | None:
+    """Where the run's branch is, unless it is here, or has none, or there is no repository to tell."""
+    branch = _branch(run)
+    if place.repository is None or branch is None or branch == place.branch:
+        return None
+    path = checked_out(place.repository, HEADS + branch)
+    return Elsewhere(branch, path, place.branch or "a commit without a branch")
+
+
+def _branch(run: Run) -> str | None:
+    name = run.state["artifacts"].get("branch_name")
+    return name if isinstance(name, str) else None
+
+
+def _load(layout: Layout, bindings: list[Binding]) -> tuple[list[Run], list[tuple[str, str]]]:
+    """The open runs of faber's own among them, and those that cannot be read."""
+    runs, unreadable = [], []
+    for binding in bindings:
+        try:
+            run = load(layout, binding.run_id)
+        except RunNotFound:
+            continue
+        except (FaberError, OSError) as error:
+            unreadable.append((binding.run_id, getattr(error, "code", "unreadable")))
+            continue
+        if not run.foreign and run.state["status"] not in CLOSED:
+            runs.append(run)
+    return runs, unreadable

@@ -1,0 +1,47 @@
+"""PreToolUse: a session that only got the capsule may call the program that the capsule names.
+
+A skill's grant ends with the prompt that invoked it, and a capsule comes without one. This answers for
+exactly one plain call of this plugin's own `bin/faber`; about everything else it says nothing.
+"""
+
+import json
+import os
+
+from faber.errors import FaberError
+from faber.hooks.approve import approved_call
+from faber.hooks.hook_call import Call, say
+from faber.model.progress import step_plan
+from faber.store.layout import Layout
+from faber.store.resolve import resolve
+from faber.store.runs import load
+
+
+def pre_tool_use(call: Call) -> None:
+    """Allow the Bash call if it is certainly harmless; print nothing otherwise."""
+    given = call.given.get("tool_input")
+    command = given.get("command") if isinstance(given, dict) else None
+    if call.given.get("tool_name") != "Bash" or not isinstance(command, str):
+        return
+    programs = {call.faber}
+    if root := os.environ.get("CLAUDE_PLUGIN_ROOT"):
+        programs.add(f"{root}/bin/faber")
+    arguments = approved_call(command, programs)
+    if arguments is None or (arguments[:2] == ["step", "complete"] and _runs_commands(call.layout, arguments[2:])):
+        return
+    decision = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "allow",
+        "permissionDecisionReason": "One plain call of faber that speaks for nobody.",
+    }
+    say(json.dumps({"hookSpecificOutput": decision}) + "\n")
+
+
+def _runs_commands(layout: Layout, arguments: list[str]) -> bool:
+    """True unless it is certain that completing this step runs no command of its plan: whoever wrote the plan
+    wrote that command, and running it is for the person to allow."""
+    try:
+        run = load(layout, resolve(layout, arguments[0]))
+        phase, _, step = arguments[1].partition(":")
+        return any(piece["kind"] == "command" for piece in step_plan(run.plan, phase, step).get("evidence", []))
+    except (FaberError, IndexError):
+        return True

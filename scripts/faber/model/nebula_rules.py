@@ -1,0 +1,339 @@
+"""What each event of a nebula's run changes in its state. Imported wherever events are folded.
+
+A nebula's phases live in `state["nebula"]`, apart from a workflow's: several run at once, and one that fails
+stops only those that wait for it. So `phase_start`, `phase_complete`, `phase_skip` and `phase_error` have here a
+second meaning, for runs that have a `nebula_start`. That a run begins, goes on, fails, is cancelled or completed
+is said by the `workflow_*` events, as for every run.
+"""
+
+from typing import Any
+
+from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
+from faber.model.documents import Event, NebulaPhase, NebulaState, State
+from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
+from faber.model.text import shorten
+
+REASON_CHARS = 200
+REPORT_CHARS = 160
+_NAME_CHARS = 200
+
+
+@reduces("nebula_start")
+def _begin(state: State, event: Event) -> None:
+    """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
+    them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
+    given = event["metadata"]
+    known = state["nebula"]["phases"] if "nebula" in state else {}
+    phases: dict[str, NebulaPhase] = {}
+    for name, digest in given["phases"].items():
+        phases[name] = known.get(name, {"status": "pending"})
+        if digest and (phases[name]["status"] == "pending" or "digest" not in phases[name]):
+            phases[name]["digest"] = str(digest)[:64]
+    for name, phase in known.items():
+        if name not in phases and ("remedies" in phase or phase["status"] != "pending"):
+            phases[name] = phase
+    spent = state["nebula"]["spent"] if "nebula" in state else {"cost": 0.0, "healing_cost": 0.0, "turns": 0}
+    state["nebula"] = {
+        "name": str(given["nebula"])[:_NAME_CHARS],
+        "directory": given.get("directory"),
+        "base_branch": given.get("base_branch"),
+        "base_commit": given.get("base_commit"),
+        "branch": given.get("branch"),
+        "landed": None,
+        "spent": spent,
+        "phases": phases,
+    }
+
+
+@reduces("nebula_land")
+def _land(state: State, event: Event) -> None:
+    _nebula(state)["landed"] = event["metadata"]["commit"]
+
+
+def touched(event: Event) -> frozenset[str] | None:
+    """The phases that the rules below change or make for `event`, where a run has a nebula; None for any of them.
+
+    Whoever copies a state before it is changed need not copy others.
+    """
+    if event["type"] == "nebula_start":
+        return None
+    given = event.get("metadata", {})
+    context = given.get("context")
+    asked = context.get("nebula_phase") if isinstance(context, dict) else None
+    names = (event.get("phase"), given.get("remediation"), asked)
+    return frozenset(str(name) for name in names if name is not None)
+
+
+# --- phases ----------------------------------------------------------------------------------------
+
+
+def _nebula(state: State) -> NebulaState:
+    if "nebula" not in state:
+        state["nebula"] = {
+            "name": "",
+            "directory": None,
+            "base_branch": None,
+            "base_commit": None,
+            "branch": None,
+            "landed": None,
+            "spent": {"cost": 0.0, "healing_cost": 0.0, "turns": 0},
+            "phases": {},
+        }
+    return state["nebula"]
+
+
+def _phase(state: State, event: Event) -> NebulaPhase:
+    phases = _nebula(state)["phases"]
+    phase = phases.setdefault(event["phase"], {"status": "pending"})
+    phase["event"] = event["event_id"]
+    return phase
+
+
+def _then(rule: Rule, *names: str) -> None:
+    """In a nebula's run `rule` follows what the events `names` change."""
+    for name in names:
+        RULES[name] = _both(RULES[name], rule)
+
+
+def _both(first: Rule, second: Rule) -> Rule:
+    def both(state: State, event: Event) -> None:
+        first(state, event)
+        if "nebula" in state:
+            second(state, event)
+
+    return both
+
+
+def _of_nebulas(rule: Rule, name: str) -> None:
+    """In a nebula's run the event `name` means `rule`; in a workflow's what it meant before."""
+    of_workflows = RULES[name]
+
+    def either(state: State, event: Event) -> None:
+        (rule if "nebula" in state else of_workflows)(state, event)
+
+    RULES[name] = either
+
+
+def _start(state: State, event: Event) -> None:
+    phase, given = _phase(state, event), event.get("metadata", {})
+    phase["status"] = "in_progress"
+    phase["started_at"] = phase.get("started_at", event["timestamp"])
+    _drop(phase, "ended_at", "reason", "report", "failure", "healing", "not_healed")
+    _take(phase, given, branch="branch", base="base", digest="digest")
+    _forget_errors(state, event["phase"])
+
+
+def _complete(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "done"
+    phase["ended_at"] = event["timestamp"]
+    _drop(phase, "stage", "reason", "failing_filter")
+    if event.get("message"):
+        phase["report"] = shorten(event["message"], REPORT_CHARS)
+    _forget_errors(state, event["phase"])
+
+
+def _skip(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["status"] = "skipped"
+    phase["ended_at"] = event["timestamp"]
+    if event.get("message"):
+        phase["reason"] = shorten(event["message"], REASON_CHARS)
+    _forget_errors(state, event["phase"])
+
+
+def _fail(state: State, event: Event) -> None:
+    phase, message = _phase(state, event), str(event.get("error", {}).get("message", ""))
+    phase["status"] = "failed"
+    phase["ended_at"] = event["timestamp"]
+    phase["reason"] = shorten(message, REASON_CHARS)
+    _forget_errors(state, event["phase"])
+    entry = {
+        "event_id": event["event_id"],
+        "type": event["type"],
+        "phase": event["phase"],
+        "step": None,
+        "at": event["timestamp"],
+        "message": shorten(message, ERROR_CHARS),
+    }
+    state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
+
+
+_of_nebulas(_start, "phase_start")
+_of_nebulas(_complete, "phase_complete")
+_of_nebulas(_skip, "phase_skip")
+_of_nebulas(_fail, "phase_error")
+
+
+@reduces("phase_reset")
+def _reset(state: State, event: Event) -> None:
+    """The phase is to be done afresh. What was spent, and how often it was healed, stays."""
+    phases = _nebula(state)["phases"]
+    old = phases.get(event["phase"], {"status": "pending"})
+    kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
+    fresh: Any = {"status": "pending", **{key: old[key] for key in kept if key in old}}  # type: ignore[literal-required]
+    fresh["event"] = event["event_id"]
+    phases[event["phase"]] = fresh
+    _forget_errors(state, event["phase"])
+
+
+@reduces("phase_merge")
+def _merge(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["merged"] = event["metadata"]["commit"]
+    phase["stage"] = "merged"
+
+
+@reduces("checkpoint_verdict")
+def _verdict(state: State, event: Event) -> None:
+    _phase(state, event)
+
+
+def _forget_errors(state: State, phase: str) -> None:
+    state["errors"] = [error for error in state["errors"] if error.get("phase") != phase]
+
+
+def _drop(phase: NebulaPhase, *keys: str) -> None:
+    for key in keys:
+        phase.pop(key, None)  # type: ignore[misc]
+
+
+def _take(phase: NebulaPhase, given: dict[str, Any], **names: str) -> None:
+    for key, name in names.items():
+        if given.get(name) is not None:
+            phase[key] = given[name]  # type: ignore[literal-required]
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+def _ask(state: State, event: Event) -> None:
+    """The phase that a person is asked about remembers the question: its answer may come when nobody works."""
+    context = event["metadata"].get("context", {})
+    name = context.get("nebula_phase")
+    if isinstance(name, str) and name in _nebula(state)["phases"]:
+        phase = _nebula(state)["phases"][name]
+        phase["asked"] = event["metadata"]["request_id"]
+        _take(phase, context, asked_commit="commit")
+
+
+def _rest(state: State, event: Event) -> None:
+    """A nebula's run waits for a person only when no phase of it is being worked on."""
+    if state["status"] not in ("in_progress", "awaiting_feedback"):
+        return
+    asked = {request["context"].get("nebula_phase") for request in state["feedback_queue"]}
+    working = not asked or any(
+        phase["status"] == "in_progress" and name not in asked for name, phase in _nebula(state)["phases"].items()
+    )
+    state["status"] = "in_progress" if working else "awaiting_feedback"
+
+
+_then(_ask, "feedback_request")
+_then(
+    _rest, "feedback_request", "feedback_received", "phase_start", "phase_complete", "phase_error", "phase_skip",
+    "phase_reset",
+)  # fmt: skip
+
+
+# --- cycles ----------------------------------------------------------------------------------------
+
+
+@reduces("cycle_start")
+def _start_cycle(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["cycle"] = int(event["metadata"]["cycle"])
+    phase["stage"] = "coding"
+
+
+@reduces("cycle_commit")
+def _commit(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["commit"] = event["metadata"]["commit"]
+    phase["stage"] = "filtering"
+
+
+@reduces("cycle_complete")
+def _complete_cycle(state: State, event: Event) -> None:
+    phase, given = _phase(state, event), event["metadata"]
+    phase["cycles_done"] = max(phase.get("cycles_done", 0), int(given["cycle"]))
+    if "findings" in given:
+        phase["findings"] = int(given["findings"])
+
+
+@reduces("agent_turn")
+def _turn(state: State, event: Event) -> None:
+    phase, given, spent = _phase(state, event), event["metadata"], _nebula(state)["spent"]
+    cost = float(given.get("cost_usd") or 0.0)
+    phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
+    phase["turns"] = phase.get("turns", 0) + 1
+    spent["cost"] = round(spent["cost"] + cost, 6)
+    spent["turns"] += 1
+    if given["role"] == "architect" or "remedies" in phase:
+        spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
+
+
+@reduces("filter_run")
+def _filter(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    if event["status"] == "passed":
+        phase["stage"] = "reviewing"
+        _drop(phase, "failing_filter")
+    else:
+        phase["failing_filter"] = str(event["metadata"]["filter"])[:_NAME_CHARS]
+
+
+@reduces("review")
+def _review(state: State, event: Event) -> None:
+    phase, given = _phase(state, event), event.get("metadata", {})
+    phase["stage"] = "approved" if event["status"] == "approved" else "review_complete"
+    if "findings" in given:
+        phase["findings"] = int(given["findings"])
+
+
+# --- healing ---------------------------------------------------------------------------------------
+
+
+@reduces("healing_start")
+def _start_healing(state: State, event: Event) -> None:
+    phase = _phase(state, event)
+    phase["heal_attempts"] = phase.get("heal_attempts", 0) + 1
+    phase["failure"] = str(event["metadata"]["kind"])[:_NAME_CHARS]
+    phase["healing"] = "started"
+    _drop(phase, "not_healed")
+
+
+@reduces("healing_insert")
+def _insert(state: State, event: Event) -> None:
+    """The remediation joins the phases; `remediation` says that those that waited for the failed one wait for it."""
+    phase, given = _phase(state, event), event["metadata"]
+    new = str(given["remediation"])
+    phase["remediation"] = new
+    _drop(phase, "healing")
+    phases = _nebula(state)["phases"]
+    made = phases.setdefault(new, {"status": "pending"})
+    made["remedies"] = event["phase"]
+    made["event"] = event["event_id"]
+    _take(made, given, digest="digest")
+
+
+@reduces("healing_skipped")
+def _skip_healing(state: State, event: Event) -> None:
+    phase, given = _phase(state, event), event["metadata"]
+    phase["not_healed"] = str(given["reason"])[:_NAME_CHARS]
+    if given.get("kind"):
+        phase["failure"] = str(given["kind"])[:_NAME_CHARS]
+    _drop(phase, "healing")
+
+
+@reduces("healing_plan")
+def _plan_healing(state: State, event: Event) -> None:
+    _phase(state, event)["healing"] = "planned"
+
+
+@reduces("healing_done")
+def _end_healing(state: State, event: Event) -> None:
+    """With a remediation: what became of it is in its own entry. Without one, the architect gave none."""
+    phase = _phase(state, event)
+    _drop(phase, "healing")
+    if event["status"] == "failed":
+        phase["not_healed"] = shorten(str(event.get("message") or "The remediation failed."), REASON_CHARS)

@@ -1,0 +1,141 @@
+"""The state of a run as the fold of its events.
+
+Pure: no clock, no I/O. The reducer never refuses an event: what may be appended is decided before
+(`faber.model.commands`), and what was appended is a fact. Types it has no rule for change nothing
+but the bookkeeping.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from faber.model import nebula_rules  # which also registers the rules of a nebula's events
+from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.feedback_rules import complete_adopted
+from faber.model.progress import new_phase
+from faber.model.rules import RULES
+
+# Raised whenever the fold of the same events changes: state.json of another version is folded again.
+REDUCER_VERSION = 5
+
+RECENT_EVENTS = 20
+
+
+def initial_state(metadata: Metadata, plan: Plan) -> State:
+    """The state of a run without events: pending, nothing begun."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "reducer_version": REDUCER_VERSION,
+        "run_id": metadata["run_id"],
+        "work_id": metadata["work_id"],
+        "target": metadata["target"],
+        "workflow_id": metadata["workflow_id"],
+        "autonomy": metadata["autonomy"],
+        "status": "pending",
+        "current_phase": None,
+        "current_step": None,
+        "phases": {phase["id"]: new_phase(phase) for phase in plan["phases"]},
+        "artifacts": {},
+        "feedback_request": None,
+        "feedback_queue": [],
+        "last_answer": None,
+        "progress_comment": None,
+        "answers": [],
+        "decisions": [],
+        "settled_questions": {},
+        "errors": [],
+        "retry_loops": [],
+        "loops_used": {},
+        "gates": {},
+        "relationships": dict(metadata["relationships"]),
+        "context_sessions": [],
+        "session_summaries": {"count": 0, "latest_file": None, "latest_event": None},
+        "recent_events": [],
+        "last_event_id": 0,
+        "created_at": metadata["created_at"],
+        "started_at": None,
+        "updated_at": metadata["created_at"],
+        "completed_at": None,
+        "ended_event": None,
+        "error": None,
+    }
+
+
+def event_file(event_id: int, event_type: str) -> str:
+    """The name of an event's file: `000012-step_start.json`."""
+    return f"{event_id:06d}-{event_type}.json"
+
+
+def fold(state: State, events: Iterable[Event]) -> State:
+    """The state after `events`, which follow `state.last_event_id` in order; `state` is not changed."""
+    folded: State = copy_json(state)
+    for event in events:
+        folded = _apply(folded, event)
+    return folded
+
+
+def touched(state: State, event: Event) -> frozenset[str] | None:
+    """The phases of the state's nebula that `event` changes or makes; None: perhaps all, or there is no nebula."""
+    return nebula_rules.touched(event) if "nebula" in state and event["type"] != "run_adopted" else None
+
+
+def grow(state: State, event: Event) -> State:
+    """As `fold` with one event, but the phases of a nebula that it leaves as they are, are shared with `state`.
+
+    A copy of all would cost the more the more phases there are. Neither state may be changed afterwards.
+    """
+    only = touched(state, event)
+    if only is None:
+        return fold(state, [event])
+    whole = state["nebula"]
+    phases = dict(whole["phases"])
+    for name in only & phases.keys():
+        phases[name] = copy_json(phases[name])
+    nebula: Any = {key: phases if key == "phases" else copy_json(value) for key, value in whole.items()}
+    copied: Any = {key: nebula if key == "nebula" else copy_json(value) for key, value in state.items()}
+    return _apply(copied, event)
+
+
+def _apply(state: State, event: Event) -> State:
+    if event["type"] == "run_adopted":
+        state = copy_json(event["metadata"]["state"])
+        state["reducer_version"] = REDUCER_VERSION
+        complete_adopted(state)
+    else:
+        rule = RULES.get(event["type"])
+        if rule:
+            rule(state, event)
+        _take_artifacts(state, event)
+    entry: Any = {"event_id": event["event_id"], "file": event_file(event["event_id"], event["type"])}
+    if "key" in event:
+        entry["key"] = event["key"]
+    state["recent_events"] = [*state["recent_events"], entry][-RECENT_EVENTS:]
+    state["last_event_id"] = event["event_id"]
+    state["updated_at"] = event["timestamp"]
+    return state
+
+
+_ARTIFACT_OF = {
+    "branch_create": ("branch", "branch_name"),
+    "spec_generate": ("path", "spec_path"),
+    "commit_create": ("sha", "last_commit"),
+    "pr_create": ("url", "pr_url"),
+}
+
+
+def _take_artifacts(state: State, event: Event) -> None:
+    """Keep what an event says was made, under its name."""
+    if event["type"] in _ARTIFACT_OF:
+        given, name = _ARTIFACT_OF[event["type"]]
+        state["artifacts"][name] = event["metadata"][given]
+    for artifact in event.get("artifacts", ()):
+        rest = {key: value for key, value in artifact.items() if key != "name"}
+        state["artifacts"][artifact["name"]] = rest["value"] if set(rest) == {"value"} else rest
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value (much cheaper than `copy.deepcopy`, which has to expect anything)."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value

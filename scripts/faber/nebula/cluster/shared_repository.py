@@ -1,0 +1,168 @@
+"""The repository that the leader of a run and its workers share: refs are fetched from it and pushed to it.
+
+A phase has two refs there: its branch, and `refs/faber/checkpoints/<run>/<phase>`, whose commit carries what
+`job.Pushed` says and has the branch's head as its parent. Both are moved in one push, and only from where the pusher
+left them: of two executions of one phase the one that began last goes on, and the other's next push is refused.
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+
+from faber.errors import Exit, FaberError, InvalidInput
+from faber.git.git_errors import GitFailed
+from faber.git.programs import CHECKOUT_SECONDS, Git, checked
+from faber.git.refs import shown
+from faber.nebula.cluster.messages import CHECKPOINT_REFS, START_REFS, Pushed, pushed_of
+from faber.nebula.plan.names import Names, part
+
+FILE = "pushed.json"
+MOST = 32 * 1024 * 1024
+_TRIES = 3
+_PROTOCOLS = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/@]*@")
+_HELPER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::")
+
+
+class NoSharedRepository(FaberError):
+    """There is no repository that the workers could clone."""
+
+    code = "no_shared_repository"
+    exit_code = Exit.REFUSED
+    recovery = "Name one that this machine and every worker can reach: `--remote NAME` or `--remote URL`."
+
+
+class Superseded(FaberError):
+    """Somebody else took over the phase: a newer execution, perhaps of another `faber nebula apply`."""
+
+    code = "superseded"
+    recovery = "See who else works on the run; `faber nebula apply DIR --resume --retry-failed` takes it back."
+
+
+def checked_url(url: str) -> str:
+    """`url` if git may be given it and it may be sent to workers; raises `InvalidInput`.
+
+    A URL with a password in it would be one on every worker: they have their own access.
+    """
+    if not url or url.startswith("-") or not url.isprintable() or len(url) > 2_000 or _HELPER.match(url):
+        raise InvalidInput(f"Not a repository that workers can clone: {shown(url)!a}.")
+    if _PASSWORD.match(url):
+        raise InvalidInput(
+            "The repository's URL holds a password.",
+            recovery="Give git a credential helper on every machine, and name the URL without the password.",
+        )
+    return url
+
+
+def url_of(git: Git, remote: str) -> str:
+    """The URL that `remote`, a name or a URL, stands for; raises `NoSharedRepository`, `InvalidInput`."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", remote):
+        asked = git.run("remote", "get-url", "--", remote, codes=(0, 1, 2, 128))
+        if asked.code:
+            raise NoSharedRepository(f"The repository has no remote {shown(remote)}.", remote=remote)
+        remote = asked.line
+    path = os.path.join(git.directory, remote)
+    return checked_url(os.path.realpath(path) if ":" not in remote and os.path.isdir(path) else remote)
+
+
+class Shared:
+    """The shared repository at `url`, as one tree's `git` reaches it, for the run `names.run_id`."""
+
+    def __init__(self, git: Git, url: str, names: Names) -> None:
+        self.git = git
+        self.url = url
+        self.names = names
+
+    def branch_ref(self, phase: str) -> str:
+        """A phase's branch."""
+        return f"refs/heads/{self.names.phase_branch(phase)}"
+
+    def checkpoint_ref(self, phase: str) -> str:
+        """Where a phase's checkpoint is."""
+        return f"{CHECKPOINT_REFS}/{self.names.run_id}/{part(phase)}"
+
+    def start_ref(self, phase: str) -> str:
+        """Where a phase begins that does not begin at the integration branch."""
+        return f"{START_REFS}/{self.names.run_id}/{part(phase)}"
+
+    @property
+    def integration_ref(self) -> str:
+        """The branch that the leader merges into."""
+        return f"refs/heads/{self.names.integration}"
+
+    def heads(self, *refs: str) -> dict[str, str]:
+        """The commits that these refs are at there; without those that are not there."""
+        asked = self.git.run("ls-remote", "--quiet", "--", self.url, *refs, extra=_PROTOCOLS)
+        lines = (line.partition("\t") for line in asked.out.splitlines())
+        return {name: checked(commit) for commit, _, name in lines if name in refs}
+
+    def fetch(self, heads: Mapping[str, str]) -> None:
+        """Have these refs' commits here, with their history; no ref of ours is moved."""
+        missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
+        if missing:
+            self.git.run(
+                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", self.url),
+                *missing,
+                extra=_PROTOCOLS,
+                seconds=CHECKOUT_SECONDS,
+            )
+
+    def publish(self, ref: str, commit: str | None = None) -> str:
+        """Push a ref that nobody else moves: as it is here, or at `commit` wherever it was; the commit."""
+        force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
+        self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
+        return commit
+
+    def read(self, phase: str) -> tuple[dict[str, str], Pushed | None]:
+        """Where the refs are that a phase is worked on from, their commits now here, and what was pushed with it, if
+        anything was."""
+        wanted = (self.branch_ref(phase), self.checkpoint_ref(phase), self.start_ref(phase), self.integration_ref)
+        heads = self.heads(*wanted)
+        self.fetch(heads)
+        commit = heads.get(self.checkpoint_ref(phase))
+        if commit is None:
+            return heads, None
+        text = self.git.run("cat-file", "blob", f"{commit}:{FILE}", codes=(0, 128), limit=MOST)
+        return heads, pushed_of(text.out) if text.code == 0 and not text.cut else None
+
+    def push(self, phase: str, head: str, pushed: Pushed, known: Mapping[str, str], *, branch: bool) -> dict[str, str]:
+        """Push the phase's checkpoint, and with `branch` its branch at `head`, from where `known` has them.
+
+        Answers where they are now. Raises `Superseded` where they are elsewhere, `GitFailed` where the repository
+        cannot be reached.
+        """
+        git = self.git
+        blob = git.run("hash-object", "-w", "--stdin", told=pushed.to_json()).line
+        tree = git.run("mktree", told=f"100644 blob {blob}\t{FILE}\n").line
+        message = f"checkpoint of {part(phase)}\n"
+        commit = git.run("commit-tree", tree, "-p", checked(head), "-F", "-", told=message, extra=git.identity()).line
+        wanted = {self.checkpoint_ref(phase): commit}
+        if branch:
+            wanted[self.branch_ref(phase)] = head
+        leases = [f"--force-with-lease={ref}:{known.get(ref, '')}" for ref in wanted]
+        specs = [f"{commit}:{ref}" for ref, commit in wanted.items()]
+        for attempt in range(_TRIES):
+            try:
+                self._push("--atomic", *leases, "--", self.url, *specs)
+                break
+            except GitFailed:
+                # Refused, or never there, or there and the answer lost: the repository says which.
+                found = self.heads(*wanted)
+                if found == wanted:
+                    break
+                if any(found.get(ref) not in (known.get(ref), wanted[ref]) for ref in wanted):
+                    raise Superseded(f"Another execution of {shown(phase)} pushed meanwhile.", phase=phase) from None
+                if attempt + 1 == _TRIES:
+                    raise
+                time.sleep(0.5 * 2**attempt)
+        return {**known, **wanted}
+
+    def forget(self, phase: str) -> None:
+        """Remove the checkpoint of a phase that is merged: whoever still works on it cannot push any more."""
+        there = self.heads(self.checkpoint_ref(phase), self.start_ref(phase))
+        if there:
+            self._push("--", self.url, *(f":{ref}" for ref in there))
+
+    def _push(self, *arguments: str) -> None:
+        self.git.run("push", "--quiet", "--no-verify", *arguments, extra=_PROTOCOLS, seconds=CHECKOUT_SECONDS)

@@ -1,0 +1,181 @@
+"""What a failed phase leaves to the one that remedies it (seed 000). Pure but for the question to git."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from faber.model.text import encodable, inert, redact, shorten
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import SEVERITIES, Finding
+from faber.nebula.phase.prompts import bullets
+
+FILES = 100
+FINDINGS = 40
+DESCRIPTION = 500
+COMMITS = 50
+SECTION = "## Partial Work"
+_MARKS = re.compile(r"\[((?:END )?AUTO-HEALING CONTEXT)\]", re.IGNORECASE)
+# The coder's work of the cycle is there and committed; what judges it may not have ended.
+_WORKED = frozenset(Stage) - {Stage.IDLE, Stage.BEAD_CREATED, Stage.CODING, Stage.ERROR}
+
+
+class GitDiffLister(Protocol):
+    """Lists the files that differ between two commits; `PhaseTree` is one."""
+
+    def diff_file_list(self, base: str, head: str) -> list[str]:
+        """Paths relative to the repository, of a renamed file the new one."""
+
+
+@dataclass(frozen=True)
+class PartialWork:
+    """How far a phase came before it failed.
+
+    `commit_shas` are its newest commit of each cycle, in order, `base_commit_sha` where its branch began (empty: not
+    known). `files_touched` are the files that differ between the two, at most 100, of `files_total`. `cycles_used`
+    counts the cycles whose coder left its work. `last_findings` are the objections that were open at the end.
+    """
+
+    phase_id: str
+    commit_shas: tuple[str, ...] = ()
+    base_commit_sha: str = ""
+    files_touched: tuple[str, ...] = ()
+    cycles_used: int = 0
+    last_findings: tuple[str, ...] = ()
+    files_total: int = 0
+
+    @property
+    def last_commit(self) -> str | None:
+        """Where the remediation's branch begins; None where nothing was committed."""
+        return self.commit_shas[-1] if self.commit_shas else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The work as a JSON object."""
+        return {
+            "phase_id": self.phase_id,
+            "commit_shas": list(self.commit_shas),
+            "base_commit_sha": self.base_commit_sha,
+            "files_touched": list(self.files_touched),
+            "files_total": self.files_total,
+            "cycles_used": self.cycles_used,
+            "last_findings": list(self.last_findings),
+        }
+
+
+def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id: str) -> PartialWork | None:
+    """What the phase with this `state` did; None where no cycle came as far as the coder's work (seed 000).
+
+    The files are those between its base and its last commit; without either there are none, and git is not asked.
+    Raises what `git` raises, where it does not know the commits.
+    """
+    if state is None:
+        return None
+    cycles = max(0, state.cycle if state.phase in _WORKED else state.cycle - 1)
+    if not cycles and not state.cycle_commits:
+        return None
+    files: Sequence[str] = ()
+    if state.base_commit_sha and state.cycle_commits:
+        files = git.diff_file_list(state.base_commit_sha, state.cycle_commits[-1])
+    return PartialWork(
+        phase_id,
+        state.cycle_commits,
+        state.base_commit_sha,
+        tuple(_line(path, DESCRIPTION) for path in files[:FILES]),
+        cycles,
+        finding_texts(finding for finding in state.findings if finding.is_open),
+        len(files),
+    )
+
+
+# --- as text ---------------------------------------------------------------------------------------
+
+
+def finding_texts(findings: Iterable[Finding], note: str = "") -> tuple[str, ...]:
+    """One line a finding, gravest first: `[major] src/a.py:3: what is wrong`, and `note`; at most 40 and how many
+    more."""
+    ordered = sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), each.cycle, each.id))
+    return limited([finding_text(finding) + note for finding in ordered])
+
+
+def finding_text(finding: Finding) -> str:
+    """One finding as a line."""
+    place = f" {finding.file}" + (f":{finding.line}" if finding.line else "") if finding.file else ""
+    return _line(f"[{finding.severity}]{place}: {finding.description}", DESCRIPTION)
+
+
+def limited(lines: Sequence[str], limit: int = FINDINGS) -> tuple[str, ...]:
+    """The first lines, and one that counts the others."""
+    rest = len(lines) - limit
+    return (*lines[:limit], f"and {rest} more") if rest > 0 else tuple(lines)
+
+
+def healing_context(work: PartialWork) -> str:
+    """What a remediation's coder and reviewer are told before everything else: seed 000's block."""
+    return (
+        "[AUTO-HEALING CONTEXT]\n"
+        "This phase remediates a prior failure. The following commits contain partial\n"
+        "work that you MUST preserve and build upon:\n"
+        f"{_list(_commits(work))}\n"
+        f"Files already modified: {_without_marks(' '.join(', '.join(_files(work)).split()) or 'none')}\n"
+        "Unresolved reviewer findings from the failed attempt:\n"
+        f"{_list(work.last_findings)}\n"
+        "Do NOT revert existing changes. Focus on resolving the listed findings.\n"
+        "[END AUTO-HEALING CONTEXT]"
+    )
+
+
+def architect_section(work: PartialWork) -> str:
+    """Seed 000's section of the architect's prompt."""
+    return (
+        "### Partial Work from Failed Phase\n"
+        f"- Base commit: {work.base_commit_sha or 'none'}\n"
+        f"- Cycle commits: {', '.join(_commits(work)) or 'none'}\n"
+        f"- Files touched:{_below(_files(work))}\n"
+        f"- Cycles completed: {work.cycles_used}\n"
+        f"- Unresolved findings:{_below(work.last_findings)}\n"
+        "\n"
+        "The remediation phase MUST NOT revert these commits. Build on the existing\n"
+        "changes and address only the unresolved findings listed above."
+    )
+
+
+def body_section(work: PartialWork) -> str:
+    """The section of a remediation's phase file, where its architect wrote none."""
+    return (
+        f"{SECTION}\n\n"
+        f"The phase `{work.phase_id}` did {work.cycles_used} cycles of this work and failed. What it did is in this "
+        "branch: build on it, do not revert it.\n\n"
+        f"Commits: {', '.join(commit[:12] for commit in _commits(work)) or 'none'}.\n\n"
+        f"Files it touched:\n\n{_list(_files(work))}\n\n"
+        f"What its reviewer still objected to:\n\n{_list(work.last_findings)}"
+    )
+
+
+def _commits(work: PartialWork) -> tuple[str, ...]:
+    known = work.commit_shas
+    if len(known) <= COMMITS:
+        return known
+    # The newest hold the others.
+    return (f"{len(known) - COMMITS} earlier ones", *known[-COMMITS:])
+
+
+def _files(work: PartialWork) -> tuple[str, ...]:
+    rest = work.files_total - len(work.files_touched)
+    return (*work.files_touched, f"and {rest} more files") if rest > 0 else work.files_touched
+
+
+def _list(lines: Sequence[str]) -> str:
+    return _without_marks(bullets(lines or ["none"]))
+
+
+def _below(lines: Sequence[str]) -> str:
+    return " none" if not lines else "\n" + "\n".join(f"  - {' '.join(line.split())}" for line in lines)
+
+
+def _without_marks(text: str) -> str:
+    """Nothing that an agent wrote ends the block it stands in."""
+    return _MARKS.sub(r"(\1)", text)
+
+
+def _line(text: str, limit: int) -> str:
+    return shorten(" ".join(redact(inert(encodable(text))).split()), limit)

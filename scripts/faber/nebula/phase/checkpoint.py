@@ -1,0 +1,239 @@
+"""A phase's saved cycle state, valid for its branch at one commit (seed 002): written, read, judged, set aside."""
+
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faber.errors import UnsafeFile
+from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
+from faber.nebula.phase.cycle_state import CycleState, Stage, from_table, to_table
+from faber.nebula.phase.phase_errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint
+from faber.store.files import make_directories, read_bytes, sync_directory, unwritable, write_atomic
+from faber.store.strict import Malformed, toml_value
+from faber.store.toml_text import table_text
+
+VERSION = 1
+PREFIX = "checkpoint."
+SUFFIX = ".toml"
+MAX_CHECKPOINT = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint file. `git_sha` is the head of the phase's branch that `state` belongs to, `event_id` the
+    newest event of the run when it was written (0 where there is none), `created_at` a UTC time that orders
+    nothing."""
+
+    phase_id: str
+    nebula_name: str
+    created_at: str
+    git_sha: str
+    event_id: int
+    state: CycleState
+    version: int = VERSION
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def to_toml(checkpoint: Checkpoint) -> str:
+    """The text of a checkpoint's file. Lone surrogates, which no file can hold, become U+FFFD."""
+    head = {
+        "version": checkpoint.version,
+        "phase_id": checkpoint.phase_id,
+        "nebula_name": checkpoint.nebula_name,
+        "created_at": checkpoint.created_at,
+        "git_sha": checkpoint.git_sha,
+        "event_id": checkpoint.event_id,
+    }
+    state = to_table(checkpoint.state)
+    findings = {name: state.pop(name) for name in ("findings", "all_findings")}
+    text = table_text(head) + "\n[state]\n" + table_text(state)
+    for name, items in findings.items():
+        for item in items:
+            text += f"\n[[state.{name}]]\n{table_text(item)}"
+    return text
+
+
+def from_toml(text: str) -> Checkpoint:
+    """The checkpoint in `text`, not yet judged. Raises `InvalidCheckpoint` for what is none."""
+    try:
+        table = toml_value(text, MAX_CHECKPOINT)
+    except Malformed as error:
+        raise InvalidCheckpoint(f"The checkpoint is not TOML: {error.reason}.") from None
+    version = table.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise IncompatibleCheckpoint(
+            f"The checkpoint is of version {str(version)[:40]}; this faber reads version {VERSION}.",
+            version=version,
+            known=VERSION,
+        )
+    texts = {name: table.get(name, "") for name in ("phase_id", "nebula_name", "created_at", "git_sha")}
+    event_id, state = table.get("event_id", 0), table.get("state")
+    if not all(isinstance(value, str) for value in texts.values()) or not isinstance(state, Mapping):
+        raise InvalidCheckpoint("The checkpoint lacks its state, or a field of it has the wrong type.")
+    if not isinstance(event_id, int) or isinstance(event_id, bool) or not texts["phase_id"]:
+        raise InvalidCheckpoint("The checkpoint has no phase_id, or its event_id is not a number.")
+    try:
+        return Checkpoint(**texts, event_id=event_id, state=from_table(state))
+    except ValueError as error:
+        raise InvalidCheckpoint(f"The checkpoint is invalid: its state {error}.", phase=texts["phase_id"]) from None
+
+
+# --- judging ---------------------------------------------------------------------------------------
+
+
+def validate(checkpoint: Checkpoint, current_sha: str) -> None:
+    """Raise unless the phase can be gone on with from `checkpoint` on a branch at `current_sha`.
+
+    `IncompatibleCheckpoint` for another version; `InvalidCheckpoint` for a cycle below 1, a phase that is
+    none, or a limit of cycles below 1; `CheckpointMoved`, naming both commits, where the branch is elsewhere.
+    """
+    state, name = checkpoint.state, checkpoint.phase_id
+    if checkpoint.version != VERSION:
+        message = f"The checkpoint of {name} is of version {checkpoint.version}; this faber reads version {VERSION}."
+        raise IncompatibleCheckpoint(message, version=checkpoint.version, known=VERSION, phase=name)
+    if state.cycle < 1:
+        raise InvalidCheckpoint(f"The checkpoint of {name} is in cycle {state.cycle}; cycles count from 1.", phase=name)
+    if state.phase not in tuple(Stage) or state.max_cycles < 1:
+        raise InvalidCheckpoint(f"The checkpoint of {name} is in no phase of a cycle.", phase=name)
+    if checkpoint.git_sha != current_sha:
+        raise CheckpointMoved(
+            f"The checkpoint of {name} belongs to commit {checkpoint.git_sha[:40]}, its branch is at "
+            f"{current_sha[:40] or 'no commit'}.",
+            phase=name,
+            expected=checkpoint.git_sha,
+            actual=current_sha,
+        )
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
+def checkpoint_file(phase_id: str) -> str:
+    """The name of a phase's checkpoint; raises `InvalidCheckpoint` for an id that no file may carry."""
+    reason = phase_id_problem(phase_id, MAX_REMEDIATION_ID)
+    if reason:
+        raise InvalidCheckpoint(f"The phase id {phase_id[:60]!a} {reason}.", phase=ascii(phase_id))
+    return f"{PREFIX}{phase_id}{SUFFIX}"
+
+
+def save(directory: str, checkpoint: Checkpoint) -> str:
+    """Write `checkpoint` into `directory`, whole or not at all; answers its path. Raises `StoreUnwritable`."""
+    path = os.path.join(directory, checkpoint_file(checkpoint.phase_id))
+    write_atomic(path, to_toml(checkpoint).encode())
+    return path
+
+
+def load(directory: str, phase_id: str) -> Checkpoint | None:
+    """The checkpoint of `phase_id` in `directory`; None if there is none.
+
+    Raises `InvalidCheckpoint` for a file that cannot be read, is none, or names another phase.
+    """
+    name = checkpoint_file(phase_id)
+    try:
+        checkpoint = from_toml(read_bytes(os.path.join(directory, name), MAX_CHECKPOINT).decode("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnsafeFile, UnicodeDecodeError) as error:
+        message = f"The checkpoint of {phase_id} cannot be read: {error}."
+        raise InvalidCheckpoint(message, phase=phase_id, file=name) from None
+    except InvalidCheckpoint as error:
+        error.fields |= {"phase": phase_id, "file": name}
+        raise
+    if checkpoint.phase_id != phase_id:
+        message = f"{name} is the checkpoint of another phase: {checkpoint.phase_id[:60]!a}."
+        raise InvalidCheckpoint(message, phase=phase_id, file=name)
+    return checkpoint
+
+
+def load_all(directory: str) -> dict[str, Checkpoint | InvalidCheckpoint]:
+    """Every checkpoint in `directory` by its phase, sorted; of those that cannot be read, why."""
+    found: dict[str, Checkpoint | InvalidCheckpoint] = {}
+    try:
+        names = sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    for name in names:
+        phase_id = name.removeprefix(PREFIX).removesuffix(SUFFIX)
+        if not (name.startswith(PREFIX) and name.endswith(SUFFIX) and phase_id):
+            continue
+        try:
+            checkpoint = load(directory, phase_id)
+        except InvalidCheckpoint as error:
+            found[phase_id] = error
+        else:
+            if checkpoint is not None:
+                found[phase_id] = checkpoint
+    return found
+
+
+def remove(directory: str, phase_id: str) -> bool:
+    """Remove the checkpoint of a phase that is done; true if there was one."""
+    path = os.path.join(directory, checkpoint_file(phase_id))
+    try:
+        os.unlink(path)
+        sync_directory(directory)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unwritable(error, path) from error
+    return True
+
+
+def park(directory: str, phase_id: str, into: str) -> str | None:
+    """Set the checkpoint of a phase aside under `into`, whatever it holds; answers where, None if there is none.
+
+    An earlier one is never overwritten: the file gets the next free number.
+    """
+    path = os.path.join(directory, checkpoint_file(phase_id))
+    if not os.path.lexists(path):
+        return None
+    make_directories(into)
+    number = 1
+    while True:
+        target = os.path.join(into, f"{PREFIX}{phase_id}.{number}{SUFFIX}")
+        try:
+            _move(path, target)
+            sync_directory(into)
+            sync_directory(directory)
+            return target
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise unwritable(error, target) from error
+
+
+def _move(path: str, target: str) -> None:
+    """Move without overwriting: a second name, then without the first. Killed in between, both are there."""
+    try:
+        os.link(path, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            raise
+        # Another file system, or one without hard links.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "exists", target) from None
+        import shutil
+
+        shutil.copy2(path, target, follow_symlinks=False)
+    os.unlink(path)
+
+
+def document(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What `faber` shows of a checkpoint: everything but the outputs and findings themselves."""
+    state = checkpoint.state
+    cycle, stage = state.next_stage
+    return {
+        "cycle": state.cycle,
+        "max_cycles": state.max_cycles,
+        "stage": state.phase.word,
+        "next": {"cycle": cycle, "stage": stage.word},
+        "cost_usd": state.total_cost_usd,
+        "git_sha": checkpoint.git_sha,
+        "created_at": checkpoint.created_at,
+        "event_id": checkpoint.event_id,
+        "findings": sum(finding.is_open for finding in state.findings),
+    }

@@ -1,0 +1,165 @@
+"""Where the cycles of one phase stand: everything the loop needs to go on in another process.
+
+The fields and the stages are those of the tool that seed 002 comes from, so that its checkpoints mean the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+from faber.nebula.phase.findings import SEVERITIES, STATUSES, Finding
+
+KEPT_OUTPUT = 100_000
+MAX_FINDINGS = 2_000
+
+
+class Stage(IntEnum):
+    """What a cycle is doing. Checkpoints hold the number."""
+
+    IDLE = 0
+    BEAD_CREATED = 1
+    CODING = 2
+    CODE_COMPLETE = 3
+    LINTING = 4
+    FILTERING = 5
+    REVIEWING = 6
+    REVIEW_COMPLETE = 7
+    RESOLVING_ISSUES = 8
+    APPROVED = 9
+    ERROR = 10
+
+    @property
+    def word(self) -> str:
+        """The stage in words: `code_complete`."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class CycleState:
+    """One phase's cycles. Money in US dollars; `cycle` counts from 1 (0 before the first).
+
+    `phase` is the stage of the current cycle. `coder_output`, `review_output`, `lint_output` and `filter_output` are
+    the newest of their kind; `filter_check_name` names the filter that failed last, empty if none did.
+    `findings` are those of the current cycle, `all_findings` of all. `base_commit_sha` is where the phase's
+    branch began, `cycle_commits` the newest commit of each completed cycle, in order. `task_bead_id` is the work
+    item in another tool's tracker.
+    """
+
+    task_title: str
+    max_cycles: int
+    task_bead_id: str = ""
+    phase: Stage = Stage.IDLE
+    cycle: int = 0
+    total_cost_usd: float = 0.0
+    max_budget_usd: float = 0.0
+    coder_output: str = ""
+    review_output: str = ""
+    lint_output: str = ""
+    filter_output: str = ""
+    filter_check_name: str = ""
+    base_commit_sha: str = ""
+    cycle_commits: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    all_findings: tuple[Finding, ...] = ()
+
+    @property
+    def next_stage(self) -> tuple[int, Stage]:
+        """The cycle and the stage to go on with after a stop here.
+
+        What was complete is not done again: after a review the next cycle begins, after the coder's commit the
+        filters; an approved phase has only its merge left. A turn whose answer may be incomplete is taken again.
+        """
+        following = {
+            Stage.IDLE: (max(self.cycle, 1), Stage.CODING),
+            Stage.BEAD_CREATED: (max(self.cycle, 1), Stage.CODING),
+            Stage.CODING: (self.cycle, Stage.CODING),
+            Stage.CODE_COMPLETE: (self.cycle, Stage.FILTERING),
+            Stage.LINTING: (self.cycle, Stage.FILTERING),
+            Stage.FILTERING: (self.cycle, Stage.FILTERING),
+            Stage.REVIEWING: (self.cycle, Stage.REVIEWING),
+            Stage.REVIEW_COMPLETE: (self.cycle + 1, Stage.CODING),
+            Stage.RESOLVING_ISSUES: (self.cycle + 1, Stage.CODING),
+            Stage.APPROVED: (self.cycle, Stage.APPROVED),
+            Stage.ERROR: (self.cycle, Stage.CODING),
+        }
+        return following[self.phase]
+
+
+def to_table(state: CycleState) -> dict[str, Any]:
+    """The state as TOML can hold it. Of an output longer than 100,000 characters the end is kept, where errors
+    stand; of more than 2,000 findings the newest."""
+    table: dict[str, Any] = {}
+    for field in fields(state):
+        value = getattr(state, field.name)
+        if field.name in ("findings", "all_findings"):
+            table[field.name] = [_finding_table(finding) for finding in value[-MAX_FINDINGS:]]
+        elif field.name.endswith("_output"):
+            table[field.name] = value[-KEPT_OUTPUT:]
+        else:
+            table[field.name] = int(value) if isinstance(value, Stage) else value
+    return table
+
+
+def _finding_table(finding: Finding) -> dict[str, Any]:
+    return {field.name: value for field in fields(finding) if (value := getattr(finding, field.name)) not in (None, "")}
+
+
+def from_table(table: Mapping[str, Any]) -> CycleState:
+    """The state in a table that `to_table` made, or another tool of the same fields; unknown keys are passed over.
+
+    Raises `ValueError`, in words that complete "its state …", for a value of the wrong type or a stage that is none.
+    """
+    given: dict[str, Any] = {}
+    for name, kind in _KINDS.items():
+        value = table.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+            raise ValueError(f"has a {name} of the wrong type")
+        given[name] = float(str(value)) if kind is float else value
+    if "task_title" not in given or "max_cycles" not in given:
+        raise ValueError("has no task_title or no max_cycles")
+    try:
+        given["phase"] = Stage(given.get("phase", 0))
+    except ValueError:
+        raise ValueError(f"is in phase {given['phase']}, which is none") from None
+    commits = given.get("cycle_commits", [])
+    if not all(isinstance(commit, str) for commit in commits):
+        raise ValueError("has cycle_commits that are not texts")
+    given["cycle_commits"] = tuple(commits)
+    for name in ("findings", "all_findings"):
+        given[name] = tuple(_finding(item) for item in given.get(name, []))
+    return CycleState(**given)
+
+
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("task_title", "task_bead_id", "coder_output", "review_output", "lint_output"), str),
+    **dict.fromkeys(("filter_output", "filter_check_name", "base_commit_sha"), str),
+    **dict.fromkeys(("max_cycles", "cycle", "phase"), int),
+    **dict.fromkeys(("total_cost_usd", "max_budget_usd"), float),
+    **dict.fromkeys(("cycle_commits", "findings", "all_findings"), list),
+}
+
+
+def _finding(item: Any) -> Finding:
+    if not isinstance(item, Mapping):
+        raise ValueError("has a finding that is not a table")
+    texts = {name: item.get(name, "") for name in ("id", "severity", "description", "file")}
+    texts["status"] = item.get("status") or "found"
+    line, cycle = item.get("line"), item.get("cycle", 1)
+    if not all(isinstance(text, str) for text in texts.values()) or texts["status"] not in STATUSES:
+        raise ValueError("has a finding that is none")
+    if texts["severity"] not in SEVERITIES:
+        raise ValueError(f"has a finding of severity {texts['severity'][:40]!a}")
+    if isinstance(cycle, bool) or not isinstance(cycle, int) or not isinstance(line, (int, type(None))):
+        raise ValueError("has a finding with a wrong line or cycle")
+    return Finding(
+        id=texts["id"],
+        severity=texts["severity"],
+        description=texts["description"],
+        file=texts["file"],
+        line=line,
+        cycle=cycle,
+        status=texts["status"],
+    )

@@ -1,0 +1,91 @@
+"""How the work on one phase ends: a `TaskResult`, or an error that carries it with the cycles' state."""
+
+from dataclasses import dataclass, replace
+
+from faber.errors import Exit, FaberError
+from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.findings import Finding
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What the work on one phase came to.
+
+    `cycles` is how many were begun, `cost_usd` what all its turns cost, `turns` how many there were. `base_commit` is
+    where its branch began, `commit` where it is (the same where nothing was committed). `report` is the last review's
+    summary, `reason` why it is not approved, `findings` what is open.
+    """
+
+    phase_id: str
+    approved: bool
+    cycles: int
+    cost_usd: float
+    base_commit: str
+    commit: str
+    turns: int = 0
+    report: str = ""
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class LoopEnded(FaberError):
+    """The work on a phase ended without approval; `result` and `state` say how far it came."""
+
+    code = "phase_failed"
+    exit_code = Exit.UNFINISHED
+    recovery = "`faber nebula apply DIR --resume --retry-failed` tries it again."
+
+    def __init__(self, reason: str, result: TaskResult, state: CycleState) -> None:
+        self.result = replace(result, approved=False, reason=reason)
+        self.state = state
+        super().__init__(
+            f"The phase {result.phase_id}: {reason}",
+            phase=result.phase_id,
+            cycles=result.cycles,
+            cost_usd=round(result.cost_usd, 6),
+        )
+
+
+class MaxCyclesReached(LoopEnded):
+    """No cycle is left, or another would be no different."""
+
+    code = "max_cycles"
+
+
+class BudgetExceeded(LoopEnded):
+    """What the phase, or the run, may spend is spent. `spent` and `limit` in US dollars."""
+
+    code = "budget_exceeded"
+    recovery = "Raise max_budget_usd, then `faber nebula apply DIR --resume --retry-failed`."
+
+    def __init__(self, reason: str, result: TaskResult, state: CycleState, *, spent: float, limit: float) -> None:
+        super().__init__(reason, result, state)
+        self.spent = spent
+        self.limit = limit
+        self.fields |= {"spent_usd": round(spent, 6), "limit_usd": limit}
+
+
+class FilterFailed(LoopEnded):
+    """The last cycle ended in a failing filter."""
+
+    code = "filter_failed"
+
+
+class MergeConflict(LoopEnded):
+    """The phase's work does not go together with what was merged before, and its coder could not solve it."""
+
+    code = "merge_conflict"
+
+
+class PhaseCancelled(LoopEnded):
+    """The work was stopped from outside; it can be gone on with."""
+
+    code = "cancelled"
+    exit_code = Exit.INTERRUPTED
+    recovery = "`faber nebula apply DIR --resume` goes on."
+
+
+class AgentFailed(LoopEnded):
+    """An agent gave nothing to go on with."""
+
+    code = "agent_failed"

@@ -1,0 +1,146 @@
+"""What a reviewer says, as data: the schema of its answer, and what it makes of the findings. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from faber.model.text import inert, redact, shorten
+from faber.nebula.phase.findings import SEVERITIES, Finding, blocking, finding_id, make_finding
+
+APPROVED = "approved"
+NOT_APPROVED = "not_approved"
+DESCRIPTION = 1_000
+SUMMARY = 2_000
+MAX_RAISED = 50
+
+REVIEW_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "A review of one cycle",
+    "type": "object",
+    "required": ["verdict", "tree", "summary", "findings", "earlier"],
+    "properties": {
+        "verdict": {"enum": [APPROVED, NOT_APPROVED]},
+        "tree": {"type": "string", "description": "the tree id that the prompt names"},
+        "summary": {"type": "string", "maxLength": 8_000},
+        "findings": {
+            "type": "array",
+            "maxItems": MAX_RAISED,
+            "description": "new objections",
+            "items": {
+                "type": "object",
+                "required": ["severity", "description"],
+                "properties": {
+                    "severity": {"enum": list(SEVERITIES)},
+                    "description": {"type": "string", "minLength": 1, "maxLength": 4_000},
+                    "file": {"type": ["string", "null"], "maxLength": 500},
+                    "line": {"type": ["integer", "null"], "minimum": 1},
+                },
+            },
+        },
+        "earlier": {
+            "type": "array",
+            "maxItems": 500,
+            "description": "each earlier finding, verified",
+            "items": {
+                "type": "object",
+                "required": ["id", "status"],
+                "properties": {
+                    "id": {"type": "string", "maxLength": 40},
+                    "status": {"enum": ["fixed", "still_present", "regressed"]},
+                },
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review taken in. `findings` are all that were ever raised, as they stand now; `reason` says in a sentence
+    why it is not an approval, empty where it is one."""
+
+    approved: bool
+    reason: str
+    summary: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """What is still objected to."""
+        return tuple(finding for finding in self.findings if finding.is_open)
+
+
+def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Sequence[Finding]) -> Review:
+    """The review in `answer`, which fits `REVIEW_SCHEMA`, of the tree `tree` in `cycle`.
+
+    `earlier` are the findings so far. What the reviewer does not mention of them is as it was: an objection goes away
+    only when it is said to be fixed. Approved is only what the reviewer approves, of this very tree, with no critical
+    or major finding open.
+    """
+    said = {item["id"]: item["status"] for item in answer["earlier"]}
+    verified = [_verified(finding, said.get(finding.id)) for finding in earlier]
+    known = {finding.id: position for position, finding in enumerate(verified)}
+    for raised in answer["findings"]:
+        finding = _raised(raised, cycle)
+        position = known.get(finding.id)
+        if position is None:
+            known[finding.id] = len(verified)
+            verified.append(finding)
+            continue
+        # Raised again in the same words: it is the old one, and it is there.
+        old = verified[position]
+        was_fixed = earlier[position].status == "fixed" if position < len(earlier) else False
+        status: Any = old.status if position >= len(earlier) else "regressed" if was_fixed else "still_present"
+        verified[position] = replace(
+            old, status=status, line=finding.line or old.line, severity=_graver(old.severity, finding.severity)
+        )
+    reason = _objection(answer, tree, blocking(verified))
+    return Review(not reason, reason, _clean(answer["summary"], SUMMARY), tuple(verified))
+
+
+def fingerprint(findings: Iterable[Finding]) -> frozenset[str]:
+    """What tells one set of open objections from another: their ids."""
+    return frozenset(finding.id for finding in findings if finding.is_open)
+
+
+def _verified(finding: Finding, status: Any) -> Finding:
+    if status is None:
+        return replace(finding, status="still_present") if finding.status == "found" else finding
+    if finding.status == "fixed" and status == "still_present":
+        status = "regressed"
+    return replace(finding, status=status)
+
+
+def _raised(raised: Mapping[str, Any], cycle: int) -> Finding:
+    description, file = _clean(raised["description"], DESCRIPTION), _clean(raised.get("file") or "", 300)
+    return make_finding(raised["severity"], description, file=file, line=raised.get("line"), cycle=cycle)
+
+
+def _graver(one: Any, other: Any) -> Any:
+    return min(one, other, key=SEVERITIES.index)
+
+
+def _objection(answer: Mapping[str, Any], tree: str, against: Sequence[Finding]) -> str:
+    if answer["verdict"] != APPROVED:
+        return "The reviewer did not approve."
+    if answer["tree"].strip() != tree:
+        return f"The reviewer approved another tree than {tree[:12]}."
+    if against:
+        named = ", ".join(f"{finding.severity} {finding.id}" for finding in against[:5])
+        return f"The reviewer approved, but {len(against)} blocking findings are open: {named}."
+    return ""
+
+
+def _clean(text: str, limit: int) -> str:
+    return shorten(redact(inert(text)).strip(), limit)
+
+
+__all__ = [
+    "APPROVED",
+    "NOT_APPROVED",
+    "REVIEW_SCHEMA",
+    "Review",
+    "finding_id",
+    "fingerprint",
+    "take_review",
+]

@@ -1,0 +1,1 @@
+"""A nebula's files: specs, parsing, validation, the phase graph, and nebula.state.toml."""

@@ -1,0 +1,62 @@
+"""Reading a nebula's directory."""
+
+import os
+
+from faber.errors import Severity
+from faber.nebula.plan.parse import MANIFEST, MAX_FILE, MAX_PHASES, Parsed, parse_nebula
+from faber.nebula.plan.plan_errors import InvalidNebula
+from faber.nebula.plan.problems import Problem
+from faber.store.external_files import Unreadable, read_text
+
+MAX_ALL = 64_000_000
+
+
+def load_nebula(directory: str) -> Parsed:
+    """The nebula in `directory`: `nebula.toml` and every `*.md` beside it but a README and hidden files.
+
+    What cannot be read is a problem, and the rest is read. Raises `InvalidNebula` where there is no directory.
+    """
+    try:
+        names = sorted(name for name in os.listdir(directory) if _is_phase_file(name))
+    except OSError as error:
+        raise InvalidNebula(
+            f"{directory!a} cannot be read: {error.strerror}.",
+            directory=directory,
+            problems=[],
+            recovery="Name a directory that holds a nebula.toml.",
+        ) from None
+    problems: list[Problem] = []
+    if len(names) > MAX_PHASES:
+        message = f"The directory has {len(names)} phase files; a nebula has at most {MAX_PHASES}."
+        problems.append(Problem("bounds", Severity.ERROR, MANIFEST, None, message, "Split the nebula."))
+        names = names[:MAX_PHASES]
+    texts: dict[str, str] = {}
+    size = 0
+    for name in (MANIFEST, *names):
+        try:
+            texts[name] = read_text(os.path.join(directory, name), MAX_FILE)
+            size += len(texts[name])
+        except Unreadable as error:
+            problems.append(_unreadable(name, f"It {error.reason}.", "Make it a UTF-8 text file."))
+        except FileNotFoundError:
+            if name != MANIFEST:
+                problems.append(_unreadable(name, "It is not there any more.", "Run the command again."))
+        except OSError as error:
+            problems.append(_unreadable(name, f"It cannot be read: {error.strerror}.", "Make it readable."))
+        if size > MAX_ALL:
+            message = f"The nebula has more than {MAX_ALL // 1_000_000} MB of text."
+            problems.append(Problem("bounds", Severity.ERROR, name, None, message, "Split the nebula."))
+            break
+    parsed = parse_nebula(directory, texts)
+    # nebula.toml was there and could not be read: that it is missing is not said besides.
+    there = {problem.file for problem in problems if problem.category == "unreadable"}
+    found = [p for p in parsed.problems if not (p.category == "unreadable" and p.file in there)]
+    return parsed._replace(problems=problems + found)
+
+
+def _is_phase_file(name: str) -> bool:
+    return name.lower().endswith(".md") and not name.startswith(".") and name.lower() != "readme.md"
+
+
+def _unreadable(name: str, message: str, fix: str) -> Problem:
+    return Problem("unreadable", Severity.ERROR, name, None, message, fix)

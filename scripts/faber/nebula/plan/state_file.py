@@ -1,0 +1,269 @@
+"""nebula.state.toml: where a nebula's phases stand, in a file beside them that people and other tools read.
+
+For a run of faber's own it is a projection of the run's events and never decides anything. A file that another
+tool wrote is read as far as it goes, and what faber does not know of it is kept when it is written again.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from faber.errors import Notice, Severity, UnsafeFile
+from faber.model.documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus, State
+from faber.nebula.plan.plan_errors import NebulaStateUnreadable
+from faber.store.files import is_temporary, read_bytes, write_atomic
+from faber.store.strict import Malformed, toml_value
+from faber.store.toml_text import key_text, table_text, value_text
+
+STATE_FILE = "nebula.state.toml"
+VERSION = 1
+MAX_STATE_FILE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class PhaseRecord:
+    """One phase's entry. Times are UTC; `cost_usd` in US dollars; `commit` is the newest of its branch, `merged`
+    the merge of it. `extra` holds keys that faber does not know (`bead_id` of another tool)."""
+
+    status: NebulaStatus = "pending"
+    created_at: str = ""
+    updated_at: str = ""
+    started_at: str = ""
+    ended_at: str = ""
+    cycle: int = 0
+    cost_usd: float = 0.0
+    branch: str = ""
+    commit: str = ""
+    merged: str = ""
+    findings: int = 0
+    heal_attempts: int = 0
+    failure: str = ""
+    healing: str = ""
+    remediation: str = ""
+    remedies: str = ""
+    reason: str = ""
+    report: Any = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NebulaFile:
+    """The whole file. `run_id` and `last_event_id` say of which run it is a projection, and how far."""
+
+    nebula_name: str = ""
+    run_id: str = ""
+    last_event_id: int = 0
+    total_cost_usd: float = 0.0
+    phases: Mapping[str, PhaseRecord] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
+    """The state file of the nebula in `directory`, None if there is none, and what was odd about it.
+
+    Raises `NebulaStateUnreadable` for a file that is there and is no TOML; it is left as it is.
+    """
+    path = os.path.join(directory, STATE_FILE)
+    try:
+        text = read_bytes(path, MAX_STATE_FILE).decode("utf-8-sig")
+        return parse_state(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, []
+    except (OSError, UnsafeFile, UnicodeDecodeError, Malformed) as error:
+        raise NebulaStateUnreadable(f"{path} cannot be read: {error}.", path=path) from None
+
+
+def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
+    """The file's values, read liberally: what does not fit becomes its default and a notice. Raises `Malformed`."""
+    table = toml_value(text, MAX_STATE_FILE)
+    notices: list[Notice] = []
+    if table.get("version", VERSION) != VERSION:
+        _note(notices, "nebula_state_version", f"It is of version {str(table['version'])[:40]}; read as version 1.")
+    phases = table.get("phases")
+    if not phases and isinstance(table.get("tasks"), dict):
+        _note(notices, "nebula_state_legacy", "It calls its phases tasks; they are read as phases.")
+        phases = table["tasks"]
+        table = {key: value for key, value in table.items() if key != "tasks"}
+    if phases is not None and not isinstance(phases, dict):
+        _note(notices, "nebula_state_odd", "Its phases are no table; none is read.")
+        phases = None
+    records = {name: _record(name, entry, notices) for name, entry in (phases or {}).items()}
+    known = ("version", "nebula_name", "run_id", "last_event_id", "total_cost_usd", "phases")
+    return (
+        NebulaFile(
+            nebula_name=_as(table, "nebula_name", str, "", notices),
+            run_id=_as(table, "run_id", str, "", notices),
+            last_event_id=_as(table, "last_event_id", int, 0, notices),
+            total_cost_usd=_as(table, "total_cost_usd", float, 0.0, notices),
+            phases=records,
+            extra={key: value for key, value in table.items() if key not in known},
+        ),
+        notices,
+    )
+
+
+_FIELDS: dict[str, tuple[type, Any]] = {
+    **dict.fromkeys(("created_at", "updated_at", "started_at", "ended_at", "branch", "commit", "merged"), (str, "")),
+    **dict.fromkeys(("failure", "healing", "remediation", "remedies", "reason"), (str, "")),
+    **dict.fromkeys(("cycle", "findings", "heal_attempts"), (int, 0)),
+    "cost_usd": (float, 0.0),
+}
+# In the file's order.
+_ORDER = (
+    "status",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "ended_at",
+    "cycle",
+    "cost_usd",
+    "branch",
+    "commit",
+    "merged",
+    "findings",
+    "heal_attempts",
+    "failure",
+    "healing",
+    "remediation",
+    "remedies",
+    "reason",
+    "report",
+)
+
+
+def _record(name: str, entry: Any, notices: list[Notice]) -> PhaseRecord:
+    if not isinstance(entry, dict):
+        _note(notices, "nebula_state_odd", f"The entry of {name[:60]!a} is no table; it counts as pending.")
+        return PhaseRecord()
+    status = entry.get("status", "pending")
+    if status not in NEBULA_STATUSES:
+        _note(notices, "nebula_state_odd", f"{name[:60]!a} has the status {str(status)[:40]!a}; it counts as pending.")
+        status = "pending"
+    values = {key: _as(entry, key, kind, default, notices) for key, (kind, default) in _FIELDS.items()}
+    extra = {key: value for key, value in entry.items() if key not in _ORDER}
+    return PhaseRecord(status=status, report=entry.get("report"), extra=extra, **values)
+
+
+def _as(table: Mapping[str, Any], key: str, kind: type, default: Any, notices: list[Notice]) -> Any:
+    value = table.get(key, default)
+    fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+    if not fits:
+        _note(notices, "nebula_state_odd", f"{key} is not what it should be; it is passed over.")
+        return default
+    return float(value) if kind is float else value
+
+
+def _note(notices: list[Notice], code: str, message: str) -> None:
+    if len(notices) < 50:
+        notices.append(Notice(code, Severity.INFO, message, "", STATE_FILE))
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+class StateWriter:
+    """Writes the state file again and again: only what changed is spelled anew, so that with thousands of
+    phases a change costs little more than putting the file in its place."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[PhaseRecord, str]] = {}
+
+    def text(self, state: NebulaFile) -> str:
+        """The file's text. Reading it answers `state` again."""
+        head = {
+            "version": VERSION,
+            "nebula_name": state.nebula_name,
+            "run_id": state.run_id or None,
+            "last_event_id": state.last_event_id or None,
+            "total_cost_usd": state.total_cost_usd,
+        }
+        # A table among the unknown keys is written on one line: a section would swallow the keys that follow.
+        parts = [table_text(head | {key: value for key, value in state.extra.items() if key not in head})]
+        for name, record in state.phases.items():
+            known = self._texts.get(name)
+            if known is None or (known[0] is not record and known[0] != record):
+                known = self._texts[name] = (record, _phase_text(name, record))
+            parts.append(known[1])
+        return "".join(parts)
+
+    def save(self, directory: str, state: NebulaFile) -> str:
+        """Write the file into `directory`, whole or not at all; answers its path. Raises `StoreUnwritable`.
+
+        It can be made again from the run's events, so it is not forced to the disk.
+        """
+        path = os.path.join(directory, STATE_FILE)
+        write_atomic(path, self.text(state).encode(), durable=False)
+        return path
+
+
+def _phase_text(name: str, record: PhaseRecord) -> str:
+    lines = [f"\n[phases.{key_text(name)}]\n"]
+    for key in _ORDER:
+        value = getattr(record, key)
+        if value not in ("", 0, None):
+            lines.append(f"{key} = {value_text(value)}\n")
+    lines.append(table_text({key: value for key, value in record.extra.items() if key not in _ORDER}))
+    return "".join(lines)
+
+
+def remove_unfinished(directory: str) -> None:
+    """Remove what a killed faber left of this file and of checkpoints that it was writing into `directory`; for whoever
+    leads the run, when nobody else writes there."""
+    for name in os.listdir(directory):
+        if is_temporary(name) and name.startswith((f".{STATE_FILE}.", ".checkpoint.")):
+            os.unlink(os.path.join(directory, name))
+
+
+# --- the projection --------------------------------------------------------------------------------
+
+
+def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
+    """The file that the state of a nebula's run stands for. Pure.
+
+    `before` is the file as it was: what faber does not know in it is kept, and so are phases that the run does
+    not have. A run without a nebula is an empty file.
+    """
+    old = before or NebulaFile()
+    nebula = state.get("nebula")
+    if nebula is None:
+        return replace(old, run_id=state["run_id"], last_event_id=state["last_event_id"])
+    phases = dict(old.phases)
+    for name, phase in nebula["phases"].items():
+        phases[name] = _projected(phase, phases.get(name, PhaseRecord()), state["created_at"])
+    return NebulaFile(
+        nebula_name=nebula["name"],
+        run_id=state["run_id"],
+        last_event_id=state["last_event_id"],
+        total_cost_usd=nebula["spent"]["cost"],
+        phases=phases,
+        extra=old.extra,
+    )
+
+
+def _projected(phase: NebulaPhase, old: PhaseRecord, created_at: str) -> PhaseRecord:
+    started, ended = phase.get("started_at", ""), phase.get("ended_at", "")
+    return PhaseRecord(
+        status=phase["status"],
+        created_at=old.created_at or created_at,
+        updated_at=ended or started or old.updated_at or created_at,
+        started_at=started,
+        ended_at=ended,
+        cycle=phase.get("cycle", 0),
+        cost_usd=phase.get("cost", 0.0),
+        branch=phase.get("branch", ""),
+        commit=phase.get("commit", ""),
+        merged=phase.get("merged", ""),
+        findings=phase.get("findings", 0),
+        heal_attempts=phase.get("heal_attempts", 0),
+        failure=phase.get("failure", ""),
+        healing=phase.get("healing", ""),
+        remediation=phase.get("remediation", ""),
+        remedies=phase.get("remedies", ""),
+        reason=phase.get("reason", ""),
+        report=phase.get("report", old.report),
+        extra=old.extra,
+    )

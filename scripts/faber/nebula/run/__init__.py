@@ -1,0 +1,1 @@
+"""One run of a nebula in this process: scheduling phases, recording what happens, showing it."""

@@ -1,0 +1,180 @@
+"""The run of a nebula as its worker group writes it: events in the store, and `nebula.state.toml` beside the files.
+
+The events are the truth; state.json and the file are their projections, written at most twice a second while work goes
+on and when the group ends, and again from the events by whoever resumes. So an event costs the same among ten phases
+and among five thousand.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from faber.errors import FaberError, Notice, Severity, UsageError
+from faber.feedback.requests import request
+from faber.model.acceptance import Decision
+from faber.model.documents import Draft, Heard, Plan, State
+from faber.model.text import inert, redact, shorten
+from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
+from faber.store.layout import Layout
+from faber.store.run_cache import Kept
+from faber.store.runs import Run, commit, load, settle
+
+MESSAGE = 2_000
+PROJECTED_EVERY = 0.5  # seconds; and never more than one part in SHARE of the time
+SHARE = 20
+
+
+class Journal:
+    """One run's events, from many threads. `directory` is the nebula's; `notice` hears what could not be written."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        run_id: str,
+        directory: str,
+        *,
+        notice: Callable[[Notice], None] = lambda notice: None,
+        actor: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.layout = layout
+        self.run_id = run_id
+        self.directory = directory
+        self.state: State = load(layout, run_id).state
+        # What kept an event from being written: the run ends with it, and no phase fails for it.
+        self.failure: FaberError | None = None
+        self._notice = notice
+        self._actor = actor
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._writer = StateWriter()
+        self._before: NebulaFile | None = load_state(directory)[0]
+        self._projected = float("-inf")
+        self._pause = PROJECTED_EVERY
+        self._kept: Kept[Run] = Kept(monotonic)
+
+    @property
+    def last_event_id(self) -> int:
+        """The newest event that this process knows."""
+        return self.state["last_event_id"]
+
+    def record(
+        self,
+        type: str,
+        /,
+        phase: str | None = None,
+        *,
+        status: str | None = None,
+        message: str | None = None,
+        error: str | None = None,
+        once: str | None = None,
+        **metadata: object,
+    ) -> int:
+        """Append an event; its id. Raises what `store.runs.commit` raises: without its log a run does not go on.
+
+        What is recorded again under the same `once` is recorded once.
+        """
+        draft: Draft = {"type": type}
+        if phase is not None:
+            draft["phase"] = phase
+        if status is not None:
+            draft["status"] = status
+        if message:
+            draft["message"] = shorten(inert(message), MESSAGE)
+        if error is not None:
+            draft["error"] = {"message": shorten(inert(error), MESSAGE)}
+        given = {name: value for name, value in metadata.items() if value is not None}
+        if given:
+            draft["metadata"] = given
+        return self._commit(lambda state, plan: [draft], once)
+
+    def for_phase(self, phase: str) -> Callable[..., None]:
+        """`record` for one phase, as `loop.progress.Record` has it."""
+
+        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
+            self.record(type, phase, status=status, message=message, **metadata)
+
+        return record
+
+    # --- people ------------------------------------------------------------------------------------
+
+    def ask(self, kind: str, prompt: str, *, phase: str | None, context: dict[str, Any]) -> str:
+        """Open a feedback request about `phase` (None: about the whole run); its id."""
+        request_id = f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+        said = shorten(redact(inert(prompt)), MESSAGE)
+
+        def decide(state: State, plan: Plan) -> Decision:
+            return request(
+                state,
+                plan,
+                request_id=request_id,
+                kind=kind,
+                prompt=said,
+                options=[],
+                place=None,
+                context={**context, "nebula_phase": phase},
+            )
+
+        self._commit(decide)
+        return request_id
+
+    def open_requests(self) -> dict[str | None, str]:
+        """The open requests of this nebula: the phase (None: the whole run) and the request's id."""
+        return {
+            asked["context"]["nebula_phase"]: asked["request_id"]
+            for asked in self.state["feedback_queue"]
+            if "nebula_phase" in asked["context"]
+        }
+
+    def refresh(self) -> State:
+        """The state with what others recorded meanwhile: answers of people, above all."""
+        with self._lock:
+            self.state = load(self.layout, self.run_id).state
+            return self.state
+
+    def answer_to(self, request_id: str) -> Heard | None:
+        """A person's answer to a request, as far as this process knows."""
+        return next((heard for heard in reversed(self.state["answers"]) if heard["request_id"] == request_id), None)
+
+    # --- the projection ----------------------------------------------------------------------------
+
+    def project(self) -> None:
+        """Write `nebula.state.toml` now, and state.json where it is behind.
+
+        That they cannot be written is a warning, never the end of the work: both can be made again from the events.
+        """
+        with self._lock:
+            self._project()
+            try:
+                if self._kept.behind:
+                    settle(self.layout, self.run_id, self._kept)
+            except FaberError as error:
+                text = f"state.json could not be brought up to date: {error.message}"
+                self._notice(Notice("state_behind", Severity.WARNING, text, error.recovery, self.run_id))
+
+    def _commit(self, decide: Callable[[State, Plan], Decision], key: str | None = None) -> int:
+        # The store's own lock is for processes and waits by asking again; threads queue here.
+        with self._lock:
+            try:
+                done = commit(self.layout, self.run_id, decide, key=key, actor=self._actor, kept=self._kept)
+            except UsageError:
+                raise  # this event cannot be, others can
+            except FaberError as error:
+                self.failure = self.failure or error
+                raise
+            self.state = done.state
+            if self._monotonic() - self._projected >= self._pause:
+                self._project()
+            return done.events[-1]["event_id"]
+
+    def _project(self) -> None:
+        begun = self._monotonic()
+        try:
+            self._writer.save(self.directory, project(self.state, self._before))
+        except FaberError as error:
+            text = f"nebula.state.toml could not be written: {error.message}"
+            self._notice(Notice("nebula_state_unwritten", Severity.WARNING, text, error.recovery, self.directory))
+        self._projected = self._monotonic()
+        self._pause = max(PROJECTED_EVERY, SHARE * (self._projected - begun))

@@ -1,0 +1,124 @@
+"""A merge that a phase's coder has to finish: begun in its worktree, and looked at before it is committed."""
+
+import json
+import os
+import re
+
+from faber.git.programs import CHECKOUT_SECONDS, Git, checked
+from faber.git.stash import status
+from faber.model.text import inert
+from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
+from faber.store.files import write_atomic
+
+# Beside MERGE_HEAD, so that it lives as long: what git left of each file that conflicted.
+_LEFT = "faber-conflicts"
+_MARKERS = (re.compile(rb"^<{7}(?: .*)?\r?$", re.MULTILINE), re.compile(rb"^>{7}(?: .*)?\r?$", re.MULTILINE))
+_LARGE = 8_000_000
+
+
+def begin(git: Git, other: str) -> list[str]:
+    """Merge the commit `other` into the tree without committing; the files that conflict (inert), sorted.
+
+    Without conflicts the list is empty and the merge stands ready to be committed. Merging what is merged already
+    changes nothing. Raises `TreeDirty` where there is uncommitted work, and `GitFailed` where git cannot merge.
+    """
+    found = status(git)
+    if not found.clean or merging(git):
+        raise TreeDirty("The tree has uncommitted changes; nothing was merged.", files=found.paths)
+    git.run(
+        "merge",
+        "--quiet",
+        "--no-ff",
+        "--no-commit",
+        "--no-verify",
+        checked(other),
+        codes=(0, 1),
+        seconds=CHECKOUT_SECONDS,
+    )
+    left = {path: _content_id(git, path) for path in _unmerged(git)}
+    if left:
+        write_atomic(git.path(_LEFT), json.dumps(left).encode())
+    return sorted(map(inert, left))
+
+
+def merging(git: Git) -> bool:
+    """True if a merge stands in the middle, whoever began it."""
+    return os.path.exists(git.path("MERGE_HEAD"))
+
+
+def unresolved(git: Git) -> list[str]:
+    """The files of the merge in the middle that nobody resolved, inert and sorted.
+
+    A file with conflict markers, unless one of the two sides has it so; or a file that conflicted, is still as git left
+    it, and was not added: of a binary file, or one that only one side deleted, git leaves no markers.
+    """
+    if not merging(git):
+        return []
+    unmerged = _unmerged(git)
+    found = {path for path, left in _left(git).items() if path in unmerged and _content_id(git, path) == left}
+    for path in _of_neither_side(git) | unmerged:
+        if _has_markers(os.path.join(git.directory, path)):
+            found.add(path)
+    return sorted(map(inert, found))
+
+
+def check_resolved(git: Git) -> None:
+    """Raise `GitUnfinished` if the merge in the middle has unresolved files."""
+    files = unresolved(git)
+    if files:
+        raise GitUnfinished("A merge has unresolved conflicts.", operation="merge", files=files[:20], total=len(files))
+
+
+def forget(git: Git) -> None:
+    """Remove the note on the merge, once it is committed or given up."""
+    try:
+        os.unlink(git.path(_LEFT))
+    except FileNotFoundError:
+        pass
+
+
+def _left(git: Git) -> dict[str, str]:
+    try:
+        with open(git.path(_LEFT), encoding="utf-8") as file:
+            left = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return left if isinstance(left, dict) else {}
+
+
+def _unmerged(git: Git) -> set[str]:
+    return set(git.run("diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--").out.split("\0")[:-1])
+
+
+def _of_neither_side(git: Git) -> set[str]:
+    sides = [
+        set(git.run("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", side, "--").out.split("\0")[:-1])
+        for side in ("HEAD", "MERGE_HEAD")
+    ]
+    return sides[0] & sides[1]
+
+
+def _content_id(git: Git, path: str) -> str:
+    import hashlib
+
+    try:
+        place = os.path.join(git.directory, path)
+        data = os.fsencode(os.readlink(place)) if os.path.islink(place) else _bytes(place)
+    except OSError:
+        return "absent"
+    return hashlib.sha256(data).hexdigest()
+
+
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _has_markers(path: str) -> bool:
+    try:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > _LARGE:
+            return False
+        data = _bytes(path)
+    except OSError:
+        return False
+    return all(marker.search(data) for marker in _MARKERS)

@@ -1,0 +1,70 @@
+"""The integration branch comes to the branch that the run began on, or it is said why not."""
+
+from typing import NamedTuple
+
+from faber.git.commit_messages import one_line
+from faber.git.refs import branch_problem, shown
+from faber.nebula.worktrees import checkout
+from faber.nebula.worktrees.integration import ATTEMPTS, Check, merged_tree
+from faber.nebula.worktrees.pool import Worktrees
+from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention, TreeDirty
+
+
+class Landed(NamedTuple):
+    """`how`: `already`, `fast_forward`, `merge`, or `not`: then `reason` says why, `files` which files, and nothing was
+    changed. `commit` is where the branch is."""
+
+    how: str
+    branch: str | None
+    commit: str | None
+    reason: str = ""
+    files: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """True if the branch has everything that was integrated."""
+        return self.how != "not"
+
+
+def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *, attempts: int = ATTEMPTS) -> Landed:
+    """Bring everything that was integrated to `branch`, the one that the run began on (`Beginning.base_branch`).
+
+    Where nothing else came to it meanwhile it is moved forward, otherwise the two are merged, and `check` looks at the
+    merge first. A tree that has the branch checked out moves with it, if no tracked file in it is changed. Killed at
+    any moment, `Worktrees.begin` and the same call again lead to the same result. Raises what `check` raises, and
+    `MergeContention` where the branch moves all the time.
+    """
+    git = worktrees.main
+    if branch is None:
+        integration = shown(worktrees.names.integration)
+        reason = f"the run began on a detached HEAD, so no branch waits for it; name one, or take {integration}"
+        return Landed("not", None, None, reason)
+    if problem := branch_problem(branch):
+        return Landed("not", None, None, f"the branch name {shown(branch)!r} {problem}")
+    ref = f"refs/heads/{branch}"
+    for _ in range(attempts):
+        head = git.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
+        base = git.commit_of(ref)
+        if base is None:
+            return Landed("not", branch, None, f"there is no branch {shown(branch)}")
+        if git.is_ancestor(head, base):
+            return Landed("already", branch, base)
+        how, new = "fast_forward", head
+        try:
+            if not git.is_ancestor(base, head):
+                how, new = "merge", _merge(worktrees, base, head)
+                if check is not None:
+                    with worktrees.scratch(new) as scratch:
+                        check(scratch)
+            if checkout.advance(git, ref, new, base, worktrees.journal, "faber: land"):
+                return Landed(how, branch, new)
+        except (ConflictingChanges, TreeDirty) as error:
+            return Landed("not", branch, base, error.message, tuple(error.fields.get("files", ())))
+    raise MergeContention(f"The branch {shown(branch)} moved {attempts} times meanwhile.", attempts=attempts)
+
+
+def _merge(worktrees: Worktrees, base: str, head: str) -> str:
+    git = worktrees.main
+    tree = merged_tree(worktrees, base, head)
+    message = f"land {worktrees.names.nebula}\n\nFaber-Run: {one_line(worktrees.names.run_id)}\n"
+    return git.run(*("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), told=message, extra=git.identity()).line

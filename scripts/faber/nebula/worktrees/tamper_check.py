@@ -1,0 +1,68 @@
+"""Whether a phase's agent wrote outside its worktree: a cheap look before, one after, and what differs.
+
+Only reported, never undone: the person may have been at work there as well.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from faber.git.programs import Git
+from faber.git.refs import shown
+from faber.git.stash import status
+from faber.model.text import inert
+
+MANY = 2_000
+
+
+class Look(NamedTuple):
+    """What was seen: trees by name to what differs from HEAD there, refs to commits, shared files to their stamps."""
+
+    trees: Mapping[str, Mapping[str, str]]
+    refs: Mapping[str, str]
+    shared: Mapping[str, str]
+
+
+def look(main: Git, others: Mapping[str, Git], common_directory: str, own_refs: Sequence[str]) -> Look:
+    """Look at the main tree, at `others` (trees that nobody is at work in), at refs, configuration and hooks.
+
+    `own_refs` are prefixes of refs that faber and its agents move. Of a changed file the size and time are taken, not
+    the content; of one tree at most two thousand files. A tree that is gone is seen as gone.
+    """
+    trees = {name: _tree(git) for name, git in {"the main tree": main, **others}.items()}
+    lines = main.line("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    refs = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
+    kept = {name: commit for name, commit in refs.items() if not name.startswith(tuple(own_refs))}
+    shared = {name: _stamp(os.path.join(common_directory, name)) for name in ("config", "info/exclude", "hooks")}
+    return Look(trees, kept, shared)
+
+
+def written(before: Look, after: Look, limit: int = 20) -> list[str]:
+    """What changed between two looks, as at most `limit` lines for a notice; empty if nothing did. Pure."""
+    found = []
+    for name, then in before.trees.items():
+        now = after.trees.get(name, {})
+        found += [f"{name}: {shown(path)}" for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
+    for what, old, new in (("ref", before.refs, after.refs), ("the repository's", before.shared, after.shared)):
+        found += [f"{what} {shown(name)}" for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    if len(found) > limit:
+        found = [*found[:limit], f"and {len(found) - limit} more"]
+    return found
+
+
+def _tree(git: Git) -> dict[str, str]:
+    if not os.path.isdir(git.directory):
+        return {"(the directory)": "gone"}
+    found = status(git)
+    paths = [*found.tracked, *found.untracked, *found.embedded][:MANY]
+    at = git.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1, 128)).line or "detached"
+    named = {"(HEAD)": f"{inert(at)} {git.commit_of('HEAD')}"}
+    return named | {path: _stamp(os.path.join(git.directory, path)) for path in paths}
+
+
+def _stamp(path: str) -> str:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return "absent"
+    return f"{status.st_mode:o} {status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,163 @@
+"""One linked worktree below faber's own directory: what is there, made whole, made anew, or removed.
+
+git makes a worktree in steps and may be killed between any two. What is found is told apart by what it is on disk:
+
+    absent     nothing
+    gone       git knows it, its directory is missing
+    half       git or faber was killed while it was made: it lacks the mark that faber sets last
+    whole      a worktree
+    foreign    a directory that is no worktree of this repository, and is therefore nobody's to delete
+"""
+
+import os
+import shutil
+import stat
+
+from faber.errors import UnsafeFile
+from faber.git import stash, worktree_state
+from faber.git.git_errors import GitFailed
+from faber.git.programs import CHECKOUT_SECONDS, Git, checked
+from faber.git.refs import shown
+from faber.nebula.worktrees.checkout import checked_out
+from faber.nebula.worktrees.tree_errors import BranchInTheWay
+from faber.store.files import make_directories, write_atomic
+
+_ATTEMPTS = 4
+_MADE = "faber-made"
+GONE_PREFIX = ".gone-"
+
+
+class Linked:
+    """The worktree at `path` of the repository of `main`; all that changes it is for the holder of its claim."""
+
+    def __init__(self, main: Git, common_directory: str, path: str, aside: str) -> None:
+        self.main = main
+        self.common = common_directory
+        self.path = path
+        self.aside = aside
+
+    def private(self) -> str | None:
+        """git's own directory for this worktree; None where git knows none."""
+        base = os.path.join(self.common, "worktrees")
+        try:
+            names = sorted(os.listdir(base))
+        except FileNotFoundError:
+            return None
+        for name in names:
+            try:
+                with open(os.path.join(base, name, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+                    place = os.path.join(base, name, file.readline(5000).rstrip("\n"))
+            except OSError:
+                continue
+            if os.path.realpath(os.path.dirname(place)) == os.path.realpath(self.path):
+                return os.path.join(base, name)
+        return None
+
+    def state(self) -> str:
+        """What is there: see above. Raises `UnsafeFile` for a link."""
+        self._check_way()
+        private = self.private()
+        if not os.path.lexists(self.path):
+            return "absent" if private is None else "gone"
+        if private is None or not worktree_state.is_linked(Git(self.path, private)):
+            return "foreign"
+        if not all(os.path.isfile(os.path.join(private, name)) for name in ("HEAD", "commondir")):
+            return "foreign"
+        return "whole" if os.path.isfile(os.path.join(private, _MADE)) else "half"
+
+    def ensure(self, branch: str | None, commit: str) -> tuple[str, str]:
+        """The worktree, whole: its private directory, and how it was come by (`created`, `completed`, `reused`).
+
+        On `branch`, which must exist, or detached at `commit`. One that was there is left as it is. What is
+        foreign is moved aside. Raises `BranchInTheWay` where the branch is checked out elsewhere.
+        """
+        how = "reused"
+        failed: GitFailed | None = None
+        for _ in range(_ATTEMPTS):
+            state = self.state()
+            if state == "foreign" and os.path.isfile(os.path.join(self.path, ".git")):
+                self.main.run("worktree", "repair", self.path, codes=(0, 1, 128))  # the whole repository may have moved
+                state = self.state()
+            private = self.private()
+            if state == "whole" and private:
+                return private, how
+            if state == "half" and private:
+                how = "completed"
+                self._complete(private, branch, commit)
+            elif state == "foreign":
+                stash.move_aside(self.path, self.aside)
+            elif state == "gone":
+                self._forget()
+            else:
+                how = "created"
+                try:
+                    self._add(branch, commit)
+                    self._mark()
+                except GitFailed as error:
+                    failed = error  # another worktree that came or went at the same moment can make git fail
+        if self.state() == "whole" and (private := self.private()):
+            return private, how
+        raise failed or GitFailed(f"The worktree {shown(self.path)} cannot be made.", path=self.path)
+
+    def remove(self) -> None:
+        """Remove it from the disk and from git. Killed in between, the next `ensure` or `sweep` goes on."""
+        self._check_way()
+        if os.path.lexists(self.path):
+            gone = os.path.join(os.path.dirname(self.path), f"{GONE_PREFIX}{os.urandom(4).hex()}")
+            os.rename(self.path, gone)
+            delete(gone)
+        if self.private() is not None:
+            self._forget()
+
+    def _forget(self) -> None:
+        private = self.private()
+        removed = self.main.run("worktree", "remove", "--force", "--force", self.path, codes=(0, 1, 128))
+        if removed.code and private is not None:
+            delete(private)  # git does not know what to do with half a record of its own
+
+    def _add(self, branch: str | None, commit: str) -> None:
+        if branch is not None and (other := checked_out(self.main, f"refs/heads/{branch}")):
+            raise BranchInTheWay(
+                f"The branch {shown(branch)} is checked out at {shown(other.directory)}.",
+                branch=branch,
+                path=other.directory,
+                recovery="Check another branch out there, or remove that worktree.",
+            )
+        make_directories(os.path.dirname(self.path))
+        where = (self.path, branch) if branch is not None else ("--detach", self.path, checked(commit))
+        self.main.run("worktree", "add", "--quiet", *where, seconds=CHECKOUT_SECONDS)
+
+    def _complete(self, private: str, branch: str | None, commit: str) -> None:
+        git = Git(self.path, private, claims=self.main.claims)
+        stash.free_locks(git)
+        # The mark is set before a phase begins: nobody has worked here yet.
+        if branch is not None:
+            git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        else:
+            git.run("update-ref", "--no-deref", "HEAD", checked(commit))
+        git.run("reset", "--quiet", "--hard", "HEAD", seconds=CHECKOUT_SECONDS)
+        if os.path.exists(os.path.join(private, "locked")):
+            os.unlink(os.path.join(private, "locked"))
+        self._mark()
+
+    def _mark(self) -> None:
+        private = self.private()
+        if private is not None:
+            write_atomic(os.path.join(private, _MADE), b"", durable=False)
+
+    def _check_way(self) -> None:
+        path = self.path
+        for _ in range(4):  # the worktree, and the segments of a run id
+            if os.path.islink(path):
+                raise UnsafeFile("A link stands where a worktree belongs.", path=path)
+            path = os.path.dirname(path)
+
+
+def delete(path: str) -> None:
+    """Delete a directory, with directories in it that forbid it; links are deleted, not followed."""
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        for directory, _, _ in os.walk(path):
+            os.chmod(directory, stat.S_IRWXU)
+        shutil.rmtree(path)

@@ -1,0 +1,270 @@
+"""What became of responses that were cut: `partial_completion_log` in `faber.db`, and the events it is rebuilt from.
+
+Inside a run the event `response_recovered` is the truth and the row its projection; outside one there is only the row.
+The log is a record: that it cannot be written is a warning, and never the end of the work it is about.
+"""
+
+import os
+import re
+import sqlite3
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
+from faber.model.acceptance import accept
+from faber.model.documents import Draft
+from faber.responses.migrate import migrate
+from faber.responses.response_errors import RecoveryLogUnreadable
+from faber.store import log
+from faber.store.files import make_directories
+from faber.store.layout import DAMAGED, Layout
+from faber.store.runs import Clock, commit, utc_now
+
+RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
+EVENT = "response_recovered"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+MAX_TASK_ID = 200
+BUSY_SECONDS = 5.0
+_COLUMNS = (
+    "task_id",
+    "turn_number",
+    "truncation_index",
+    "initial_chunk_length",
+    "resume_attempts",
+    "final_status",
+    "timestamp",
+)
+CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
+
+
+class Recovery(NamedTuple):
+    """One cut response (seed 003's columns).
+
+    `truncation_index` is where the first chunk was cut and `initial_chunk_length` its length, both in characters;
+    `resume_attempts` how many continuations were asked for; `final_status` `RESOLVED` or `EXHAUSTED`.
+    `timestamp` is UTC; None takes the time of recording.
+    """
+
+    task_id: str
+    turn_number: int
+    truncation_index: int | None
+    initial_chunk_length: int
+    resume_attempts: int
+    final_status: str
+    timestamp: str | None = None
+
+    def checked(self) -> "Recovery":
+        """Itself; raises `InvalidInput` for a task or a turn that no log could be searched by."""
+        if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID or _SURROGATE.search(self.task_id):
+            raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no half of one.")
+        if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
+            raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
+        return self
+
+
+class RecoveryLog:
+    """Where recoveries of one store, and if `run_id` is given of one of its runs, are recorded."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        run_id: str | None = None,
+        session_id: str | None = None,
+        clock: Clock = utc_now,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        self._layout = layout
+        self._run_id = run_id
+        self._session_id = session_id
+        self._clock = clock
+        self._busy = busy_seconds
+
+    def record(self, recovery: Recovery) -> list[Notice]:
+        """Record one recovery: the event first, then its row. What could not be written is a warning.
+
+        Raises `InvalidInput` for a recovery that could never be recorded.
+        """
+        recovery = recovery.checked()
+        notices = []
+        if self._run_id is not None:
+            try:
+                recovery = self._append_event(self._run_id, recovery)
+            except FaberError as error:
+                message = f"The recovery is not in the run's log: {error.message}"
+                notices.append(Notice("recovery_not_recorded", Severity.WARNING, message, error.recovery, self._run_id))
+        row = recovery._replace(timestamp=recovery.timestamp or self._clock())
+        try:
+            with database(self._layout, busy_seconds=self._busy) as connection:
+                _insert(connection, [row])
+        except (sqlite3.Error, OSError, FaberError) as error:
+            message = f"The recovery is not in {os.path.basename(self._layout.database)}: {error}."
+            notices.append(Notice("recovery_log", Severity.WARNING, message, CORRUPT, self._layout.database))
+        return notices
+
+    def _append_event(self, run_id: str, recovery: Recovery) -> Recovery:
+        metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
+        draft: Draft = {"type": EVENT, "status": recovery.final_status, "metadata": metadata}
+        done = commit(
+            self._layout,
+            run_id,
+            lambda state, plan: accept(state, plan, draft),
+            clock=self._clock,
+            session_id=self._session_id,
+            actor="agent",
+        )
+        return _of_event(done.events[0])
+
+
+def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
+    """The rows, of one task if given, oldest first, at most the `last` newest; empty where there is no database.
+
+    Raises `RecoveryLogUnreadable`.
+    """
+    if not os.path.lexists(layout.database):
+        return []
+    where, values = ("WHERE task_id = ?", [task_id]) if task_id is not None else ("", [])
+    query = f"SELECT id, {', '.join(_COLUMNS)} FROM partial_completion_log {where} ORDER BY id DESC LIMIT ?"
+    try:
+        with database(layout) as connection:
+            found = connection.execute(query, [*values, -1 if last is None else last]).fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise RecoveryLogUnreadable(
+            f"The recovery log cannot be read: {error}.", path=layout.database, recovery=CORRUPT
+        ) from None
+    return [dict(zip(("id", *_COLUMNS), row, strict=True)) for row in reversed(found)]
+
+
+def rebuild(layout: Layout) -> dict[str, Any]:
+    """Put every recovery of the events into the table that is not there yet; `{"actions": […], "moved": […]}`.
+
+    A database that cannot be read is moved to `damaged/` first. Rows of work outside any run stay, where they can be
+    read: no event tells of them. Doing it again changes nothing.
+    """
+    told, unreadable = _told_by_events(layout)
+    actions: list[str] = []
+    moved: list[str] = []
+    if unreadable:
+        actions.append(f"Left out of the recovery log: {unreadable} unreadable event(s).")
+    if not os.path.lexists(layout.database) and not told:
+        return {"actions": actions, "moved": moved}
+    if (problem := examine(layout)) is not None:
+        moved = _set_aside(layout)
+        actions.append(f"Set {os.path.basename(layout.database)} aside: {problem}.")
+    with database(layout) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        rows = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM partial_completion_log").fetchall()
+        there = Counter(Recovery(*row) for row in rows)
+        missing = list((Counter(told) - there).elements())
+        _insert(connection, sorted(missing, key=lambda row: str(row.timestamp)))
+        connection.execute("COMMIT")
+    if missing:
+        actions.append(f"Put {len(missing)} recovery(ies) back into {os.path.basename(layout.database)}.")
+    return {"actions": actions, "moved": moved}
+
+
+def examine(layout: Layout) -> str | None:
+    """What is wrong with the database; None if nothing is, if there is none, or if it is locked. Changes nothing."""
+    if not os.path.lexists(layout.database):
+        return None
+    try:
+        _check_regular(layout.database)
+        with closing(sqlite3.connect(f"{_uri(layout.database)}?mode=ro", uri=True, timeout=0.5)) as connection:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM partial_completion_log LIMIT 1")
+    except (sqlite3.Error, FaberError) as error:
+        return None if _is_busy(error) else str(error)
+    return None if found == "ok" else found[:200]
+
+
+@contextmanager
+def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+    """A connection to the store's database in its present schema, made if it is not there; closed at the end.
+
+    Waits `busy_seconds` for other processes. Raises `sqlite3.Error`, `OSError`, `UnsafeFile`.
+    """
+    try:
+        _check_regular(layout.database)
+    except FileNotFoundError:
+        make_directories(layout.store)
+    connection = sqlite3.connect(layout.database, timeout=busy_seconds, isolation_level=None)
+    try:
+        _write_ahead(connection, busy_seconds)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        migrate(connection)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # Of two that change the mode of a new database, SQLite refuses one without waiting.
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _check_regular(path: str) -> None:
+    # A pipe in its place would keep SQLite waiting for ever, a link lead it out of the store.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise UnsafeFile("Not a regular file.", path=path)
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return f"file:{quote(path)}"
+
+
+def _is_busy(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorname", "") in ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+def _insert(connection: sqlite3.Connection, rows: list[Recovery]) -> None:
+    places = ", ".join("?" for _ in _COLUMNS)
+    connection.executemany(
+        f"INSERT INTO partial_completion_log ({', '.join(_COLUMNS)}) VALUES ({places})", [tuple(row) for row in rows]
+    )
+
+
+def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
+    told, unreadable = [], 0
+    for run_id in layout.run_ids():
+        try:
+            directory = layout.find_run_dir(run_id)
+            listed = log.listing(directory) if directory and layout.own(directory) else []
+        except (FaberError, OSError):
+            continue
+        for entry in listed:
+            if entry.type == EVENT:
+                try:
+                    told.append(_of_event(log.read_own_event(str(directory), entry.file, entry.event_id, EVENT)))
+                except (FaberError, LookupError, TypeError):
+                    unreadable += 1
+    return told, unreadable
+
+
+def _of_event(event: Any) -> Recovery:
+    return Recovery(**{name: event["metadata"][name] for name in _COLUMNS[:-1]}, timestamp=event["timestamp"])
+
+
+def _set_aside(layout: Layout) -> list[str]:
+    target = os.path.join(layout.store, DAMAGED)
+    make_directories(target)
+    stamp = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(2).hex()}"
+    moved = []
+    for suffix in ("", "-wal", "-shm"):
+        path = layout.database + suffix
+        if os.path.lexists(path):
+            moved.append(os.path.join(target, f"{stamp}-{os.path.basename(path)}"))
+            os.replace(path, moved[-1])
+    return moved

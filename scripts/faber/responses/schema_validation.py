@@ -1,0 +1,177 @@
+"""Holding a response against its JSON Schema, and asking for a correction with the validator's own words.
+
+The seed's `MalformedResponseHandler` (requirement 3_MCP-TAS-071). It never continues a cut response: by the time a text
+comes here, truncation has been dealt with.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from faber.model.text import shorten
+from faber.responses.constants import MAX_RESPONSE
+from faber.responses.envelope import extract_envelope
+from faber.responses.llm import Asked, Completion, ask
+from faber.responses.response_errors import CorrectionExhausted, InvalidSchema, ResponseTooLarge
+from faber.store import strict_json
+
+# How often a correction is asked for before a response is given up.
+MAX_CORRECTION_ATTEMPTS = 2
+# Problems named at once; a response with more has a misunderstanding, not a list of slips.
+MAX_PROBLEMS = 20
+MAX_PROBLEM = 300
+# Characters of a schema that is sent along with a correction.
+MAX_SCHEMA_SENT = 8_000
+_EXCERPT = 60
+
+Schema = Mapping[str, Any]
+
+
+class SchemaProblem(NamedTuple):
+    """What is wrong, and where: a JSON path (`$.files[2].path`), `$` for the whole."""
+
+    path: str
+    message: str
+
+
+class Validation(NamedTuple):
+    """The value of a response, and everything that is wrong with it. `value` is None where it is no JSON."""
+
+    value: Any
+    problems: tuple[SchemaProblem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True if the response fits its schema."""
+        return not self.problems
+
+    def as_dicts(self) -> list[dict[str, str]]:
+        """The problems as JSON objects."""
+        return [problem._asdict() for problem in self.problems]
+
+
+class Correction(NamedTuple):
+    """A response that fits: its value and text, and how many corrections were asked for."""
+
+    value: Any
+    text: str
+    attempts: int
+
+
+class MalformedResponseHandler:
+    """Validation and formatting correction, under the seed's name."""
+
+    @staticmethod
+    def validate(raw: str, schema: Schema) -> Validation:
+        """The value of `raw` and what of it `schema` (draft 2020-12) refuses, in the order of the paths.
+
+        What stands around the JSON (a fence, prose) is passed over. Text that is no JSON, has a key twice, NaN or
+        more than 64 levels is one problem at `$`. At most `MAX_PROBLEMS` are listed. References in the schema are
+        looked up in it alone. Raises `InvalidSchema`, `ResponseTooLarge`.
+        """
+        if len(raw) > MAX_RESPONSE:
+            raise ResponseTooLarge(f"The response has {len(raw)} characters; the limit is {MAX_RESPONSE}.")
+        validator = _validator(schema)
+        text = extract_envelope(raw).text
+        try:
+            value = strict_json.loads(text)
+        except strict_json.InvalidJSON as error:
+            return Validation(None, (SchemaProblem("$", _not_json(text, error)),))
+        return Validation(value, _problems(validator, value))
+
+    @staticmethod
+    def correct_with_retry(
+        llm_client: Asked,
+        raw: str,
+        schema: Schema,
+        max_attempts: int = MAX_CORRECTION_ATTEMPTS,
+        *,
+        complete: Callable[[Completion], str] = lambda reply: reply.text,
+        why: str = "",
+    ) -> Correction:
+        """Ask `llm_client` for a response that fits, until one does; `raw` itself if it does.
+
+        Each prompt carries what is wrong with the last response, by path, and is bounded however long that was.
+        `complete` makes a whole text of a reply (one that was cut too). `why` is said first.
+        Raises `CorrectionExhausted` after `max_attempts`, and what the client raises.
+        """
+        for attempt in range(max_attempts + 1):
+            found = MalformedResponseHandler.validate(raw, schema)
+            if found.ok:
+                return Correction(found.value, raw, attempt)
+            if attempt < max_attempts:
+                prompt = build_correction_prompt(found.problems, schema, why=why)
+                raw, why = complete(ask(llm_client, prompt)), ""
+        raise CorrectionExhausted(max_attempts, raw, found.as_dicts())
+
+
+def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema, *, why: str = "") -> str:
+    """The words that ask for a corrected response: the problems by path, and the schema if it is short.
+
+    The response itself is not repeated: the model sees it in the same conversation.
+    """
+    lines = [f"- {problem.path}: {problem.message}" for problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        lines.append("- and more of the kind")
+    told = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    parts = [
+        f"{why} " if why else "",
+        "Your last response cannot be used. The validator says, by JSON path:\n",
+        "\n".join(lines),
+        "\n\nWrite the whole response again, corrected, as one JSON document and nothing else: "
+        "no prose, no code fence.\n",
+    ]
+    if len(told) <= MAX_SCHEMA_SENT:
+        parts.append(f"It has to fit this JSON Schema:\n{told}\n")
+    return "".join(parts)
+
+
+def _not_json(text: str, error: strict_json.InvalidJSON) -> str:
+    syntax = error.__context__
+    if not isinstance(syntax, json.JSONDecodeError):
+        return shorten(f"not JSON: {error}", MAX_PROBLEM)
+    begin = max(0, syntax.pos - _EXCERPT)
+    around = json.dumps(text[begin : syntax.pos + _EXCERPT], ensure_ascii=True)
+    said = f"not JSON: {syntax.msg} at line {syntax.lineno}, column {syntax.colno}, in {around}"
+    return shorten(said, MAX_PROBLEM)
+
+
+def _validator(schema: Schema) -> Any:
+    from jsonschema import Draft202012Validator, SchemaError
+    from referencing import Registry
+
+    try:
+        Draft202012Validator.check_schema(schema)
+        # A registry of its own: by default jsonschema would fetch what a `$ref` names from the network or the disk.
+        return Draft202012Validator(schema, registry=Registry())
+    except SchemaError as error:
+        raise InvalidSchema(
+            f"This is no JSON Schema: {error.json_path}: {shorten(error.message, MAX_PROBLEM)}."
+        ) from None
+    except RecursionError:
+        raise InvalidSchema("The schema is nested too deeply.") from None
+
+
+def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
+    from itertools import islice
+
+    from referencing.exceptions import Unresolvable
+
+    try:
+        # More are looked for than told, so that the first by path are told, and far from all of a million.
+        errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS * 10))
+    except Unresolvable as error:
+        raise InvalidSchema(f"The schema refers to {str(error.ref)[:200]!a}, which is not in it.") from None
+    except RecursionError:
+        raise InvalidSchema("The schema refers to itself without end.") from None
+    except ValueError as error:  # of the addresses in it, which are taken apart on the way
+        raise InvalidSchema(f"The schema has a bad address: {shorten(str(error), MAX_PROBLEM)}.") from None
+    errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
+    return tuple(_problem(error) for error in errors[:MAX_PROBLEMS])
+
+
+def _problem(error: Any) -> SchemaProblem:
+    if error.validator in ("anyOf", "oneOf") and error.context:
+        # What is wrong inside the alternative that was meant says more than that none fits.
+        error = max(error.context, key=lambda each: len(each.absolute_path))
+    return SchemaProblem(shorten(error.json_path, MAX_PROBLEM), shorten(" ".join(error.message.split()), MAX_PROBLEM))

@@ -1,0 +1,131 @@
+"""The event log of a run: one immutable file an event, ids contiguous from 1."""
+
+import os
+import re
+from typing import NamedTuple
+
+from faber.errors import UnsafeFile
+from faber.model.documents import Event
+from faber.model.event_types import known_types
+from faber.model.reducer import event_file
+from faber.store import strict_json
+from faber.store.files import MAX_EVENT, make_directories, read_bytes, read_json, write_atomic
+from faber.store.layout import EVENTS, KEYS
+from faber.store.store_errors import EventUnreadable
+
+
+class LogEntry(NamedTuple):
+    """One file of the log, as its name tells."""
+
+    event_id: int
+    type: str
+    file: str
+
+
+def append(run_dir: str, event: Event) -> str:
+    """Write `event` as the next file of the log, durable before this returns; answers its name.
+
+    The caller holds the run's lock and has given the event the id after the last one.
+    """
+    name = event_file(event["event_id"], event["type"])
+    write_atomic(os.path.join(run_dir, EVENTS, name), strict_json.dumps(event))
+    return name
+
+
+def read_event(run_dir: str, file: str) -> Event:
+    """One event by its file name; raises `EventUnreadable` (the file stays as it is)."""
+    path = os.path.join(run_dir, EVENTS, file)
+    try:
+        event = read_json(path, MAX_EVENT)
+    except FileNotFoundError:
+        raise EventUnreadable(f"Event file {file} is missing.", path=path) from None
+    except (OSError, strict_json.InvalidJSON, UnsafeFile) as error:
+        raise EventUnreadable(f"Event file {file} cannot be read: {error}.", path=path) from None
+    if not isinstance(event, dict):
+        raise EventUnreadable(f"Event file {file} holds no JSON object.", path=path)
+    return event  # type: ignore[return-value]
+
+
+def read_own_event(run_dir: str, file: str, event_id: int, event_type: str) -> Event:
+    """An event of faber's own making: what it says of itself must be what its name says."""
+    event = read_event(run_dir, file)
+    if event.get("event_id") != event_id or event.get("type") != event_type or "timestamp" not in event:
+        raise EventUnreadable(f"Event file {file} does not hold what its name says.", path=file)
+    return event
+
+
+def probe(run_dir: str, event_id: int) -> LogEntry | None:
+    """The event of that id if it is there, looked for under every registered type's name.
+
+    So the next event is found without listing a directory of a hundred thousand. A link that leads
+    nowhere is no event.
+    """
+    base = os.path.join(run_dir, EVENTS, "")
+    for name in known_types():
+        file = event_file(event_id, name)
+        # access answers where a stat raises: forty times on every read of a run, for a file that is hardly ever there.
+        if os.access(base + file, os.F_OK):
+            return LogEntry(event_id, name, file)
+    return None
+
+
+def find(run_dir: str, event_id: int) -> LogEntry | None:
+    """The event of that id under any name; lists the log where it is not one of faber's own making."""
+    return probe(run_dir, event_id) or next((e for e in listing(run_dir) if e.event_id == event_id), None)
+
+
+def after(run_dir: str, last_event_id: int) -> list[Event]:
+    """The events that follow `last_event_id`, usually none: what a killed writer had not folded in."""
+    found = []
+    while entry := probe(run_dir, last_event_id + 1):
+        found.append(read_own_event(run_dir, entry.file, entry.event_id, entry.type))
+        last_event_id += 1
+    return found
+
+
+_NAME = re.compile(r"([0-9]{3,})-([A-Za-z_]{1,60})\.json", re.ASCII)
+
+
+def listing(run_dir: str) -> list[LogEntry]:
+    """Every event file by id. Linear in the log: for repair, adoption and searches only.
+
+    File names are sorted as numbers: `1000-x` comes after `999-x`.
+    """
+    try:
+        names = os.listdir(os.path.join(run_dir, EVENTS))
+    except FileNotFoundError:
+        return []
+    matches = (match for name in names if (match := _NAME.fullmatch(name)))
+    return sorted(LogEntry(int(match[1]), match[2], match[0]) for match in matches)
+
+
+# --- idempotency keys ------------------------------------------------------------------------------
+# keys/<digest> names the event that a key was given to. It is written before the event: found
+# without its event, it is the trace of a killed writer and counts for nothing.
+
+
+def claim_key(run_dir: str, key: str, event_id: int) -> None:
+    """Note durably that `key` belongs to the event about to be written."""
+    make_directories(os.path.join(run_dir, KEYS))
+    write_atomic(key_path(run_dir, key), strict_json.dumps({"key": key, "event_id": event_id}))
+
+
+def find_key(run_dir: str, key: str) -> int | None:
+    """The id of the event recorded under `key`, or None."""
+    try:
+        claim = strict_json.loads(read_bytes(key_path(run_dir, key), MAX_EVENT))
+    except (OSError, strict_json.InvalidJSON, UnsafeFile):
+        return None
+    if not isinstance(claim, dict) or not isinstance(claim.get("event_id"), int):
+        return None
+    entry = probe(run_dir, claim["event_id"])
+    if entry is None or read_event(run_dir, entry.file).get("key") != key:
+        return None
+    return entry.event_id
+
+
+def key_path(run_dir: str, key: str) -> str:
+    """The file that says which event has `key`."""
+    from hashlib import sha256
+
+    return os.path.join(run_dir, KEYS, sha256(key.encode("utf-8", "surrogatepass")).hexdigest())

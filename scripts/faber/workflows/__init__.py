@@ -1,0 +1,1 @@
+"""Workflow definitions: finding, inheriting and checking them, and the plan that a run freezes."""
