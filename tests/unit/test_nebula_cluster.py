@@ -17,7 +17,7 @@ from clusters import Processes, SharedProject
 from faber.errors import InvalidInput
 from faber.nebula.cluster import dask_cluster as module
 from faber.nebula.cluster.dask_cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
-from faber.store.runs import load
+from faber.store.load import load
 from trees import git
 
 if os.environ.get("CI") != "true":  # there a missing package fails
