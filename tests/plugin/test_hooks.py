@@ -890,11 +890,11 @@ def test_hooks_import_nothing_of_others(project: Project) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT / "scripts")!r})
 import io, os
-from faber.hooks import calls
-calls._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
+from faber.hooks import hook_call
+hook_call._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
 before = set(sys.modules)
 for event in ["session-start", "pre-compact", "post-compact", "session-start", "session-end", "stop-failure"]:
-    calls.answer(event)
+    hook_call.answer(event)
 names = {{name.partition(".")[0] for name in sys.modules}} - sys.stdlib_module_names
 print(); print(sorted(name for name in names if not name.startswith("__")))
 print([name for name in sys.modules if name in ("subprocess", "socket", "ssl", "asyncio", "multiprocessing")])
