@@ -1,52 +1,13 @@
 """How often a command opens what it reads: each document of a run, and the configuration, once."""
 
-import os
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from faber.store.layout import METADATA, PLAN, STATE
+from support.opens import CONFIG, opened
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 RUN = "sample/report-tool/demo"  # what `faber demo` makes
-CONFIG = "config.yaml"
-WATCHED = (STATE, METADATA, PLAN, CONFIG)
-
-# Counts what the command opens to read; what it writes goes through a temporary file of another name.
-COUNTING = """
-import os, sys
-opened = []
-def hook(event, arguments):
-    if event == "open" and isinstance(arguments[0], str):
-        opened.append(os.path.basename(arguments[0]))
-sys.addaudithook(hook)
-from faber.cli.app import main
-status = main(sys.argv[1:])
-sys.stdout.flush()
-sys.stderr.write("\\n".join(["OPENED", *opened]))
-sys.stderr.flush()
-os._exit(status)
-"""
-
-
-def opened(project: Path, *arguments: str, **environment: str) -> dict[str, int]:
-    """How often `faber ARGUMENTS`, which must succeed, opens each of the watched files."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE"))}
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTING, *arguments],
-        cwd=project,
-        env={**clean, "PYTHONPATH": str(SCRIPTS), **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    counted = Counter(done.stderr.partition("OPENED\n")[2].splitlines())
-    return {name: counted[name] for name in WATCHED if counted[name]}
 
 
 @pytest.fixture(scope="module")
