@@ -14,6 +14,7 @@ from faber.nebula.plan.parse import MAX_FILE, parse_nebula, parse_phase
 from faber.nebula.plan.plan_errors import InvalidNebula
 from faber.nebula.plan.problems import Problem
 from faber.nebula.plan.specs import Execution, Filter, PhaseSpec
+from faber.nebula.plan.toml_text import toml_text
 from faber.nebula.plan.write import write_phase
 
 EXAMPLE = Path(__file__).parents[3] / "examples/nebula"
@@ -286,9 +287,7 @@ def test_any_text_is_a_manifest_or_a_problem(text: str) -> None:
 @given(st.dictionaries(st.sampled_from(list(PhaseSpec.__dataclass_fields__)), json_values, max_size=4))
 def test_any_value_in_any_place(header: dict[str, Any]) -> None:
     """Whatever stands under a key, it is taken or said to be wrong, never a traceback."""
-    from faber.store.toml_text import table_text
-
-    spec, problems = phase(f"+++\n{table_text(held(header))}+++\nx")
+    spec, problems = phase(f"+++\n{toml_text(held(header))}+++\nx")
     assert spec is not None or problems
 
 

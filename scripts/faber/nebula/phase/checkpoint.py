@@ -10,9 +10,9 @@ from faber.errors import UnsafeFile
 from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
 from faber.nebula.phase.cycle_state import CycleState, Stage, from_table, to_table
 from faber.nebula.phase.phase_errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint
+from faber.nebula.plan.toml_text import toml_text
 from faber.store.files import make_directories, read_bytes, sync_directory, unwritable, write_atomic
 from faber.store.strict import Malformed, toml_value
-from faber.store.toml_text import table_text
 
 VERSION = 1
 PREFIX = "checkpoint."
@@ -40,21 +40,16 @@ class Checkpoint:
 
 def to_toml(checkpoint: Checkpoint) -> str:
     """The text of a checkpoint's file. Lone surrogates, which no file can hold, become U+FFFD."""
-    head = {
+    table = {
         "version": checkpoint.version,
         "phase_id": checkpoint.phase_id,
         "nebula_name": checkpoint.nebula_name,
         "created_at": checkpoint.created_at,
         "git_sha": checkpoint.git_sha,
         "event_id": checkpoint.event_id,
+        "state": to_table(checkpoint.state),
     }
-    state = to_table(checkpoint.state)
-    findings = {name: state.pop(name) for name in ("findings", "all_findings")}
-    text = table_text(head) + "\n[state]\n" + table_text(state)
-    for name, items in findings.items():
-        for item in items:
-            text += f"\n[[state.{name}]]\n{table_text(item)}"
-    return text
+    return toml_text(table)
 
 
 def from_toml(text: str) -> Checkpoint:

@@ -12,9 +12,9 @@ from typing import Any
 from faber.errors import Notice, Severity, UnsafeFile
 from faber.model.documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus, State
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
+from faber.nebula.plan.toml_text import toml_text
 from faber.store.files import is_temporary, read_bytes, write_atomic
 from faber.store.strict import Malformed, toml_value
-from faber.store.toml_text import key_text, table_text, value_text
 
 STATE_FILE = "nebula.state.toml"
 VERSION = 1
@@ -166,8 +166,8 @@ def _note(notices: list[Notice], code: str, message: str) -> None:
 
 
 class StateWriter:
-    """Writes the state file again and again: only what changed is spelled anew, so that with thousands of
-    phases a change costs little more than putting the file in its place."""
+    """Writes the state file again and again: only the changed phases are serialized again, so that with
+    thousands of phases a change costs little more than replacing the file."""
 
     def __init__(self) -> None:
         self._texts: dict[str, tuple[PhaseRecord, str]] = {}
@@ -181,8 +181,7 @@ class StateWriter:
             "last_event_id": state.last_event_id or None,
             "total_cost_usd": state.total_cost_usd,
         }
-        # A table among the unknown keys is written on one line: a section would swallow the keys that follow.
-        parts = [table_text(head | {key: value for key, value in state.extra.items() if key not in head})]
+        parts = [toml_text(head | {key: value for key, value in state.extra.items() if key not in head})]
         for name, record in state.phases.items():
             known = self._texts.get(name)
             if known is None or (known[0] is not record and known[0] != record):
@@ -201,13 +200,8 @@ class StateWriter:
 
 
 def _phase_text(name: str, record: PhaseRecord) -> str:
-    lines = [f"\n[phases.{key_text(name)}]\n"]
-    for key in _ORDER:
-        value = getattr(record, key)
-        if value not in ("", 0, None):
-            lines.append(f"{key} = {value_text(value)}\n")
-    lines.append(table_text({key: value for key, value in record.extra.items() if key not in _ORDER}))
-    return "".join(lines)
+    known = {key: value for key in _ORDER if (value := getattr(record, key)) not in ("", 0, None)}
+    return "\n" + toml_text({"phases": {name: known | {k: v for k, v in record.extra.items() if k not in _ORDER}}})
 
 
 def remove_unfinished(directory: str) -> None:

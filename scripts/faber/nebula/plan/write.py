@@ -3,14 +3,14 @@
 from faber.model.text import encodable
 from faber.nebula.plan.parse import FENCE
 from faber.nebula.plan.specs import PhaseSpec
-from faber.store.toml_text import table_text
+from faber.nebula.plan.toml_text import toml_text
 
 
 def write_phase(spec: PhaseSpec) -> str:
     """The text of a phase file that reads as `spec`: only what it gives, then its body.
 
     Read again it is equal, but for blanks around the body and the title, line endings (`\\n`) and lone
-    surrogates (U+FFFD). Raises `ValueError` for an `extra` that TOML cannot hold.
+    surrogates (U+FFFD). Raises `TypeError` for an `extra` that TOML cannot hold.
     """
     header = {
         "id": spec.id,
@@ -30,4 +30,4 @@ def write_phase(spec: PhaseSpec) -> str:
     }
     # A key that faber knows is not taken from `extra`: it would be there twice.
     extra = {key: value for key, value in spec.extra.items() if key not in header}
-    return encodable(f"{FENCE}\n{table_text(header | extra)}{FENCE}\n\n{spec.body.strip()}\n")
+    return encodable(f"{FENCE}\n{toml_text(header | extra)}{FENCE}\n\n{spec.body.strip()}\n")
