@@ -1,4 +1,4 @@
-"""PreCompact and PostCompact: what must survive a compaction, and whether it did."""
+"""PreCompact and PostCompact: what a compaction must keep, and whether it did."""
 
 from faber.context.resume import resume_point
 from faber.hooks.hook_call import Call, say
@@ -11,7 +11,7 @@ from faber.store.session_record import SessionRecord
 
 
 def pre_compact(call: Call) -> None:
-    """Tell the summariser what to keep, and put a checkpoint into the log of the run that the session works on."""
+    """Print what the summary must keep, and record a checkpoint in the run that the session works on."""
     found = candidates(call, place_of(call))
     run = found.one
     if run is None:
@@ -28,7 +28,7 @@ def pre_compact(call: Call) -> None:
 
 
 def post_compact(call: Call) -> None:
-    """Note what the summary lost, so that the session's next start says more."""
+    """Note what the summary lost, so that the session's next start repeats it."""
     summary = call.given.get("compact_summary")
     if not isinstance(summary, str) or not call.session:
         return

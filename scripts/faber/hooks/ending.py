@@ -1,4 +1,4 @@
-"""SessionEnd and StopFailure: what is known of an ending is recorded. Nothing depends on it: a killed client calls
+"""SessionEnd and StopFailure: record why a session or a turn ended. Nothing depends on it: a killed client calls
 neither."""
 
 from faber.hooks.hook_call import Call
@@ -6,7 +6,7 @@ from faber.hooks.hook_recording import record, working_on
 
 
 def session_end(call: Call) -> None:
-    """Record that the session which worked on a run is over, and the client's reason."""
+    """Record that the session which worked on a run has ended, and the client's reason."""
     if run := working_on(call):
         reason = call.text("reason") or "unknown"
         record(
@@ -18,7 +18,7 @@ def session_end(call: Call) -> None:
 
 
 def stop_failure(call: Call) -> None:
-    """Record that a turn of the session broke off, and with what error."""
+    """Record that a turn of the session failed, and its error."""
     if run := working_on(call):
         error = call.text("error", 500) or "unknown"
         record(

@@ -94,11 +94,6 @@ class Frontier:
         self._waits[new_id] = 0
         heapq.heappush(self._heap, self.dag.rank(new_id))
 
-    def give_back(self, phase: str) -> None:
-        """`phase` was taken and not begun: it may be taken again."""
-        self.running.discard(phase)
-        heapq.heappush(self._heap, self.dag.rank(phase))
-
     @property
     def finished(self) -> bool:
         """True if nothing runs and nothing may begin."""
