@@ -303,7 +303,7 @@ def test_a_lost_scheduler_stops_the_run_and_fails_no_phase(tmp_path: Path, clust
 
 
 def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Directories) -> None:
-    """A phase's checkpoint and commits from this machine are gone on with by a worker."""
+    """A worker resumes a phase from this machine's checkpoint and commits."""
     project, author = SharedProject(tmp_path, {"a": []}), Author()
     author.verdicts["a"] = [{"verdict": "not_approved", "findings": [{"severity": "major", "description": "Not yet."}]}]
 
@@ -321,7 +321,7 @@ def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Di
 
 
 def test_phases_that_failed_are_begun_afresh(tmp_path: Path, cluster: Directories) -> None:
-    """Retried, a phase does not go on from what its failed attempt pushed; that stays on a ref."""
+    """Retried, a phase does not continue from what its failed attempt pushed; that stays on a ref."""
     project = SharedProject(tmp_path, {"a": []}, "[execution]\nmax_review_cycles = 2\n")
     project.say("cycles-a", "3")
     applied = project.over(cluster)
