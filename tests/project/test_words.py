@@ -39,9 +39,11 @@ Text = tuple[int, str]
 
 
 def files() -> list[str]:
-    """The files under version control that hold words of ours: no fixtures, no pages made from `--help` or a run."""
+    """The tracked files that hold words of ours: no fixtures, no pages made from `--help` or a run."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    kept = {name for name in listed.split("\0") if not name.startswith(("tests/fixtures/", "scripts/faber/"))} - GENERATED
+    kept = {
+        name for name in listed.split("\0") if not name.startswith(("tests/fixtures/", "scripts/faber/"))
+    } - GENERATED
     return sorted(name for name in kept if Path(name).suffix in TEXTS | {".py"} and (ROOT / name).is_file())
 
 

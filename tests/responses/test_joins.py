@@ -328,7 +328,7 @@ def test_deep_documents_are_joined():
 @pytest.mark.parametrize("size", [48, 49, 50, 53, 60, 96, 97])
 @pytest.mark.parametrize("before", ["", "one\\n", "x = 1; "])
 def test_a_line_that_is_there_twice_is_no_echo(size, before):
-    """However long the line, wherever it was cut: what continues with its copy, without the echo, is never taken for one.
+    """However long the line, wherever it was cut: what repeats its copy without the echo is never taken for one.
 
     Only between two copies of just the anchor's length, at the very place where the text begins to repeat itself, can
     nothing tell the two; that place is where no anchor begins if it can help it.
