@@ -86,7 +86,7 @@ def _examine(
 ) -> list[dict[str, Any]]:
     if not planned:
         return []
-    from faber.sources.evidence import Facts, examine
+    from faber.sources.evidence import StepFacts, examine
 
     branch = run.state["artifacts"].get("branch_name")
 
@@ -94,7 +94,7 @@ def _examine(
         return any(e.type == kind and e.event_id >= (first_event or 0) for e in log.listing(run.directory))
 
     given = {artifact["name"]: artifact.get("value") for artifact in artifacts}
-    facts = Facts(
+    facts = StepFacts(
         worktree(obj),
         branch if isinstance(branch, str) else None,
         base_commit,
