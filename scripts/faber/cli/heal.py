@@ -111,10 +111,9 @@ def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any
 
 
 def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+    from faber.foreign.resolve import open_named
     from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
     from faber.nebula.plan.parse import MANIFEST
-    from faber.store.resolve import resolve
-    from faber.store.runs import load
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
@@ -122,7 +121,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
                 "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
             )
         return stopped_phase(obj.layout, target, place)
-    run = load(obj.layout, resolve(obj.layout, target))
+    run = open_named(obj.layout, target)
     nebula = run.state.get("nebula")
     if nebula is not None:
         directory = nebula["directory"] or ""

@@ -20,9 +20,11 @@ from faber.model.documents import Draft
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
+from faber.store.appending import Writer
+from faber.store.clock import Clock, utc_now
+from faber.store.commit import commit
 from faber.store.files import make_directories
 from faber.store.layout import DAMAGED, Layout
-from faber.store.runs import Clock, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 EVENT = "response_recovered"
@@ -113,9 +115,7 @@ class RecoveryLog:
             self._layout,
             run_id,
             lambda state, plan: accept(state, plan, draft),
-            clock=self._clock,
-            session_id=self._session_id,
-            actor="agent",
+            Writer(self._session_id, "agent", self._clock),
         )
         return _of_event(done.events[0])
 

@@ -16,7 +16,7 @@ import pytest
 from faber.errors import InvalidInput
 from faber.nebula.cluster import dask_cluster as module
 from faber.nebula.cluster.dask_cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
-from faber.store.runs import load
+from faber.store.load import load
 from support.clusters import Processes, SharedProject
 from support.repositories import git
 

@@ -16,7 +16,7 @@ from faber.nebula.cluster.messages import Job, Pushed, Report, Told, pushed_of
 from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, Superseded, checked_url, url_of
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
 from support.nebulas import DIAMOND, Author
@@ -244,7 +244,7 @@ def test_a_conflict_is_resolved_elsewhere(tmp_path: Path, cluster: Directories) 
 def test_a_persons_changes_are_made_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """A phase at its gate is revised by a worker, and merged when the person is content."""
     from faber.feedback.requests import respond
-    from faber.store.runs import commit
+    from faber.store.commit import commit
 
     project = SharedProject(tmp_path, {"a": []})
     applied = project.over(cluster, gate="review")

@@ -24,10 +24,11 @@ from faber.nebula.plan.parse import MAX_PHASES
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter, load_state, parse_state, project
 from faber.store import strict_json
-from faber.store.create import create_run
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 from faber.store.schema import problems
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
@@ -297,7 +298,8 @@ def test_the_store_keeps_a_nebulas_run(tmp_path: Path) -> None:
     """A run of the store takes a nebula's events, refuses one whose values no reader could take, and is read again."""
     layout = Layout(str(tmp_path))
     create_run(
-        layout, run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None
+        layout,
+        NewRun(run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None),
     )
     for draft in (START, {"type": "workflow_start"}, *CYCLE):
         commit(layout, "r", lambda state, plan, draft=draft: [draft])  # type: ignore[misc]

@@ -32,7 +32,7 @@ from faber.nebula.worktrees.integration import Merged, integrate_into, merge_pha
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges
-from faber.store.runs import utc_now
+from faber.store.clock import utc_now
 
 KEPT_FILES = 100
 _SETUP_DONE = "faber-setup-done"
