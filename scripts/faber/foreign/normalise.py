@@ -7,18 +7,10 @@ a view: nothing is written (`adopt` does that, when asked).
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import (
-    AUTONOMY_LEVELS,
-    SCHEMA_VERSION,
-    SETTLED,
-    FeedbackRequest,
-    Metadata,
-    PhasePlan,
-    Plan,
-    State,
-)
+from faber.model.documents import AUTONOMY_LEVELS, SCHEMA_VERSION, SETTLED, Metadata, PhasePlan, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import RECENT_EVENTS, initial_state
+from faber.model.state_parts import ErrorDetail, FeedbackRequest
 from faber.model.validation import check_plan, check_status
 from faber.store import log
 
@@ -369,7 +361,7 @@ def requested(event: dict[str, Any]) -> str | None:
     return _text(inner or event.get("request_id"))
 
 
-def _error(value: Any) -> dict[str, Any]:
+def _error(value: Any) -> ErrorDetail:
     return {**value, "message": str(value.get("message", ""))} if isinstance(value, dict) else {"message": str(value)}
 
 
