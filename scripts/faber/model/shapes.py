@@ -118,7 +118,8 @@ class _Kinds(dict[type, Check | None]):
         return next((self[base] for base in bases if base in self), self._refuse)
 
     def _refuse(self, value: object) -> None:
-        raise ShapeMismatch(f"is not {' or '.join(_NAMES[kind] for kind in self)}")
+        names = [_NAMES[kind] for kind in self if kind is not int or float not in self]
+        raise ShapeMismatch(f"is not {' or '.join(names)}")
 
 
 def _apply(kinds: Mapping[type, Check | None], value: object) -> None:
@@ -131,6 +132,9 @@ def _apply(kinds: Mapping[type, Check | None], value: object) -> None:
 def _kinds(annotation: Any) -> _Kinds | None:
     """What a value of this annotation may be; None where it may be anything."""
     kinds = _Kinds()
+    if annotation in (str, int, bool):  # most are; the checks are built in every command
+        kinds[annotation] = None
+        return kinds
     for member in _members(annotation):
         plain = _plain(member)
         origin, arguments = get_origin(plain), get_args(plain)
