@@ -10,6 +10,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, InvalidInput
+from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
             )
         return stopped_phase(obj.layout, target, place)
     run = open_named(obj.layout, target)
-    nebula = run.state.get("nebula")
+    nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
 from faber.model.acceptance import accept
-from faber.model.documents import NEBULA_STATUSES, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
+from faber.model.nebula_documents import NEBULA_STATUSES
 from faber.model.reducer import fold, grow, initial_state, touched
 from faber.model.text import encodable
 from faber.model.validation import check_state

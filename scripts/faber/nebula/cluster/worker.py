@@ -18,7 +18,8 @@ from faber.errors import FaberError, Notice, Severity
 from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State
+from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Report, Told
 from faber.nebula.cluster.shared_repository import Shared, Superseded

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
 from faber.git import diff
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint, save
@@ -232,8 +233,7 @@ class PhaseWork:
         return self._checkpoint(replace(state, base_commit_sha=base, total_cost_usd=spent), base)
 
     def _known(self) -> NebulaPhase:
-        nebula = self.shop.journal.state.get("nebula")
-        return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
+        return nebula_phases(self.shop.journal.state).get(self.spec.id, {"status": "pending"})
 
     def _of_this_text(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint`, but where the phase's file was edited since it was begun: then no commit of it was reviewed
