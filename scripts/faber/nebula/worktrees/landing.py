@@ -11,7 +11,7 @@ from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContenti
 
 
 class Landed(NamedTuple):
-    """`how` is `already`, `fast_forward`, `merge`, or `not`: then nothing was changed, `reason` says why and `files` which
+    """`how` is `already`, `fast_forward`, `merge` or `not`. With `not` nothing changed; `reason` says why, `files` which
     files. `commit` is the branch's commit."""
 
     how: str
