@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
 from faber.git import diff
-from faber.model.documents import State
+from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
