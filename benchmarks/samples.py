@@ -31,7 +31,7 @@ from faber.workflows.definitions import load_plan
 DEMO_RUN = RUN_ID
 SPECIFICATION = os.path.join("specs", "csv-export.md")
 
-# What goes on in a long step, over and over.
+# What happens in a long step, repeatedly.
 _DAY: tuple[Draft, ...] = (
     {"type": "artifact_modify", "artifacts": [{"name": "report", "value": "report.py"}], "message": "Quote commas"},
     {"type": "test_run", "status": "failed", "message": "1 failed, 41 passed", "metadata": {"failed": 1, "passed": 41}},

@@ -200,7 +200,7 @@ def test_the_plan_of_a_killed_run(faber: Faber, begun: Path, project: Path) -> N
 
 
 def test_own_commits_after_the_checkpoint_go_on(faber: Faber, begun: Path, project: Path) -> None:
-    """A branch that is ahead by the commit that the run recorded as the phase's own is gone on with."""
+    """A phase whose branch is ahead by a commit that the run recorded as its own is resumed."""
     tree = project / "trees/reader"
     (tree / "new.py").write_text("x = 1\n")
     git(tree, "add", "-A")

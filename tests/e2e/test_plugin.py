@@ -1,4 +1,4 @@
-"""The plugin in the real client: a workflow is begun, killed, resumed, compacted, and cheated on."""
+"""The plugin in the real client: a workflow is started, killed, resumed, compacted, and cheated on."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def answers(result: Any) -> list[Any]:
 
 
 def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
-    """A session in which a run for work item 158 is begun, its context loaded, and `more` done."""
+    """A session in which a run for work item 158 is started, its context loaded, and `more` done."""
     api.script.reply(say("run begin '158'"), say("context latest --record"), *more)
     return client.run("/faber:run 158", **how)
 

@@ -455,7 +455,7 @@ def test_an_index_that_cannot_be_written(project: Project, event: str) -> None:
 
 
 def test_ten_thousand_runs(project: Project) -> None:
-    """Among 10,000 active runs, 2,000 of them begun here, the session's own is found, and no listing is longer than
+    """Among 10,000 active runs, 2,000 of them started here, the session's own is found, and no listing is longer than
     can be read."""
     run = project.new(branch="feat/158", session="s")
     template = Path(project.load(run).directory)
@@ -538,7 +538,7 @@ def test_a_branch_that_a_run_left_leads_nowhere(project: Project) -> None:
 
 
 def test_a_run_begun_here_has_no_branch_yet(project: Project) -> None:
-    """A run that has no branch yet is found by the worktree it was begun in."""
+    """A run that has no branch yet is found by the worktree it was started in."""
     run = project.new()
     assert project.start() == NOTHING
     index.bind(project.layout, index.WORKTREES, str(project.root), run)
@@ -570,7 +570,7 @@ def test_a_run_elsewhere_is_said_to_be_elsewhere(project: Project) -> None:
 
 
 def test_begun_here_and_gone_elsewhere(project: Project) -> None:
-    """A run begun in this worktree whose branch is not checked out is offered only where nothing fits better."""
+    """A run started in this worktree whose branch is not checked out is offered only where nothing fits better."""
     away = project.new("org/p/away", branch="feat/away")
     index.bind(project.layout, index.WORKTREES, str(project.root), away)
     assert f" {away} " in project.start().context

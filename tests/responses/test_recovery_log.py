@@ -322,7 +322,7 @@ def test_a_run_that_takes_no_event_still_has_its_row(layout: Layout, run: str) -
 
 
 def test_damaged_events_are_counted_and_passed_over(layout: Layout, run: str) -> None:
-    """One unreadable event costs its own row; so does a run that is none."""
+    """One unreadable event costs only its own row, and so does a directory that is not a run."""
     log = RecoveryLog(layout, run_id=run)
     log.record(ONE)
     log.record(ONE._replace(task_id="second"))

@@ -173,5 +173,5 @@ class Project:
         return [name for name in names if not name.startswith("plan/")]
 
     def left(self) -> list[str]:
-        """What stands beside the nebula's own files."""
+        """What is next to the nebula's own files."""
         return sorted(name for name in os.listdir(self.directory) if not name.endswith(".md") and name != "nebula.toml")

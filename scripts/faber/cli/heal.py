@@ -10,6 +10,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, InvalidInput
+from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
@@ -76,15 +77,12 @@ def plan_command(
     if prompt_only:
         write(answer["prompt"])
         return Exit.OK
-    from faber.cli.nebula_apply import PLUGIN
-    from faber.nebula.healing.architect import architect_client, plan_remediation
-    from faber.nebula.phase.agents import AgentSetup
+    from faber.nebula.healing.architect import plan_remediation
+    from faber.nebula.phase.agents import ARCHITECT, AgentFactory
     from faber.responses.recovery_log import RecoveryLog
 
-    setup = AgentSetup(plugin_dir=PLUGIN, model=model or stopped.nebula.settings(stopped.spec).model)
-    client = architect_client(
-        setup, directory=obj.layout.root, label="heal", budget=max_budget_usd, cancel=threading.Event()
-    )
+    factory = AgentFactory(stopped.nebula, "heal", model=model)
+    client = factory.client(ARCHITECT, stopped.spec, obj.layout.root, max_budget_usd, threading.Event())
     planned = plan_remediation(
         client,
         stopped.diagnosis,
@@ -122,7 +120,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
             )
         return stopped_phase(obj.layout, target, place)
     run = open_named(obj.layout, target)
-    nebula = run.state.get("nebula")
+    nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(

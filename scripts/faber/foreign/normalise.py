@@ -15,13 +15,13 @@ from faber.model.documents import (
     AUTONOMY_LEVELS,
     SCHEMA_VERSION,
     Event,
-    FeedbackRequest,
     Metadata,
     PhasePlan,
     Plan,
     State,
 )
 from faber.model.reducer import RECENT_EVENTS, initial_state
+from faber.model.state_parts import ErrorDetail, FeedbackRequest
 from faber.model.validation import check_plan
 from faber.store import log
 from faber.store.layout import PLAN
@@ -224,5 +224,5 @@ class _Reader:
             ]
 
 
-def _error(value: object) -> dict[str, Any]:
+def _error(value: object) -> ErrorDetail:
     return {**value, "message": str(value.get("message", ""))} if isinstance(value, dict) else {"message": str(value)}

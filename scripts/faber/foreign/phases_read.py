@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from faber.errors import Notice, Severity
 from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, status_of, text_of
-from faber.model.documents import SETTLED, Event, PlaceStatus
+from faber.model.documents import SETTLED, Event
+from faber.model.state_parts import PlaceStatus
 
 CONVENTIONAL_ORDER = ("frame", "architect", "build", "evaluate", "release")
 _STEP_LISTS = ("steps_completed", "completed_steps", "completed_step_ids")

@@ -1,6 +1,6 @@
 """The spellings in which other tools write texts, names and statuses."""
 
-from faber.model.documents import PlaceStatus
+from faber.model.state_parts import PlaceStatus
 
 STEP_NAMES = ("step_id", "id", "name", "step")
 PHASE_NAMES = ("id", "name", "phase", "phase_id")

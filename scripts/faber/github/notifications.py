@@ -6,7 +6,8 @@ from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
 from faber.model.acceptance import Decision, Repeated
-from faber.model.documents import FeedbackRequest, Plan, State
+from faber.model.documents import Plan, State
+from faber.model.state_parts import FeedbackRequest
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config

@@ -1,4 +1,4 @@
-"""How the rules over a run say no."""
+"""Errors of the rules about a run."""
 
 from faber.errors import Exit, FaberError, InvalidInput, Refused, UsageError
 

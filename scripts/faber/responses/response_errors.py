@@ -1,4 +1,4 @@
-"""How response recovery says no."""
+"""Errors of response recovery."""
 
 from typing import Any
 

@@ -300,7 +300,7 @@ def test_without_resume_nothing_is_read_or_altered(tmp_path: Path) -> None:
 
 
 def test_an_invalid_checkpoint_is_parked(tmp_path: Path) -> None:
-    """Garbage for a checkpoint: a warning, the file set aside, and the phase done afresh with what there was."""
+    """Garbage for a checkpoint: a warning, the file set aside, and the phase restarts from its commits."""
     project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
     author.before = lambda role, phase: project.cancel.set() if role == "reviewer" else None
     first = project.apply(author)

@@ -12,8 +12,9 @@ from faber.git import diff
 from faber.git.git_errors import NoRepository
 from faber.git.programs import Git
 from faber.git.repository import find
-from faber.model.documents import Event, StepState
+from faber.model.documents import Event
 from faber.model.progress import places, step_plan
+from faber.model.state_parts import StepState
 from faber.nebula.healing.diagnosis import FailureDiagnosis, analyze_failure
 from faber.nebula.healing.failure_from_log import Failure, phase_failure, step_failure
 from faber.nebula.healing.healing_history import heal_attempts, original_of

@@ -1,4 +1,4 @@
-"""How a checkpoint says no."""
+"""Errors of checkpoints."""
 
 from faber.errors import FaberError
 

@@ -1,4 +1,4 @@
-"""How a nebula's files say no."""
+"""Errors in a nebula's files."""
 
 from faber.errors import FaberError
 

@@ -14,7 +14,8 @@ from typing import Any
 from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
 from faber.model.acceptance import Decision
-from faber.model.documents import Draft, Heard, Plan, State
+from faber.model.documents import Draft, Plan, State
+from faber.model.state_parts import Heard
 from faber.model.text import inert, redact, shorten
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
 from faber.store.appending import Writer

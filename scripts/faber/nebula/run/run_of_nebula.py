@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, Notice
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, load_state
 from faber.store.create import NewRun, create_run
@@ -50,7 +50,7 @@ def check_wanted(known: Known, directory: str, *, resume: bool, fresh: bool) -> 
         return
     left: list[str] = []
     if known.open and known.state is not None:
-        nebula = known.state.get("nebula")
+        nebula = nebula_of(known.state)
         left = [name for name, phase in nebula["phases"].items() if phase["status"] != "done"] if nebula else ["all"]
     elif known.state is None and known.file is not None:
         left = [name for name, record in known.file.phases.items() if record.status in UNFINISHED]
