@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import NebulaPhase, State
+from faber.git import diff
+from faber.model.documents import State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint, save
-from faber.nebula.phase.checkpoint_validity import Standing, Verdict, verdict
+from faber.nebula.phase.checkpoint_validity import Standing, Verdict, load_facts, verdict
 from faber.nebula.phase.cycle import Guard, Loop
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.filters import run_filters
@@ -31,7 +33,7 @@ from faber.nebula.worktrees import conflicts, tamper_check
 from faber.nebula.worktrees.integration import Merged, integrate_into
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
-from faber.store.runs import utc_now
+from faber.store.clock import utc_now
 
 KEPT_FILES = 100
 _SETUP_DONE = "faber-setup-done"
@@ -124,8 +126,7 @@ def check_merge(shop: Workshop, phase: str) -> Look:
 
 def known_phase(shop: Workshop, phase: str) -> NebulaPhase:
     """What the run's state holds of a phase."""
-    nebula = shop.journal.state.get("nebula")
-    return nebula["phases"].get(phase, {"status": "pending"}) if nebula else {"status": "pending"}
+    return nebula_phases(shop.journal.state).get(phase, {"status": "pending"})
 
 
 class PhaseWork:
@@ -228,7 +229,7 @@ class PhaseWork:
         base = known.get("base")
         if base is None or tree.git.commit_of(tree.ref) == base:
             return None
-        facts, recorded = tree.facts(base), known.get("commit")
+        facts, recorded = load_facts(tree, base), known.get("commit")
         # A remediation's branch may begin with a merge: that is the work of no cycle.
         worked = facts.head == recorded or any(made.cycle for made in facts.between)
         if not worked or verdict(facts, tree.run_id, tree.phase, recorded).committed is not Standing.AHEAD_OWN:
@@ -258,7 +259,10 @@ class PhaseWork:
         for notice in tree.bring_home(None):
             shop.notice(notice)
         found = self.verdict = verdict(
-            tree.facts(checkpoint.git_sha), tree.run_id, tree.phase, known_phase(self.shop, self.spec.id).get("commit")
+            load_facts(tree, checkpoint.git_sha),
+            tree.run_id,
+            tree.phase,
+            known_phase(self.shop, self.spec.id).get("commit"),
         )
         parked = tree.park_dirty("uncommitted when the phase was resumed")
         # Uncommitted work is on a ref now, and the tree is at its head: how the commits stand is what counts.
@@ -291,7 +295,7 @@ class PhaseWork:
         head = tree.head()
         base = worktrees.main.line("merge-base", start, head)
         commits = worktrees.main.line("rev-list", "--reverse", "--max-count=50", f"{start}..{head}").split()
-        files = tree.diff_files(base, head, KEPT_FILES)
+        files = diff.diff_files(tree.git, base, head, KEPT_FILES)
         worktrees.start_over(tree, start)
         return abandoned_work(self.start.why or "It was interrupted.", commits, files.paths, files.total)
 
