@@ -77,7 +77,7 @@ def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: st
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
     api.script.always(lambda request: text("Well").hang())
     report = faber.run("nebula", "apply", "plan", status=5)
-    assert "The turn took longer than it may and was ended" in report["phases"]["a"]["reason"]
+    assert "The turn exceeded its time limit and was ended" in report["phases"]["a"]["reason"]
     assert faber.left() == []
 
 

@@ -14,7 +14,6 @@ from faber.cli.output import print_json, say, write
 from faber.errors import Exit, FaberError
 from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
-from faber.nebula.healing.architect import ArchitectClient
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.phase_task import check_of
@@ -28,6 +27,7 @@ from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
+from faber.responses.llm import LLMClient
 from faber.responses.recovery_log import RecoveryLog
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _crew(
     record = RecoveryLog(obj.layout, run_id=run_id).record
     factory = AgentFactory(nebula, label, hear=runner.heard, record=record)
 
-    def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
+    def architect(spec: PhaseSpec, budget: float) -> LLMClient:
         return factory.client(ARCHITECT, spec, obj.layout.root, budget, cancel)
 
     return Crew(factory.agents, architect, record)

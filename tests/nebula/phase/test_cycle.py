@@ -230,7 +230,7 @@ def test_work_of_a_stopped_turn_is_kept_and_judged(one: Bench) -> None:
 
     def stopped(path: Path, prompt: str) -> TurnResult:
         write(path, {"p": "half"})
-        return TurnResult(Outcome.TURN_STOP, "", cost_usd=0.1, error="The agent took as many steps as it may.")
+        return TurnResult(Outcome.TURN_STOP, "", cost_usd=0.1, error="The agent reached its limit of steps.")
 
     work = Work(
         one,

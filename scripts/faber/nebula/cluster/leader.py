@@ -37,7 +37,7 @@ from faber.nebula.phase.phase_progress import TURN_USD
 from faber.nebula.plan.names import part
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.display import PlainRunner
-from faber.nebula.run.merging import merge_approved
+from faber.nebula.run.phase_merge import merge_approved
 from faber.nebula.run.phase_worker import Start, Workshop, check_merge, known_phase
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged

@@ -8,7 +8,7 @@ file, and one that is not valid is corrected once.
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from faber.agents.outcome import Cancelled, TurnFailed
 from faber.agents.pipeline import AgentLoop, Record
@@ -21,7 +21,7 @@ from faber.nebula.plan.parse import FENCE, parse_phase
 from faber.nebula.plan.problems import Problem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.plan.write import write_phase
-from faber.responses.llm import Completion, ask
+from faber.responses.llm import Completion, LLMClient, ask
 from faber.responses.response_errors import CorrectionExhausted
 
 MAX_PHASE_FILE = 60_000
@@ -41,13 +41,6 @@ ARCHITECT_SCHEMA: dict[str, Any] = {
         }
     },
 }
-
-
-class ArchitectClient(Protocol):
-    """One conversation with an architect: it remembers what it said."""
-
-    def complete(self, prompt: str) -> Completion | str:
-        """The answer to `prompt`; raises `TurnFailed` where there is none."""
 
 
 class ArchitectFailed(FaberError):
@@ -74,7 +67,7 @@ class Planned(NamedTuple):
 
 
 def plan_remediation(
-    client: ArchitectClient,
+    client: LLMClient,
     diagnosis: FailureDiagnosis,
     nebula: Nebula,
     failed_spec: PhaseSpec,
@@ -151,7 +144,7 @@ def _closes(line: str, fence: str) -> bool:
 class _Counting:
     """The client, with what its turns cost."""
 
-    def __init__(self, client: ArchitectClient) -> None:
+    def __init__(self, client: LLMClient) -> None:
         self._client = client
         self.cost_usd: float | None = 0.0
 

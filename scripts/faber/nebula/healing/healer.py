@@ -13,7 +13,7 @@ from faber.errors import FaberError
 from faber.model.documents import Event, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
-from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
+from faber.nebula.healing.architect import ArchitectFailed, Planned, plan_remediation
 from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason
 from faber.nebula.healing.failure_loader import Stopped, stopped_phase
 from faber.nebula.healing.healing_history import Attempt, attempts_of
@@ -28,6 +28,7 @@ from faber.nebula.plan.problems import Problem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_worker import Start
 from faber.nebula.run.recorder import Journal
+from faber.responses.llm import LLMClient
 
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
@@ -35,7 +36,7 @@ ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 class MakeArchitect(Protocol):
     """One conversation with an architect that may spend `budget` US dollars."""
 
-    def __call__(self, spec: PhaseSpec, budget: float) -> ArchitectClient:
+    def __call__(self, spec: PhaseSpec, budget: float) -> LLMClient:
         """`spec` is the failed phase."""
 
 

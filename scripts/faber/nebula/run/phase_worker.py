@@ -28,7 +28,7 @@ from faber.nebula.phase.phase_task import abandoned_work, check_of, phase_task, 
 from faber.nebula.phase.prompts import bullets
 from faber.nebula.phase.task import PhaseTask
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.run.merging import FilterOnMerge, Look, merge_approved
+from faber.nebula.run.phase_merge import FilterOnMerge, Look, merge_approved
 from faber.nebula.worktrees import conflicts, tamper_check
 from faber.nebula.worktrees.integration import Merged, integrate_into
 from faber.nebula.worktrees.phase_tree import PhaseTree
