@@ -77,7 +77,8 @@ def _second(client: Client, api: MessagesApi) -> str:
     capsule = told[told.index("faber: ") :].split("\n\n")[0]  # what follows is the client's own
     return (
         "## Next session\n\nWhat the model is told before the person says anything:\n\n"
-        f"```text\n{capsule.strip()}\n```\n\n```text\n> continue\n\n{_calls(api.turns[-1].messages)}{result.text}\n```\n"
+        f"```text\n{capsule.strip()}\n```\n\n"
+        f"```text\n> continue\n\n{_calls(api.turns[-1].messages)}{result.text}\n```\n"
     )
 
 

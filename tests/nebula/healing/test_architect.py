@@ -291,7 +291,7 @@ def test_a_file_that_is_not_valid_is_corrected_once(wrong: str, words: str) -> N
 
 @pytest.mark.parametrize("garbage", ["I cannot do that.", GOOD, "{}", '{"phase_file": 7}', "[1, 2]"])
 def test_garbage_is_an_error_with_its_cost(garbage: str) -> None:
-    """An answer that does not fit the schema is asked for once more; then the architect has failed, and nothing else."""
+    """An answer that does not fit the schema is asked for once more; then only the architect has failed."""
     architect = Architect(garbage, garbage, answer(GOOD))
     with pytest.raises(ArchitectFailed) as caught:
         plan(architect)
