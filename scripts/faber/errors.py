@@ -171,4 +171,4 @@ class ObjectsMissing(FaberError):
     """The repository lacks objects that it should have: a partial fetch, or a pruned one."""
 
     code = "objects_missing"
-    recovery = "Run `git fetch --refetch` on the remote (or clone anew), then repeat."
+    recovery = "Run `git fetch --refetch` on the remote (or clone again), then repeat."
