@@ -122,8 +122,8 @@ def test_every_code_of_the_context_is_documented() -> None:
     """docs/context.md explains every notice that a context can carry."""
     text = (ROOT / "docs/context.md").read_text()
     package = ROOT / "scripts/faber"
-    sources = [p for folder in ("sources", "context") for p in (package / folder).glob("*.py")]
-    sources += [package / "store/sessions.py", package / "foreign/normalise.py", package / "cli/context.py"]
+    sources = [p for folder in ("sources", "context", "foreign", "git") for p in (package / folder).glob("*.py")]
+    sources += [package / "store/sessions.py", package / "cli/context.py"]
     found = set()
     for path in sources:
         found |= set(re.findall(r"(?:Notice|warning|_problem|_warn|_warning)\(\s*\"([a-z_]+)\"", path.read_text()))

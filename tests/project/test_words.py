@@ -18,7 +18,7 @@ ODD = {
     r"come by": "found, obtained",
     r"heed(s|ed)?": "follow, apply",
     r"no turn can be paid": "the budget is exhausted",
-    r"(that|which|what|it) (is|are|was|were) none(?! of)": "say what it is",
+    r"(that|which|what|it) (is|are|was|were) (?-i:none)(?! of)": "say what it is",
     r"(that|which|what|it) (is|are|was|were) no (?!longer|more|such)": "is not a",
     r"anew": "again",
     r"in force": "in effect",

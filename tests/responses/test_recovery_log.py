@@ -15,9 +15,9 @@ from faber.errors import InvalidInput
 from faber.responses import RecoveryLogUnreadable, recovery_log
 from faber.responses.migrate import DIRECTORY, migrate, statements
 from faber.responses.recovery_log import Recovery, RecoveryLog, database, entries, examine, rebuild
-from faber.store.create import create_run
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import load
+from faber.store.load import load
 from faber.workflows.definitions import load_plan
 
 FILE = Path(DIRECTORY) / "017_partial_completion_log.sql"
@@ -37,13 +37,15 @@ def run(layout: Layout) -> str:
     plan = load_plan(layout, "default")
     create_run(
         layout,
-        run_id=RUN,
-        plan=plan,
-        work_id="1",
-        target=None,
-        autonomy="guarded",
-        created_by="test",
-        first={"type": "checkpoint"},
+        NewRun(
+            run_id=RUN,
+            plan=plan,
+            work_id="1",
+            target=None,
+            autonomy="guarded",
+            created_by="test",
+            first={"type": "checkpoint"},
+        ),
     )
     return RUN
 

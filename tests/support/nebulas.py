@@ -19,8 +19,8 @@ from faber.nebula.run.apply import Application, Applied, Crew, Wanted
 from faber.nebula.run.display import PlainRunner
 from faber.nebula.run.phase_worker import MakeAgents
 from faber.responses.llm import Completion
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.runs import commit
 from support.repositories import git, repository
 from support.scripted_agents import tree_in, writes
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
 from faber.model.acceptance import accept
-from faber.model.documents import NEBULA_STATUSES, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
+from faber.model.nebula_documents import NEBULA_STATUSES
 from faber.model.reducer import fold, grow, initial_state, touched
 from faber.model.text import encodable
 from faber.model.validation import check_state
@@ -24,10 +25,11 @@ from faber.nebula.plan.parse import MAX_PHASES
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter, load_state, parse_state, project
 from faber.store import strict_json
-from faber.store.create import create_run
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 from faber.store.schema import problems
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
@@ -297,7 +299,8 @@ def test_the_store_keeps_a_nebulas_run(tmp_path: Path) -> None:
     """A run of the store takes a nebula's events, refuses one whose values no reader could take, and is read again."""
     layout = Layout(str(tmp_path))
     create_run(
-        layout, run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None
+        layout,
+        NewRun(run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None),
     )
     for draft in (START, {"type": "workflow_start"}, *CYCLE):
         commit(layout, "r", lambda state, plan, draft=draft: [draft])  # type: ignore[misc]

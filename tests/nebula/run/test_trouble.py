@@ -13,8 +13,8 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.git.git_errors import NoRepository
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
+from faber.store.load import load
 from faber.store.log import after
-from faber.store.runs import load
 from faber.store.store_errors import StoreUnwritable
 from support.nebulas import DIAMOND, Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write

@@ -7,18 +7,19 @@ import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import faber.git.programs as programs
-from faber.git.programs import Git, Result
+from faber.git.programs import Git
 from faber.nebula.plan.names import names_of
 from faber.nebula.worktrees import checkout, conflicts, integration
 from faber.nebula.worktrees.integration import integrate_into, merge_phase, merged_tree
 from faber.nebula.worktrees.landing import Landed, land
 from faber.nebula.worktrees.pool import Beginning, Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, GitUnfinished, MergeContention, TreeDirty
+from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from support.repositories import RUN, commit, git, repository, write
 
@@ -133,7 +134,7 @@ class TestMerge:
         head = tree.commit_cycle(2, "resolved")
         assert head
         assert conflicts.unresolved(tree.git) == []
-        assert tree.is_ancestor(two, head)
+        assert tree.git.is_ancestor(two, head)
         merge_phase(run.worktrees, "two", head, "two")
         assert git(run.root, "show", f"{INTEGRATION}:a.txt") == "1 and 2"
 
@@ -350,23 +351,23 @@ def in_child(root: Path, hit: int, how: str) -> tuple[int, bool]:
     counter.write_bytes(b"")
     child = os.fork()
     if child == 0:
-        real = programs._run
+        real = programs.run
         calls = 0
 
-        def counted(*arguments: object) -> Result:
+        def counted(*arguments: Any, **bounds: Any) -> ProgramResult:
             nonlocal calls
             calls += 1
             with open(counter, "ab") as file:
                 file.write(b".")
             if calls == hit and how == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            result: Result = real(*arguments)  # type: ignore[arg-type]
+            result = real(*arguments, **bounds)
             if calls == hit and how == "after":
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
         try:
-            programs._run = counted
+            programs.run = counted
             scenario(root)
         finally:
             os._exit(0)
