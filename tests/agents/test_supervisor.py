@@ -298,7 +298,7 @@ def test_the_budget_is_the_conversations(client: Callable[..., ClaudeCodeClient]
 
 
 def test_every_turn_has_its_limits(tmp_path: Path) -> None:
-    """No arguments are made without a limit on turns and budget, and none that is no limit is accepted."""
+    """No arguments are made without a limit on turns and budget, and no value that is not a limit is accepted."""
     arguments = AgentOptions(str(tmp_path)).arguments(None, 2.0)
     assert {"--max-turns", "--max-budget-usd"} <= set(arguments)
     for wrong in ({"max_turns": 0}, {"max_budget_usd": 0}, {"max_budget_usd": float("inf")}, {"timeout": 0}):

@@ -251,6 +251,6 @@ def test_tests_that_failed_are_the_filter(faber: Faber, run: str) -> None:
 
 
 def test_a_run_without_a_failure_has_nothing_to_heal(faber: Faber, run: str) -> None:
-    """A run that goes on, and a step that is done, are refused with a way to look."""
+    """A run that continues, and a step that is done, are refused with a way to look."""
     assert faber("heal", "diagnose", run).code == "invalid_input"
     assert faber("heal", "plan", run, "frame:classify", "--prompt-only").code == "invalid_input"

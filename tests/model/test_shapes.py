@@ -86,7 +86,7 @@ def test_a_mismatch_names_the_place(changed: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("value", [None, [], "x", 1])
 def test_what_is_no_object_is_refused(value: Any) -> None:
-    """A document that is no object is said to be none."""
+    """A document that is not an object is reported as such."""
     with pytest.raises(ShapeMismatch, match="the document is not an object"):
         checked(value, Root)
 

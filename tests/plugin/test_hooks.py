@@ -828,7 +828,7 @@ def test_a_turn_that_broke_off_is_recorded(project: Project) -> None:
 
 @pytest.mark.parametrize("event", ["pre-compact", "session-end", "stop-failure"])
 def test_a_run_that_waits_is_recorded_for(project: Project, event: str) -> None:
-    """What happens to a session is recorded also while its run waits for a person, which it goes on doing."""
+    """What happens to a session is recorded also while its run waits for a person, which it continues doing."""
     run = project.new(session="s")
     project.emit(run, {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": "Go on?"}}, "s")
     project.hook(event, {"session_id": "s"})

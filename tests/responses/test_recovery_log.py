@@ -235,7 +235,7 @@ def test_only_the_metadata_of_a_recovery_is_one(wrong: dict[str, object]) -> Non
 
 
 def test_a_corrupt_database_is_a_warning_and_is_rebuilt(layout: Layout, run: str) -> None:
-    """The work goes on over it; `rebuild` sets it aside and takes what the events tell."""
+    """The work continues over it; `rebuild` sets it aside and takes what the events tell."""
     log = RecoveryLog(layout, run_id=run)
     log.record(ONE)
     for suffix in ("-wal", "-shm"):

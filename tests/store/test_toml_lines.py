@@ -80,7 +80,7 @@ tables = st.recursive(
 
 
 def places(value: Any, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
-    """Every path in a value that leads to something which is no table."""
+    """Every path in a value that leads to something which is not a table."""
     if isinstance(value, dict):
         return {place for key, item in value.items() for place in places(item, (*at, key))}
     if isinstance(value, list):
@@ -116,5 +116,5 @@ def value_at(value: Any, place: tuple[str | int, ...]) -> Any:
 @example('"\\]"=1')
 @given(st.text(st.sampled_from("ab=[]{}\"'#\n.,\\ "), max_size=40))
 def test_any_text_is_taken(text: str) -> None:
-    """Text that is no TOML gives no error, and no line outside the text."""
+    """Text that is not TOML gives no error, and no line outside the text."""
     assert all(1 <= line <= text.count("\n") + 1 for line in toml_lines(text).values())

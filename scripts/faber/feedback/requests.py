@@ -33,7 +33,7 @@ def request(
 ) -> Decision:
     """`feedback request`: a new open request, of one of the types of `DEFAULT_OPTIONS`.
 
-    `place` is the step that asks; without it the one that was begun, else the next, else the last.
+    `place` is the step that asks; without it the one in progress, else the next, else the last.
     `artifacts` are paths inside the repository that a person should look at first. A gate's request is
     opened once: again while it is open answers the one that is, and its words and options are the gate's own.
     """

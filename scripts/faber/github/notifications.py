@@ -80,7 +80,7 @@ def _is_posted(request: FeedbackRequest) -> bool:
 
 
 class _Telling:
-    """The comments about one run; each failure is a warning, and the rest goes on."""
+    """The comments about one run; each failure is a warning, and the rest continues."""
 
     def __init__(self, run: Run, config: Config | None) -> None:
         self._layout = run.layout

@@ -23,7 +23,7 @@ DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
 FREE_TEXT = "clarification"
 OWN_LIST = "selection"
 
-# What an option does by its name. An option that is not named here goes on, and the step is told of it.
+# What an option does by its name. An option that is not listed here continues, and the step is given the answer.
 MEANINGS: dict[str, Action] = {
     "approve": "continue",
     "confirm": "continue",
@@ -58,7 +58,7 @@ class Responder(TypedDict):
 def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
     """What answering a request of type `kind` with its own `option` makes of the run.
 
-    A choice from a list and a person's own words go on, whatever they say. The options of a question about
+    A choice from a list and free text continue, whatever they say. The options of a question about
     the context (`context.question`) are that question's: `skip` skips the specification, never the step.
     """
     if "question" in context:
@@ -69,7 +69,7 @@ def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
 
 
 def action_before(response: str) -> Action:
-    """The action of an answer whose event names none: it was recorded when only `abort` did more than go on."""
+    """The action of an answer whose event names none: it was recorded when only `abort` did more than continue."""
     return "abort" if response == "abort" else "continue"
 
 

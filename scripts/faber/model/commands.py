@@ -201,7 +201,7 @@ def complete_step(
 ) -> Decision:
     """`step complete`: a step in progress is done, with what it made and the evidence that was found.
 
-    `attempt` is the one that the evidence was examined for: a step that was begun anew since is not
+    `attempt` is the one that the evidence was examined for: a step that was started again since is not
     completed by it.
     """
     repeated = completes(state, phase, step)
@@ -209,7 +209,7 @@ def complete_step(
         return repeated
     if attempt is not None and attempt != step_state(state, phase, step)["attempts"]:
         raise IllegalTransition(
-            f"{phase}:{step} was begun again while its evidence was examined.",
+            f"{phase}:{step} was started again while its evidence was examined.",
             recovery=f"Run `faber next {state['run_id']}`.",
         )
     draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
@@ -323,7 +323,7 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     failed phase goes back where its plan says, a loop whose phase is complete is over.
 
     Appended after every command, so that a writer killed between a step's event and its phase's is
-    made good by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
+    completed by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
     """
     if plan.get("partial"):
         return []

@@ -2,7 +2,7 @@
 
 A nebula's phases live in `state["nebula"]`, apart from a workflow's: several run at once, and one that fails
 stops only those that wait for it. So `phase_start`, `phase_complete`, `phase_skip` and `phase_error` have here a
-second meaning, for runs that have a `nebula_start`. That a run begins, goes on, fails, is cancelled or completed
+second meaning, for runs that have a `nebula_start`. That a run starts, resumes, fails, is cancelled or completed
 is said by the `workflow_*` events, as for every run.
 """
 
@@ -23,7 +23,7 @@ _NAME_CHARS = 200
 @reduces("nebula_start")
 def _begin(state: State, event: Event) -> None:
     """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
-    them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
+    them, and those that are gone are kept if anything did. A started phase keeps the digest it started with."""
     given = event["metadata"]
     before = nebula_of(state)
     known = before["phases"] if before else {}
@@ -170,7 +170,7 @@ _of_nebulas(_fail, "phase_error")
 
 @reduces("phase_reset")
 def _reset(state: State, event: Event) -> None:
-    """The phase is to be done afresh. What was spent, and how often it was healed, stays."""
+    """The phase restarts. Its cost and its count of healing attempts stay."""
     phases = _made_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
     kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
@@ -335,7 +335,7 @@ def _plan_healing(state: State, event: Event) -> None:
 
 @reduces("healing_done")
 def _end_healing(state: State, event: Event) -> None:
-    """With a remediation: what became of it is in its own entry. Without one, the architect gave none."""
+    """With a remediation: its outcome is in its own entry. Without one, the architect gave none."""
     phase = _phase(state, event)
     _drop(phase, "healing")
     if event["status"] == "failed":

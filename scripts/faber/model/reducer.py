@@ -21,7 +21,7 @@ RECENT_EVENTS = 20
 
 
 def initial_state(metadata: Metadata, plan: Plan) -> State:
-    """The state of a run without events: pending, nothing begun."""
+    """The state of a run without events: pending, nothing started."""
     return {
         "schema_version": SCHEMA_VERSION,
         "reducer_version": REDUCER_VERSION,

@@ -44,7 +44,7 @@ def _go_on(state: State, event: Event) -> None:
 
 
 def go_ahead(state: State) -> None:
-    """What was pending or failed goes on; where a person is still being asked, the run waits for the answer."""
+    """A pending or failed run continues; where a person is still being asked, the run waits for the answer."""
     if state["status"] in ("pending", "failed"):
         state["status"] = "in_progress"
     state["error"] = state["ended_event"] = None
@@ -201,7 +201,7 @@ def _skip_step(state: State, event: Event) -> None:
 
 
 def end_step(state: State, event: Event, status: Any) -> None:
-    """The event's step is settled; a run that had failed over it goes on."""
+    """The event's step is settled; a run that had failed because of it continues."""
     phase, step = _phase(state, event), _step(state, event)
     step["status"] = status
     step["completed_at"] = event["timestamp"]
@@ -214,8 +214,8 @@ def end_step(state: State, event: Event, status: Any) -> None:
         phase["status"] = "in_progress"
         if state["status"] == "failed":
             go_ahead(state)
-    # What went wrong before the work went on is no longer open, except at other steps; while the run is
-    # still failed (a person skipped a step of it), the work does not go on.
+    # What went wrong before the work continued is no longer open, except at other steps; while the run is
+    # still failed (a person skipped a step of it), the work does not continue.
     ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
     state["errors"] = [
         e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
@@ -287,7 +287,7 @@ def _exit_loop(state: State, event: Event) -> None:
 
 
 def wait(state: State) -> None:
-    """The run waits for the oldest open request; without one, a run that waited goes on."""
+    """The run waits for the oldest open request; without one, a run that waited continues."""
     state["feedback_request"] = oldest(state)
     if state["feedback_request"]:
         state["status"] = "awaiting_feedback"

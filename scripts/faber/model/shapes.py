@@ -237,7 +237,7 @@ def _listed(value: object) -> object:
 
 
 def _one(annotation: Any) -> dict[str, Any]:
-    """The schema of what is no union."""
+    """The schema of a type that is not a union."""
     plain = _plain(annotation)
     origin, arguments = get_origin(plain), get_args(plain)
     if plain is Any or plain is object:

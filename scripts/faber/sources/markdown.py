@@ -136,7 +136,7 @@ def outline(body: str) -> Outline:
 
 def _with_ends(starts: list[tuple[int, str, int, int]], last: int) -> list[Heading]:
     # A section ends at the next heading of its own level or above. From the end backwards, the
-    # headings still in force form a stack, so that 100,000 headings take one pass.
+    # headings that are still open form a stack, so that 100,000 headings take one pass.
     headings: list[Heading] = []
     following: list[tuple[int, int]] = []
     for level, title, line, body in reversed(starts):

@@ -59,7 +59,7 @@ def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
                 "foreign_run",
                 Severity.INFO,
                 "The run was made by another tool; it is only read.",
-                f"Run `faber run adopt {run_id}` to go on with it here.",
+                f"Run `faber run adopt {run_id}` to continue it here.",
                 run_id,
             )
         )

@@ -291,7 +291,7 @@ def test_a_file_that_is_not_valid_is_corrected_once(wrong: str, words: str) -> N
 
 @pytest.mark.parametrize("garbage", ["I cannot do that.", GOOD, "{}", '{"phase_file": 7}', "[1, 2]"])
 def test_garbage_is_an_error_with_its_cost(garbage: str) -> None:
-    """What is no JSON object of the schema is asked for once more; then the architect has failed, and nothing else."""
+    """An answer that does not fit the schema is asked for once more; then only the architect has failed."""
     architect = Architect(garbage, garbage, answer(GOOD))
     with pytest.raises(ArchitectFailed) as caught:
         plan(architect)
@@ -489,7 +489,7 @@ def test_credentials_in_what_an_architect_writes_are_not_kept() -> None:
 def test_limits_are_never_above_the_failed_phases(
     cycles: int | None, budget: float | None, failed_cycles: int | None, failed_budget: float | None
 ) -> None:
-    """Whatever is written and whatever was in force: neither cycles nor budget grow."""
+    """Whatever is written and whatever was in effect: neither cycles nor budget grow."""
     failed = replace(FAILED, max_review_cycles=failed_cycles, max_budget_usd=failed_budget)
     made = NEBULA.settings(finalized(replace(GREEDY, max_review_cycles=cycles, max_budget_usd=budget), failed))
     before = NEBULA.settings(failed)

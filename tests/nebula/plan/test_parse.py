@@ -106,7 +106,7 @@ def test_defaults_are_those_of_the_format() -> None:
 
 
 def test_a_phase_overrides_the_nebulas_settings() -> None:
-    """What a phase says is in force for it; what it does not say is the nebula's; 0 says nothing."""
+    """What a phase says is in effect for it; what it does not say is the nebula's; 0 says nothing."""
     own = '+++\nid = "p"\ntitle = "t"\npriority = 0\nmax_review_cycles = 2\nmodel = "o"\ngate = "watch"\n+++\nx'
     plain = '+++\nid = "q"\ntitle = "t"\nmax_review_cycles = 0\nmax_budget_usd = 0\nmodel = ""\ngate = ""\n+++\nx'
     parsed = parse_nebula("d", {"nebula.toml": FULL, "p.md": own, "q.md": plain})

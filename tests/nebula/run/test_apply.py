@@ -187,7 +187,7 @@ def test_setup_runs_once_in_each_worktree(tmp_path: Path) -> None:
 
 
 def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
-    """With the gate `review` nothing is merged until a person approves; the others go on meanwhile."""
+    """With the gate `review` nothing is merged until a person approves; the others continue meanwhile."""
     from faber.feedback.requests import respond
     from faber.store.commit import commit
 

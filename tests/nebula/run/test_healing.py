@@ -366,7 +366,7 @@ def test_a_retry_does_the_remediation_again_and_not_what_it_took_the_place_of(tm
 
 
 def test_a_remediation_whose_beginning_is_lost_fails_alone(tmp_path: Path) -> None:
-    """The failed phase's checkpoint is deleted while a person is asked: heal-b fails with the reason, e goes on."""
+    """The failed phase's checkpoint is deleted while a person is asked: heal-b fails with the reason, e continues."""
     project = Project(tmp_path / "p", nebula_files({"b": [], "e": []}, HEALING, b={"gate": "approve"}))
     author = Author()
     never_approved(author)

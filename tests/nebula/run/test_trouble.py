@@ -300,7 +300,7 @@ class TestDisks:
     def test_a_checkpoint_that_cannot_be_written_is_a_warning(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The work goes on, and the person is told."""
+        """The work continues, and the person is told."""
 
         def full(directory: str, checkpoint: Any) -> None:
             raise StoreUnwritable("No space left on device.")
