@@ -28,11 +28,10 @@ from faber.nebula.phase.findings import make_finding
 from faber.nebula.phase.outcomes import LoopEnded, TaskResult
 from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
 from faber.nebula.plan.load import load_nebula
-from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.phase_file import parse_phase, write_phase
 from faber.nebula.plan.problems import is_valid
 from faber.nebula.plan.specs import Context, Execution, Filter, Nebula, PhaseSpec
-from faber.nebula.plan.validate import Machine, validate
-from faber.nebula.plan.write import write_phase
+from faber.nebula.plan.validate import Programs, validate
 from faber.responses.llm import Completion
 from faber.responses.recovery_log import Recovery
 
@@ -551,7 +550,7 @@ def test_the_file_stands_beside_the_others_and_the_nebula_stays_valid(tmp_path: 
     assert inserted.rewired == ("cli",)
     assert place_remediation(str(tmp_path), spec) == "heal-parser.md"
     parsed = load_nebula(str(tmp_path))
-    assert is_valid(validate(parsed, Machine(lambda name: True, lambda path: True)))
+    assert is_valid(validate(parsed, Programs(lambda name: True, lambda path: True)))
     again = nebula_dag(parsed.nebula, {"parser": "heal-parser"})
     assert again.dependencies == inserted.dag.dependencies
     assert again.dependents == inserted.dag.dependents

@@ -28,8 +28,8 @@ from faber.nebula.healing.healing_history import (
     without_planned,
 )
 from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
+from faber.nebula.plan.phase_file import write_phase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
 
 DIAGNOSIS = FailureDiagnosis("parser", FailureKind.MAX_CYCLES, True, "It was not approved.", 4, 1.84)
 SPEC = PhaseSpec("heal-parser", 'Refuse the "empty" text', "Do it.")

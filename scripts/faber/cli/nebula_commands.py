@@ -60,7 +60,7 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
 def _problems(obj: Invocation, parsed: Any) -> list[Any]:
     import shutil
 
-    from faber.nebula.plan.validate import Machine, validate
+    from faber.nebula.plan.validate import Programs, validate
 
     base = os.path.join(obj.layout.root, parsed.nebula.context.working_dir)
 
@@ -68,7 +68,7 @@ def _problems(obj: Invocation, parsed: Any) -> list[Any]:
         path = os.path.join(base, name)
         return os.path.isfile(path) and os.access(path, os.X_OK)
 
-    return validate(parsed, Machine(lambda name: shutil.which(name) is not None, is_program))
+    return validate(parsed, Programs(lambda name: shutil.which(name) is not None, is_program))
 
 
 @nebula.command("plan")

@@ -20,10 +20,9 @@ from faber.nebula.healing.diagnosis import FailureDiagnosis
 from faber.nebula.healing.partial_work import PartialWork
 from faber.nebula.healing.remediation import finalize_remediation_spec, remediation_file, split_partial_work
 from faber.nebula.phase.agents import AgentSetup
-from faber.nebula.plan.parse import FENCE, parse_phase
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.phase_file import FENCE, parse_phase, write_phase
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
 from faber.responses.llm import Completion, ask
 from faber.responses.response_errors import CorrectionExhausted
 
@@ -63,7 +62,7 @@ class ArchitectFailed(FaberError):
     exit_code = Exit.UNFINISHED
     recovery = "The phase stays failed. `faber heal plan DIR PHASE` asks again, or write the phase by hand."
 
-    def __init__(self, message: str, cost_usd: float | None, problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, message: str, cost_usd: float | None, problems: Sequence[NebulaProblem] = ()) -> None:
         super().__init__(message, cost_usd=cost_usd, problems=[each.as_dict() for each in problems[:20]])
         self.cost_usd = cost_usd
 
@@ -98,7 +97,7 @@ def plan_remediation(
     loop = AgentLoop(counting, record, max_correction_attempts=1)
     prompt = build_remediation_request(diagnosis, nebula, failed_spec, partial_work, new_id=new_id)
     notices: list[Notice] = []
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     for turn in (1, 2):
         try:
             said = loop.run_turn(new_id, turn, prompt, ARCHITECT_SCHEMA)
@@ -117,18 +116,18 @@ def plan_remediation(
     raise ArchitectFailed(reason, counting.cost_usd, problems)
 
 
-def read_answer(text: str, new_id: str) -> tuple[PhaseSpec | None, list[Problem]]:
+def read_answer(text: str, new_id: str) -> tuple[PhaseSpec | None, list[NebulaProblem]]:
     """The phase in an architect's `phase_file`, and what is wrong with it; None where an error is among that.
 
     A fence or a sentence around the file is passed over. A file without a task is an error here: its title alone is no
     narrower than what failed.
     """
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     file = remediation_file(new_id)
     spec, _ = parse_phase(file, unwrapped(text), problems)
     if spec is not None and not split_partial_work(spec.body)[0]:
         message = "The phase has no text but what was done before: nothing says what is to be done."
-        problems.append(Problem("empty", Severity.ERROR, file, None, message, "Describe the task.", new_id))
+        problems.append(NebulaProblem("empty", Severity.ERROR, file, None, message, "Describe the task.", new_id))
     bad = spec is None or any(each.severity in (Severity.ERROR, Severity.CRITICAL) for each in problems)
     return (None if bad else spec), problems
 

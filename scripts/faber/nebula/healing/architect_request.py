@@ -7,8 +7,8 @@ from faber.nebula.healing.diagnosis import OUTPUT, FailureDiagnosis, FailureKind
 from faber.nebula.healing.partial_work import PartialWork, architect_section
 from faber.nebula.healing.remediation import remediation_id
 from faber.nebula.phase.prompts import bullets, fenced
-from faber.nebula.plan.problems import Problem
-from faber.nebula.plan.specs import Nebula, PhaseSpec, Settings
+from faber.nebula.plan.problems import NebulaProblem
+from faber.nebula.plan.specs import Nebula, PhaseSettings, PhaseSpec
 
 BODY = 12_000
 SHOWN_PROBLEMS = 20
@@ -62,7 +62,7 @@ def build_remediation_request(
     return "\n\n".join(parts) + "\n"
 
 
-def correction_request(problems: Sequence[Problem]) -> str:
+def correction_request(problems: Sequence[NebulaProblem]) -> str:
     """The prompt that asks once more, in the same conversation, where the phase file was not valid."""
     told = [
         f"line {problem.line}: {problem.message} {problem.fix}" if problem.line else f"{problem.message} {problem.fix}"
@@ -76,7 +76,7 @@ def correction_request(problems: Sequence[Problem]) -> str:
     )
 
 
-def _facts(diagnosis: FailureDiagnosis, settings: Settings) -> str:
+def _facts(diagnosis: FailureDiagnosis, settings: PhaseSettings) -> str:
     limit = diagnosis.budget_limit
     of = f" of {limit:.2f}" if limit is not None else "; it had no limit of its own"
     return bullets(
@@ -101,7 +101,9 @@ def _project(nebula: Nebula) -> list[str]:
     return [_section("Project", "\n\n".join(said))] if said else []
 
 
-def _instructions(diagnosis: FailureDiagnosis, settings: Settings, work: PartialWork | None, new_id: str | None) -> str:
+def _instructions(
+    diagnosis: FailureDiagnosis, settings: PhaseSettings, work: PartialWork | None, new_id: str | None
+) -> str:
     name = new_id or remediation_id(diagnosis.phase_id)
     fewer = max(1, settings.max_review_cycles - 1)
     budget = settings.max_budget_usd

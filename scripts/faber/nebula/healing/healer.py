@@ -22,8 +22,8 @@ from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.phase.budget import LEAST, Ledger
 from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
-from faber.nebula.plan.parse import parse_phase
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.phase_file import parse_phase
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_worker import Start
 from faber.nebula.run.recorder import Journal
@@ -244,7 +244,7 @@ class GroupHealer:
 
     def _planned_before(self, attempt: Attempt) -> Planned:
         """What an architect answered before this process began: the event has the whole file."""
-        problems: list[Problem] = []
+        problems: list[NebulaProblem] = []
         spec, _ = parse_phase(f"{attempt.remediation}.md", attempt.phase_file, problems)
         if spec is None:
             raise ArchitectFailed("The plan in the log cannot be read.", attempt.architect_cost, problems)

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from faber.model.ids import MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
 from faber.model.text import encodable, inert, redact, shorten
 from faber.nebula.healing.partial_work import PartialWork, body_section
-from faber.nebula.plan.parse import MAX_CYCLES
+from faber.nebula.plan.phase_file import MAX_CYCLES, write_phase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
 from faber.store.files import read_bytes, write_atomic
 
 LABEL = "auto-healing"
