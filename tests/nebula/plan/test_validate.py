@@ -141,7 +141,8 @@ def test_every_category_is_said_to_be_possible() -> None:
     """The categories that a problem may have are exactly those that the code uses."""
     import re
 
-    source = "".join(path.read_text() for path in (Path(__file__).parents[3] / "scripts/faber/nebula/plan").glob("*.py"))
+    plan = Path(__file__).parents[3] / "scripts/faber/nebula/plan"
+    source = "".join(path.read_text() for path in plan.glob("*.py"))
     named = set(re.findall(r'"([a-z]+(?:_[a-z]+)*)"', source))
     assert set(CATEGORIES) <= named
     calls = r'(?:NebulaProblem|note|_problem|_unreadable|choice)\((?:parsed, )?\s*"([a-z_]+)"'
