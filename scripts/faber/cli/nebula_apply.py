@@ -16,7 +16,6 @@ from faber.model.text import inert, redact, redact_json
 from faber.nebula.healing.architect import ArchitectClient, architect_client
 from faber.nebula.phase.agents import Agents, AgentSetup, ClaudeAgents
 from faber.nebula.phase.filters import run_filters
-from faber.nebula.phase.phase_task import check_of
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.problems import require_valid
@@ -100,7 +99,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     cancel = threading.Event()
 
     def look(scratch: Scratch) -> None:
-        checks = [check_of(each) for each in nebula.filters]
+        checks = nebula.filters
         where = os.path.join(scratch.path, nebula.context.working_dir)
         for result in run_filters(checks, where, cancel=cancel, label="faber-land"):
             if not result.passed:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from faber.nebula.phase.cycle import Guard
 from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_worker import MakeAgents

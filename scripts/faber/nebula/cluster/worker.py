@@ -28,7 +28,7 @@ from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, valida
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
-from faber.nebula.phase.phase_progress import Record
+from faber.nebula.phase.phase_progress import RecordEvent
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_worker import MakeAgents, PhaseWork, Start, Workshop
@@ -157,7 +157,7 @@ class Teller:
         self._link.tell({"event": event._asdict(), "executions": self.executions})
         return 0
 
-    def for_phase(self, phase: str) -> Record:
+    def for_phase(self, phase: str) -> RecordEvent:
         """`record` for the phase."""
 
         def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:

@@ -86,7 +86,7 @@ class Filter:
 
     name: str
     command: Command
-    timeout: int = FILTER_SECONDS
+    timeout: float = FILTER_SECONDS
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

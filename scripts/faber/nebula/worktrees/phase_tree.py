@@ -14,8 +14,7 @@ from faber.git.programs import CHECKOUT_SECONDS, Git
 from faber.git.refs import shown
 from faber.git.stash import Parked
 from faber.git.worktree_state import Condition
-from faber.nebula.phase import checkpoint_validity
-from faber.nebula.worktrees import conflicts
+from faber.nebula.worktrees import branch_facts, conflicts
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
 from faber.store.files import write_atomic
 
@@ -67,10 +66,10 @@ class PhaseTree:
         self.check()
         return worktree_state.look(self.git, self.ref, recorded)
 
-    def facts(self, checkpoint: str) -> checkpoint_validity.Facts:
-        """What `standing.verdict` needs to judge a checkpoint of this phase."""
+    def facts(self, checkpoint: str) -> branch_facts.CheckpointFacts:
+        """What `branch_verdict` needs to judge a checkpoint of this phase."""
         self.check()
-        return checkpoint_validity.load_facts(self.git, self.ref, checkpoint, self.exclude)
+        return branch_facts.load_facts(self.git, self.ref, checkpoint, self.exclude)
 
     # --- commits -----------------------------------------------------------------------------------
 
