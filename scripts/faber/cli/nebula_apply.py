@@ -13,15 +13,15 @@ from faber.cli.arguments import require_person
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, FaberError
 from faber.model.text import inert, redact, redact_json
-from faber.nebula.healing.architect import ArchitectClient, architect_client
-from faber.nebula.phase.agents import Agents, AgentSetup, ClaudeAgents
+from faber.nebula.healing.architect import ArchitectClient
+from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
-from faber.nebula.run.apply import Application, Crew, Wanted
-from faber.nebula.run.display import LiveRunner, PlainRunner
+from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.display import LiveDisplay, PlainDisplay
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
 from faber.nebula.worktrees.landing import land as land_nebula
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # What more freedom means, most first.
 _FREEDOM = ("trust", "watch", "review", "approve")
-PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 Problems = Callable[[Invocation, Any], list[Any]]
 
@@ -69,19 +68,10 @@ def apply(
     """
     nebula = _valid(obj, directory, problems)
     _not_freer(obj, nebula, wanted, directory)
-    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _runner(form) as runner:
-        application = Application(
-            obj.layout,
-            nebula,
-            directory,
-            wanted,
-            new_run_id=lambda: _new_id(obj),
-            actor=obj.actor,
-            runner=runner,
-            cancel=cancel,
-            fleet=fleet,
-        )
-        applied = application.run(lambda run_id, label: _crew(obj, nebula, runner, run_id, label, cancel))
+    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
+        caller = Caller(lambda: _new_id(obj), obj.actor, display, cancel)
+        application = Application(obj.layout, nebula, directory, wanted, caller, fleet)
+        applied = application.run(lambda run_id, label: _crew(obj, nebula, caller, run_id, label))
     if form == "text":
         write(redact(inert(_text(applied.report))))
     else:
@@ -139,44 +129,14 @@ def _new_id(obj: Invocation) -> str:
     return new_id(obj)
 
 
-def _crew(
-    obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str, cancel: threading.Event
-) -> Crew:
-    log = RecoveryLog(obj.layout, run_id=run_id)
-
-    def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
-        def heard(role: str, event: Mapping[str, Any]) -> None:
-            runner.heard(spec.id, role, event)
-
-        setup = AgentSetup(
-            plugin_dir=PLUGIN,
-            model=nebula.settings(spec).model,
-            tools=nebula.execution.agent_tools or (),
-            turn_seconds=nebula.execution.turn_timeout,
-        )
-        return ClaudeAgents(
-            setup,
-            directory=directory,
-            label=label,
-            task_id=spec.id,
-            cancel=cancel,
-            on_event=heard,
-            log=log.record,
-        )
+def _crew(obj: Invocation, nebula: Nebula, caller: Caller, run_id: str, label: str) -> Crew:
+    record = RecoveryLog(obj.layout, run_id=run_id).record
+    factory = AgentFactory(nebula, label, hear=caller.display.heard, record=record)
 
     def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
-        model, seconds = nebula.settings(spec).model, nebula.execution.turn_timeout
-        setup = AgentSetup(plugin_dir=PLUGIN, model=model, turn_seconds=seconds)
-        return architect_client(
-            setup,
-            directory=obj.layout.root,
-            label=label,
-            budget=budget,
-            cancel=cancel,
-            on_event=lambda event: runner.heard(spec.id, "architect", event),
-        )
+        return factory.client(ARCHITECT, spec, obj.layout.root, budget, caller.cancel)
 
-    return Crew(make, architect, log.record)
+    return Crew(factory.agents, architect, record)
 
 
 @contextmanager
@@ -213,15 +173,15 @@ def _cancelled_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _runner(form: str) -> PlainRunner:
+def _display() -> LiveDisplay | PlainDisplay:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         from rich.console import Console
 
-        return LiveRunner(say, Console(stderr=True))
-    return PlainRunner(say)
+        return LiveDisplay(Console(stderr=True))
+    return PlainDisplay(say)
 
 
-def _text(report: dict[str, Any]) -> str:
+def _text(report: Mapping[str, Any]) -> str:
     marks = {"done": "✓", "failed": "✗", "skipped": "-", "in_progress": "…"}
     lines = []
     for name, phase in report["phases"].items():

@@ -15,7 +15,8 @@ import pytest
 
 from faber.errors import InvalidInput
 from faber.nebula.cluster import dask_cluster as module
-from faber.nebula.cluster.dask_cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
+from faber.nebula.cluster.cluster_errors import ClusterExtraMissing, SchedulerUnreachable
+from faber.nebula.cluster.dask_cluster import Cluster, checked_address
 from faber.store.runs import load
 from support.clusters import Processes, SharedProject
 from support.repositories import git

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from faber.nebula.cluster.messages import Job, Pushed, Report, Told, pushed_of
 from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, Superseded, checked_url, url_of
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
+from faber.responses.recovery_log import entries, rebuild
 from faber.store.runs import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
@@ -96,6 +98,20 @@ def test_what_a_dead_worker_had_told_nobody_is_recorded_from_what_it_pushed(
     assert [event["metadata"]["cycle"] for event in project.events(applied.report["run_id"], "review")] == [1, 2]
 
 
+def test_a_recovery_on_a_worker_is_in_the_run(tmp_path: Path, cluster: Directories) -> None:
+    """A response that was cut on a worker leaves its event in the run and its row in the recovery log, once."""
+    project = SharedProject(tmp_path, {"a": []})
+    project.say("recover-a")
+    applied = project.over(cluster)
+    assert applied.status == "done", project.said
+    (event,) = project.events(applied.report["run_id"], "response_recovered")
+    assert (event["status"], event["metadata"]["task_id"]) == ("RESOLVED", "a")
+    (row,) = entries(project.layout)
+    assert (row["task_id"], row["final_status"], row["timestamp"]) == ("a", "RESOLVED", event["timestamp"])
+    assert rebuild(project.layout) == {"actions": [], "moved": []}
+    consistent(project, applied.report["run_id"])
+
+
 def test_workers_that_die_again_and_again_are_too_many(tmp_path: Path, cluster: Directories) -> None:
     """A phase that kills its workers is given up after five."""
     project = SharedProject(tmp_path, {"a": [], "b": []})
@@ -139,7 +155,7 @@ class Quiet:
     def __init__(self) -> None:
         self.stop = False
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: Mapping[str, object]) -> None:
         """Nobody hears it."""
 
     def stop_wanted(self) -> bool:

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from faber.nebula.healing.healing_log import healing_events
 from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.run.apply import Applied
-from faber.nebula.run.display import LiveRunner
+from faber.nebula.run.display import LiveDisplay
 from faber.store import log
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write
@@ -409,7 +408,9 @@ def test_what_the_events_of_a_healing_carry(tmp_path: Path) -> None:
     project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
     never_approved(author)
     applied = project.apply(author)
-    given = {each["type"]: each["metadata"] for each in healing_events(project.layout, applied.report["run_id"])}
+    directory = project.layout.run_dir(applied.report["run_id"])
+    events = [log.read_event(directory, entry.file) for entry in log.listing(directory)]
+    given = {event["type"]: event["metadata"] for event in events if event["type"].startswith("healing_")}
     start, plan = given["healing_start"], given["healing_plan"]
     assert (start["kind"], start["cycles"], start["spent"]) == ("max_cycles", 2, 0.4)
     assert (plan["remediation"], plan["title"], plan["architect_cost"]) == ("heal-b", "Finish it", 0.1)
@@ -424,18 +425,18 @@ def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    view = LiveRunner(lambda text: None, console)
+    view = LiveDisplay(console)
     project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
     never_approved(author)
     rows: list[str] = []
 
     def row(who: str, phase: str) -> None:
         with console.capture() as captured:
-            console.print(view._table())
+            console.print(view.table())
         rows.append(f"{who}: {captured.get()}")
 
     author.before = row
-    assert project.apply(author, runner=view).status == "done"
+    assert project.apply(author, display=view).status == "done"
     (healing,) = [each for each in rows if each.startswith("architect")]
     assert "healing" in healing
     (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]

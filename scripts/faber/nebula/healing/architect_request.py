@@ -122,15 +122,15 @@ def _instructions(
         *_of_kind(diagnosis.kind),
     ]
     section = (
-        "Add a section `## Partial Work` to the body: say what is committed, what of it is correct, and that it must be kept."
+        "Add a section `## Partial Work` to the body: say what is committed, what is correct, and that it must be kept."
         if work is not None
         else "Do not add a section on partial work; there is none."
     )
     return (
         f"{_numbered(lines)}\n\n"
-        f'Answer with one JSON object and nothing else: {{"phase_file": "…"}}. The string is a phase file: a TOML header '
-        f'between two lines of `+++` with id = "{name}", title, max_review_cycles and max_budget_usd, followed by the '
-        f"body in Markdown. {section}"
+        f'Answer with one JSON object and nothing else: {{"phase_file": "…"}}. The string is a phase file: a TOML '
+        f'header between two lines of `+++` with id = "{name}", title, max_review_cycles and max_budget_usd, then '
+        f"the body in Markdown. {section}"
     )
 
 

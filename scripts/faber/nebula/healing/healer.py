@@ -6,7 +6,7 @@ any moment, `resume` finishes the same attempt, and an architect that has answer
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
@@ -68,7 +68,7 @@ class HealingJournal(Protocol):
         *,
         status: str | None = None,
         message: str | None = None,
-        **metadata: object,
+        **metadata: Any,
     ) -> int:
         """Append an event."""
 

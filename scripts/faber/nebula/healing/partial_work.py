@@ -143,8 +143,8 @@ def body_section(work: PartialWork) -> str:
     """The section on partial work of a remediation's phase file, if its architect wrote none."""
     return (
         f"{SECTION}\n\n"
-        f"The phase `{work.phase_id}` failed after {work.cycles_used} cycles. Its work is on this branch: build on it, do "
-        "not revert it.\n\n"
+        f"The phase `{work.phase_id}` failed after {work.cycles_used} cycles. Its work is on this branch: build on it, "
+        "do not revert it.\n\n"
         f"Commits: {', '.join(commit[:12] for commit in _commits(work)) or 'none'}.\n\n"
         f"Files touched:\n\n{_list(_files(work))}\n\n"
         f"Findings still open:\n\n{_list(work.last_findings)}"

@@ -50,7 +50,7 @@ def to_toml(checkpoint: Checkpoint) -> str:
     findings = {name: state.pop(name) for name in ("findings", "all_findings")}
     text = table_text(head) + "\n[state]\n" + table_text(state)
     for name, items in findings.items():
-        for item in items:
+        for item in items if isinstance(items, list) else ():
             text += f"\n[[state.{name}]]\n{table_text(item)}"
     return text
 

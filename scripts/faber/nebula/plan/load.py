@@ -3,7 +3,8 @@
 import os
 
 from faber.errors import Severity
-from faber.nebula.plan.parse import MANIFEST, MAX_FILE, MAX_PHASES, Parsed, parse_nebula
+from faber.nebula.plan.parse import MANIFEST, MAX_PHASES, Parsed, parse_nebula
+from faber.nebula.plan.phase_file import MAX_FILE
 from faber.nebula.plan.plan_errors import InvalidNebula
 from faber.nebula.plan.problems import NebulaProblem
 from faber.store.external_files import Unreadable, read_text

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from faber.errors import Notice, Severity
 from faber.model.documents import NebulaPhase
 from faber.nebula.phase.checkpoint import load, park, remove, validate
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
@@ -17,7 +16,7 @@ class PhaseCheckpoints(NamedTuple):
     directory: str
     parked: str
 
-    def resume(self, phase: str, start: Start, invalid: Callable[[Notice], None]) -> Start:
+    def resume(self, phase: str, start: Start, invalid: Callable[[str], None]) -> Start:
         """`start` with the checkpoint of a phase in progress. A checkpoint that cannot be used is parked and reported
         to `invalid`; the phase then starts over."""
         try:
@@ -26,8 +25,7 @@ class PhaseCheckpoints(NamedTuple):
                 # Whether it fits the phase's branch is judged when the worktree is open: see `PhaseWork`.
                 validate(checkpoint, checkpoint.git_sha)
         except InvalidCheckpoint as error:
-            text = f"{error.message} It is kept at {self.park(phase)}; {phase} starts over."
-            invalid(Notice(error.code, Severity.WARNING, text, error.recovery, phase))
+            invalid(f"{error.message} It is kept at {self.park(phase)}; {phase} starts over.")
             return replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
             return replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)

@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
@@ -108,7 +109,7 @@ class Journal:
     def for_phase(self, phase: str) -> RecordEvent:
         """`record` for one phase."""
 
-        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
+        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
             self.record(type, phase, status=status, message=message, **metadata)
 
         return record

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from faber.errors import FaberError, Notice
+from faber.errors import FaberError
 from faber.model.documents import Heard, NebulaPhase
 from faber.nebula.healing.architect import Planned
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
@@ -147,7 +147,7 @@ class WorkerGroup:
             self._fail(phase, error)
             return
         if self.options.resume and known["status"] == "in_progress":
-            start = self.options.checkpoints.resume(phase, start, self._invalid_checkpoint)
+            start = self.options.checkpoints.resume(phase, start, lambda text: self._invalid_checkpoint(phase, text))
         if start.checkpoint is not None:
             cycle, stage = start.checkpoint.state.next_stage
             self._show(phase, f"resumes in cycle {cycle} ({stage.word.replace('_', ' ')})")
@@ -156,11 +156,9 @@ class WorkerGroup:
         work = self._work[phase] = self.runner.run(spec, start)
         self._submit(phase, work.work)
 
-    def _invalid_checkpoint(self, notice: Notice) -> None:
-        self._show(notice.source, notice.message)
-        self.journal.record(
-            "checkpoint_verdict", notice.source, message=notice.message, verdict="invalid", resumes=False
-        )
+    def _invalid_checkpoint(self, phase: str, text: str) -> None:
+        self._show(phase, text)
+        self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
 
     def _may_begin(self, phase: str) -> bool:
         """False if a person is asked first, or said no: with the gate `approve`, before a remediation starts."""

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from faber.errors import Notice
 from faber.model.documents import NebulaPhase, State
@@ -38,7 +38,7 @@ class Recorder(Protocol):
         *,
         status: str | None = None,
         message: str | None = None,
-        **metadata: object,
+        **metadata: Any,
     ) -> int:
         """Record an event; returns its id."""
 
