@@ -264,14 +264,14 @@ def test_a_cut_answer_is_completed_with_proof() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("No header at all.", "does not begin with a TOML header"),
+        ("No header at all.", "does not start with a TOML header"),
         ('+++\nid = "heal-parser"\n', "header is not closed"),
         (GOOD.replace('title = "Refuse', "title = Refuse"), "Not TOML"),
         (GOOD.replace('id = "heal-parser"', 'id = "../x"'), "The id '../x'"),
-        (GOOD.replace("max_review_cycles = 2", "max_review_cycles = 'two'"), "it takes a whole number"),
+        (GOOD.replace("max_review_cycles = 2", "max_review_cycles = 'two'"), "expected a whole number"),
         (
             '+++\nid = "heal-parser"\ntitle = "T"\n+++\n\n## Partial Work\n\nAll done.\n',
-            "nothing says what is to be done",
+            "it has no task",
         ),
     ],
 )
@@ -502,7 +502,7 @@ def test_the_section_is_added_where_the_architect_left_it_out() -> None:
     """With partial work the body has exactly one section on it; without, none, and what the architect made up goes."""
     bare = PhaseSpec("x", "T", "Refuse the empty text.\n\n```\n## Partial Work\n```")
     added = finalized(bare).body
-    assert split_partial_work(added)[1].startswith("## Partial Work\n\nThe phase `parser` did 4 cycles")
+    assert split_partial_work(added)[1].startswith("## Partial Work\n\nThe phase `parser` failed after 4 cycles")
     assert "- src/p.py" in added
     assert "111111111111, 222222222222" in added
     assert added.startswith(bare.body)

@@ -10,7 +10,7 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan.graph import build
 from faber.nebula.plan.state_file import PhaseRecord
-from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, Resumption, decide, decisions
+from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, ResumeFacts, decide, decisions
 from faber.nebula.worktrees.branch_facts import CheckpointFacts
 
 SHA, OWN, NEXT, ALIEN = "a" * 40, "b" * 40, "c" * 40, "d" * 40
@@ -24,9 +24,9 @@ HERE = CheckpointFacts(SHA, SHA, True, [], False)
 
 def resumption(
     record: PhaseRecord, checkpoint: Checkpoint | InvalidCheckpoint | None, branch: CheckpointFacts | None = HERE
-) -> Resumption:
+) -> ResumeFacts:
     """What is known of the only phase."""
-    return Resumption(RUN, {"p": record}, {"p": checkpoint} if checkpoint else {}, {"p": branch})
+    return ResumeFacts(RUN, {"p": record}, {"p": checkpoint} if checkpoint else {}, {"p": branch})
 
 
 def ahead(*made: Made, dirty: bool = False) -> CheckpointFacts:
@@ -98,7 +98,7 @@ def test_phases_wait_and_are_skipped_behind_others() -> None:
         "g": PhaseRecord("skipped"),
     }
     saved = {"b": replace(SAVED, phase_id="b"), "a": replace(SAVED, phase_id="a")}
-    known = Resumption(RUN, records, saved, {"b": HERE})
+    known = ResumeFacts(RUN, records, saved, {"b": HERE})
     found = decisions(dag, known)
     assert {name: decision.action for name, decision in found.items()} == {
         "a": "keep",

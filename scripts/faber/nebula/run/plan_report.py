@@ -10,7 +10,7 @@ from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, load_state
 from faber.nebula.run.phase_branches import phase_branches
 from faber.nebula.run.ready_queue import Frontier
-from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, Resumption, decisions
+from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, ResumeFacts, decisions
 from faber.store.external_files import StrPath
 
 
@@ -28,7 +28,7 @@ def load_plan(
         {name: known.branch for name, known in records.items() if known.branch and known.status == "in_progress"},
         {name: saved for name, saved in checkpoints.items() if isinstance(saved, Checkpoint)},
     )
-    known = Resumption(state.run_id if state else "", records, checkpoints, branches)
+    known = ResumeFacts(state.run_id if state else "", records, checkpoints, branches)
     return plan_document(nebula, dag, state, decisions(dag, known, options), checkpoints), notices
 
 

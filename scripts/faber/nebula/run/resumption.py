@@ -48,7 +48,7 @@ class ResumeOptions(NamedTuple):
     retry_failed: bool = False
 
 
-class Resumption(NamedTuple):
+class ResumeFacts(NamedTuple):
     """What decisions are based on, by phase: the records of the state file, the checkpoints (an error for an unreadable
     one), and the facts about branches (None: the branch does not exist; missing: git could not tell)."""
 
@@ -58,7 +58,7 @@ class Resumption(NamedTuple):
     branches: Mapping[str, CheckpointFacts | None]
 
 
-def decide(known: Resumption, phase: str, options: ResumeOptions = ResumeOptions()) -> ResumeDecision:  # noqa: B008
+def decide(known: ResumeFacts, phase: str, options: ResumeOptions = ResumeOptions()) -> ResumeDecision:  # noqa: B008
     """The decision on one phase by itself; `decisions` adds the effect of other phases."""
     checkpoint = known.checkpoints.get(phase)
     status: NebulaStatus = known.records[phase].status if phase in known.records else "pending"
@@ -83,7 +83,7 @@ def decide(known: Resumption, phase: str, options: ResumeOptions = ResumeOptions
     return _judge(known, phase, checkpoint, options)
 
 
-def _judge(known: Resumption, phase: str, checkpoint: Checkpoint, options: ResumeOptions) -> ResumeDecision:
+def _judge(known: ResumeFacts, phase: str, checkpoint: Checkpoint, options: ResumeOptions) -> ResumeDecision:
     saved = checkpoint.git_sha[:12]
     if phase not in known.branches:
         why = f"The branch of the checkpoint ({saved}) could not be examined. The checkpoint is parked."
@@ -103,7 +103,7 @@ def _judge(known: Resumption, phase: str, checkpoint: Checkpoint, options: Resum
     return ResumeDecision("continue", why, cycle, stage.word, verdict.standing.value)
 
 
-def decisions(dag: Dag, known: Resumption, options: ResumeOptions = ResumeOptions()) -> dict[str, ResumeDecision]:  # noqa: B008
+def decisions(dag: Dag, known: ResumeFacts, options: ResumeOptions = ResumeOptions()) -> dict[str, ResumeDecision]:  # noqa: B008
     """The decision on each phase of the graph: a phase waits for its dependencies, and is skipped if one of them stays
     failed."""
     found = {name: decide(known, name, options) for name in dag.dependencies}
