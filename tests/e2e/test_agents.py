@@ -104,7 +104,7 @@ def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recor
 
 
 def test_malformed_answers_are_corrected_and_never_resumed(agent: Any, api: MessagesApi) -> None:
-    """JSON that no continuation can mend goes to correction, with the validator's words."""
+    """JSON that no continuation can fix goes to correction, with the validator's words."""
     api.script.reply(text('{"action": "write_file", }'), text('{"action": "read"}'), text(WHOLE))
     recorded: list[Recovery] = []
     response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)

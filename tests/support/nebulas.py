@@ -21,8 +21,8 @@ from faber.nebula.run.display import PlainDisplay
 from faber.nebula.run.protocols import Display
 from faber.nebula.run.workshop import MakeAgents
 from faber.responses.llm import Completion
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.runs import commit
 from support.repositories import git, repository
 from support.scripted_agents import tree_in, writes
 
@@ -172,5 +172,5 @@ class Project:
         return [name for name in names if not name.startswith("plan/")]
 
     def left(self) -> list[str]:
-        """What stands beside the nebula's own files."""
+        """What is next to the nebula's own files."""
         return sorted(name for name in os.listdir(self.directory) if not name.endswith(".md") and name != "nebula.toml")

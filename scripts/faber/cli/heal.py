@@ -10,6 +10,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, InvalidInput
+from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
@@ -108,10 +109,9 @@ def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any
 
 
 def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
+    from faber.foreign.resolve import open_named
     from faber.nebula.healing.failure_loader import load_phase_failure, load_step_failure
     from faber.nebula.plan.parse import MANIFEST
-    from faber.store.resolve import resolve
-    from faber.store.runs import load
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
@@ -119,8 +119,8 @@ def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
                 "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
             )
         return load_phase_failure(obj.layout, target, place)
-    run = load(obj.layout, resolve(obj.layout, target))
-    nebula = run.state.get("nebula")
+    run = open_named(obj.layout, target)
+    nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(

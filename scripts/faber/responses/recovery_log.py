@@ -20,9 +20,11 @@ from faber.model.documents import Draft, Event
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
+from faber.store.appending import Writer
+from faber.store.clock import Clock, utc_now
+from faber.store.commit import Committed, commit
 from faber.store.files import make_directories
 from faber.store.layout import DAMAGED, Layout
-from faber.store.runs import Clock, Committed, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 EVENT = "response_recovered"
@@ -133,10 +135,8 @@ class RecoveryLog:
             self._layout,
             run_id,
             lambda state, plan: accept(state, plan, draft),
-            clock=self._clock,
+            Writer(self._session_id, "agent", self._clock),
             key=key,
-            session_id=self._session_id,
-            actor="agent",
         )
 
 

@@ -18,7 +18,7 @@ from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, S
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
 from faber.responses.recovery_log import entries, rebuild
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
 from support.nebulas import DIAMOND, Author
@@ -260,7 +260,7 @@ def test_a_conflict_is_resolved_elsewhere(tmp_path: Path, cluster: Directories) 
 def test_a_persons_changes_are_made_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """A phase at its gate is revised by a worker, and merged when the person is content."""
     from faber.feedback.requests import respond
-    from faber.store.runs import commit
+    from faber.store.commit import commit
 
     project = SharedProject(tmp_path, {"a": []})
     applied = project.over(cluster, gate="review")
@@ -319,7 +319,7 @@ def test_a_lost_scheduler_stops_the_run_and_fails_no_phase(tmp_path: Path, clust
 
 
 def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Directories) -> None:
-    """A phase's checkpoint and commits from this machine are gone on with by a worker."""
+    """A worker resumes a phase from this machine's checkpoint and commits."""
     project, author = SharedProject(tmp_path, {"a": []}), Author()
     author.verdicts["a"] = [{"verdict": "not_approved", "findings": [{"severity": "major", "description": "Not yet."}]}]
 
@@ -337,7 +337,7 @@ def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Di
 
 
 def test_phases_that_failed_are_begun_afresh(tmp_path: Path, cluster: Directories) -> None:
-    """Retried, a phase does not go on from what its failed attempt pushed; that stays on a ref."""
+    """Retried, a phase does not continue from what its failed attempt pushed; that stays on a ref."""
     project = SharedProject(tmp_path, {"a": []}, "[execution]\nmax_review_cycles = 2\n")
     project.say("cycles-a", "3")
     applied = project.over(cluster)

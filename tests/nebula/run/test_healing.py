@@ -206,7 +206,7 @@ def test_a_remediation_that_takes_the_work_back_is_sent_back(tmp_path: Path) -> 
         write(path, {"other.txt": "x"})
 
     def restores(path: Path, prompt: str) -> None:
-        assert "`keeps-work` must pass" in prompt
+        assert "`keeps-work` failed and must pass" in prompt
         write(path, {"kept.txt": "kept\n"})
 
     author.deeds["heal-b"] = [destroys, restores]

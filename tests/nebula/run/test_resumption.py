@@ -10,7 +10,7 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan.graph import build
 from faber.nebula.plan.state_file import PhaseRecord
-from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, ResumeFacts, decide, decisions
+from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decide, decisions
 from faber.nebula.worktrees.branch_facts import CheckpointFacts
 
 SHA, OWN, NEXT, ALIEN = "a" * 40, "b" * 40, "c" * 40, "d" * 40

@@ -288,7 +288,7 @@ def _clone(top: str) -> Git:
         make_directories(top)
         git.run("init", "--quiet", "--initial-branch=nothing")
         # An empty commit as HEAD, so that the clone is a worktree like any other.
-        empty = git.run("mktree", told="").line
+        empty = git.run("mktree", stdin="").line
         commit = git.run("commit-tree", empty, "-m", "nothing", extra=git.identity()).line
         git.run("update-ref", "refs/heads/nothing", commit)
         make_directories(os.path.join(git_directory, "info"))

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from faber.errors import Notice
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State
+from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Told
 from faber.nebula.phase.phase_progress import RecordEvent

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
 from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
 from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason

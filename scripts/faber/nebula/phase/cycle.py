@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
 from faber.model.text import inert, redact, shorten
 from faber.nebula.phase import scope
@@ -255,7 +256,8 @@ class Loop:
 
     def _review_subject(self, tree: str) -> ReviewSubject:
         progress, base = self.progress, self._review_base
-        files = progress.tree.diff_files(base, progress.head, LISTED_FILES)
+        git = progress.tree.git
+        files = diff.diff_files(git, base, progress.head, LISTED_FILES)
         return ReviewSubject(
             cycle=progress.state.cycle,
             tree=tree,
@@ -263,7 +265,7 @@ class Loop:
             head=progress.head,
             files=files.paths,
             total_files=files.total,
-            diff=progress.tree.diff_text(base, progress.head, DIFF),
+            diff=diff.diff_text(git, base, progress.head, DIFF),
             coder_output=progress.state.coder_output,
             earlier=progress.state.findings,
             outside_scope=scope.outside(files.paths, progress.task.scope),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.model.documents import nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import read_history, remediations, without_planned
@@ -29,9 +30,10 @@ from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.workshop import MakeAgents, Workshop
-from faber.nebula.worktrees.lease import Claim
+from faber.nebula.worktrees.lease import Lease
+from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.nebula_repository import usable
-from faber.nebula.worktrees.pool import Beginning, MainTree, Worktrees
+from faber.nebula.worktrees.pool import Beginning, Worktrees
 from faber.store.layout import PARKED, Layout
 
 
@@ -100,7 +102,7 @@ class Application:
         place = usable(self.layout.root, names_of(self.nebula.name, self.caller.new_run_id()))
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
-        with Claim(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
+        with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
             return self._run(agents)
 
     def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
@@ -289,7 +291,9 @@ class Application:
     def _ledger(self, journal: Journal, reserve: float) -> Ledger:
         execution = self.nebula.execution
         limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
-        spent = journal.state["nebula"]["spent"]
+        nebula = nebula_of(journal.state)
+        assert nebula is not None, "nebula_start was recorded"
+        spent = nebula["spent"]
         # Without a limit there is nothing to reserve.
         reserve = reserve if limit is not None and isfinite(reserve) else 0.0
         return Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])

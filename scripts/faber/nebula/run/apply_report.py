@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from faber.errors import Exit
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State, nebula_of
+from faber.model.nebula_documents import NebulaPhase
 
 _EXITS = {
     "done": Exit.OK,
@@ -58,7 +59,7 @@ def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
 
 def applied(state: State, status: str, directory: str, options: str, healing: str) -> Applied:
     """The result of a run in `state`. `options` select the cluster again, `healing` is the summary of healing."""
-    nebula = state.get("nebula")
+    nebula = nebula_of(state)
     again = f"faber nebula apply {directory} --resume{options}"
     next_steps = {
         "done": [f"faber nebula land {directory}"],

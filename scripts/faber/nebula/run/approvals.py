@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.documents import Heard
+from faber.model.state_parts import Heard
 from faber.model.text import shorten
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.run.recorder import Journal

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
-from faber.model.documents import NebulaPhase
+from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, redact, shorten
 from faber.nebula.phase.start import Start
 from faber.nebula.plan.specs import PhaseSpec

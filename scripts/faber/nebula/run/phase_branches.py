@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from faber.git.asking import Ask, GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.git.repository import Repository, checked_out, find
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.worktrees.branch_facts import CheckpointFacts, between_arguments, parse_made
-from faber.processes.runner import Answer, Ask, Question, ask
+from faber.processes.runner import ProgramResult
 from faber.store.external_files import StrPath
 
 _AT_ONCE = 16
@@ -42,7 +43,7 @@ def phase_branches(
 
 
 def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
-    (answer,) = run([Question(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
+    (answer,) = run([GitQuestion(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
     if not answer.ok:
         return None
     lines = (line.partition(" ") for line in answer.out.splitlines())
@@ -52,8 +53,9 @@ def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
 def _moved(root: StrPath, found: Mapping[str, CheckpointFacts], run: Ask) -> dict[str, CheckpointFacts]:
     """The facts about branches that are ahead of their checkpoint, with the commits in between."""
     moved = {phase: facts for phase, facts in found.items() if not facts.is_ancestor and is_commit(facts.checkpoint)}
-    descends = [Question(root, ("merge-base", "--is-ancestor", each.checkpoint, each.head)) for each in moved.values()]
-    logs = [Question(root, between_arguments(each.checkpoint, each.head)) for each in moved.values()]
+    pairs = [(each.checkpoint, each.head) for each in moved.values()]
+    descends = [GitQuestion(root, ("merge-base", "--is-ancestor", *pair)) for pair in pairs]
+    logs = [GitQuestion(root, between_arguments(*pair)) for pair in pairs]
     answers = zip(moved.items(), _in_turn(descends, run), _in_turn(logs, run), strict=True)
     return {
         phase: facts._replace(is_ancestor=True, between=parse_made(log.out))
@@ -70,7 +72,7 @@ def _dirty(
         for phase in found
         if (place := checked_out(repository, _HEADS + names[phase])) and os.path.isdir(place)
     ]
-    questions = [Question(place, ("status", "--porcelain", "--untracked-files=normal")) for _, place in places]
+    questions = [GitQuestion(place, ("status", "--porcelain", "--untracked-files=normal")) for _, place in places]
     # A worktree that git cannot examine may hold work: it counts as dirty.
     return [
         phase
@@ -79,6 +81,6 @@ def _dirty(
     ]
 
 
-def _in_turn(questions: Sequence[Question], run: Ask) -> Iterator[Answer]:
+def _in_turn(questions: Sequence[GitQuestion], run: Ask) -> Iterator[ProgramResult]:
     for first in range(0, len(questions), _AT_ONCE):
         yield from run(questions[first : first + _AT_ONCE])

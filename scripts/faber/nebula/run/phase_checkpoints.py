@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from faber.model.documents import NebulaPhase
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.checkpoint import load, park, remove, validate
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.phase.start import Start

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from faber.errors import FaberError, Notice, Severity
+from faber.git import diff
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.checkpoint_validity import BranchStanding, branch_verdict
 from faber.nebula.phase.cycle import Loop
@@ -23,9 +24,10 @@ from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.merging import check_merge, merge_approved
 from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees import conflicts, tamper_check
+from faber.nebula.worktrees.branch_facts import load_facts
 from faber.nebula.worktrees.integration import Merged, integrate_into
 from faber.nebula.worktrees.phase_tree import PhaseTree
-from faber.store.runs import utc_now
+from faber.store.clock import utc_now
 
 KEPT_FILES = 100
 _SETUP_DONE = "faber-setup-done"
@@ -126,7 +128,7 @@ class PhaseWork:
         base = known.get("base")
         if base is None or tree.git.commit_of(tree.ref) == base:
             return None
-        facts, recorded = tree.facts(base), known.get("commit")
+        facts, recorded = load_facts(tree, base), known.get("commit")
         # A remediation's branch may begin with a merge, which no cycle made.
         worked = facts.head == recorded or any(made.cycle for made in facts.between)
         verdict = branch_verdict(facts, tree.run_id, tree.phase, recorded)
@@ -156,7 +158,7 @@ class PhaseWork:
         # To the branch as it is; whether that fits the checkpoint is judged next.
         for notice in tree.bring_home(None):
             shop.notice(notice)
-        facts = tree.facts(checkpoint.git_sha)
+        facts = load_facts(tree, checkpoint.git_sha)
         verdict = branch_verdict(facts, tree.run_id, tree.phase, shop.known(phase).get("commit"))
         parked = tree.park_dirty("uncommitted when the phase was resumed")
         resumes = verdict.resumes(force=shop.force)
@@ -185,7 +187,7 @@ class PhaseWork:
         head = tree.head()
         base = worktrees.main.line("merge-base", start, head)
         commits = worktrees.main.line("rev-list", "--reverse", "--max-count=50", f"{start}..{head}").split()
-        files = tree.diff_files(base, head, KEPT_FILES)
+        files = diff.diff_files(tree.git, base, head, KEPT_FILES)
         worktrees.start_over(tree, start)
         return abandoned_work(self.start.why or "It was interrupted.", commits, files.paths, files.total)
 

@@ -10,7 +10,7 @@ from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, load_state
 from faber.nebula.run.phase_branches import phase_branches
 from faber.nebula.run.ready_queue import Frontier
-from faber.nebula.run.resumption import ResumeDecision, ResumeOptions, ResumeFacts, decisions
+from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decisions
 from faber.store.external_files import StrPath
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from faber.errors import Notice
 from faber.git.programs import Git
-from faber.model.documents import NebulaPhase
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing.architect import Planned
 from faber.nebula.healing.healer import Inserted
 from faber.nebula.phase.outcomes import TaskResult

@@ -14,14 +14,18 @@ from typing import Any
 from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import request
 from faber.model.acceptance import Decision
-from faber.model.documents import Draft, Heard, NebulaPhase, Plan, State
+from faber.model.documents import Draft, Plan, State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
+from faber.model.state_parts import Heard
 from faber.model.text import inert, redact, shorten
 from faber.nebula.healing.healing_history import HealingHistory, read_history
 from faber.nebula.phase.phase_progress import RecordEvent
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
+from faber.store.appending import Writer
+from faber.store.commit import commit, settle
 from faber.store.layout import Layout
-from faber.store.run_cache import Kept
-from faber.store.runs import Run, commit, load, settle
+from faber.store.load import Run, load
+from faber.store.pace import Pace
 
 MESSAGE = 2_000
 PROJECTED_EVERY = 0.5  # seconds; and projecting takes at most one SHAREth of the time
@@ -44,11 +48,11 @@ class Journal:
         self.layout = layout
         self.run_id = run_id
         self.directory = directory
-        self.state: State = load(layout, run_id).state
+        self._run: Run = load(layout, run_id)
+        self.state: State = self._run.state
         # Why an event could not be written: the run ends with it, and no phase fails because of it.
         self.failure: FaberError | None = None
         self._notice = notice
-        self._actor = actor
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._healing: HealingHistory | None = None
@@ -56,7 +60,7 @@ class Journal:
         self._before: NebulaFile | None = load_state(directory)[0]
         self._projected = float("-inf")
         self._pause = PROJECTED_EVERY
-        self._kept: Kept[Run] = Kept(monotonic)
+        self._by = Writer(actor=actor, pace=Pace(monotonic))
 
     @property
     def last_event_id(self) -> int:
@@ -66,7 +70,7 @@ class Journal:
     @property
     def phases(self) -> Mapping[str, NebulaPhase]:
         """The phases in the run's state."""
-        return self.state["nebula"]["phases"] if "nebula" in self.state else {}
+        return nebula_phases(self.state)
 
     @property
     def healing(self) -> HealingHistory:
@@ -147,7 +151,8 @@ class Journal:
     def refresh(self) -> State:
         """Reload the state, with what others recorded meanwhile, such as people's answers."""
         with self._lock:
-            self.state = load(self.layout, self.run_id).state
+            self._run = load(self.layout, self.run_id)
+            self.state = self._run.state
             return self.state
 
     def answer_to(self, request_id: str) -> Heard | None:
@@ -164,8 +169,8 @@ class Journal:
         with self._lock:
             self._project()
             try:
-                if self._kept.behind:
-                    settle(self.layout, self.run_id, self._kept)
+                if self._by.pace is not None and self._by.pace.behind:
+                    self._run = settle(self.layout, self.run_id, self._by.pace)
             except FaberError as error:
                 text = f"state.json could not be brought up to date: {error.message}"
                 self._notice(Notice("state_behind", Severity.WARNING, text, error.recovery, self.run_id))
@@ -174,13 +179,13 @@ class Journal:
         # The store's own lock is for processes and polls; threads queue here.
         with self._lock:
             try:
-                done = commit(self.layout, self.run_id, decide, key=key, actor=self._actor, kept=self._kept)
+                done = commit(self.layout, self.run_id, decide, self._by, key=key, known=self._run)
             except UsageError:
                 raise  # only this event is invalid
             except FaberError as error:
                 self.failure = self.failure or error
                 raise
-            self.state = done.state
+            self._run, self.state = done.run, done.state
             if self._healing is not None and not done.repeated:
                 self._healing.take(done.events)
             if self._monotonic() - self._projected >= self._pause:

@@ -6,7 +6,7 @@ Whether a checkpoint is valid for its branch is decided by `branch_verdict`, her
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from faber.model.documents import NebulaStatus
+from faber.model.nebula_documents import NebulaStatus
 from faber.nebula.phase.checkpoint import Checkpoint, validate
 from faber.nebula.phase.checkpoint_validity import branch_verdict
 from faber.nebula.phase.phase_errors import InvalidCheckpoint

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.documents import Heard, NebulaPhase
+from faber.model.nebula_documents import NebulaPhase
+from faber.model.state_parts import Heard
 from faber.nebula.healing.architect import Planned
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.nebula.phase.start import Start

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from faber.errors import Notice
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.phase_progress import RecordEvent
@@ -64,5 +65,4 @@ class Workshop:
 
     def known(self, phase: str) -> NebulaPhase:
         """What the run's state says about a phase."""
-        nebula = self.journal.state.get("nebula")
-        return nebula["phases"].get(phase, {"status": "pending"}) if nebula else {"status": "pending"}
+        return nebula_phases(self.journal.state).get(phase, {"status": "pending"})

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 from faber.git import commit_messages
 from faber.git.commit_messages import Made
+from faber.git.git_errors import GitFailed
 from faber.git.programs import Git, checked
+from faber.git.refs import shown
 from faber.git.stash import status
+from faber.nebula.worktrees.phase_tree import PhaseTree
 
 MAX_COMMITS = 1_000
 
@@ -22,17 +25,20 @@ class CheckpointFacts(NamedTuple):
     dirty: bool
 
 
-def load_facts(git: Git, branch_ref: str, checkpoint: str, exclude: Sequence[str] = ()) -> CheckpointFacts:
-    """The facts about the branch `branch_ref` and the tree of `git`.
+def load_facts(tree: PhaseTree, checkpoint: str) -> CheckpointFacts:
+    """The facts about the phase's branch and tree.
 
-    A checkpoint commit that the repository does not have is in no history. Raises `GitFailed` if the branch does not
-    exist.
+    A checkpoint commit that the repository does not have is in no history. Raises `TreeLost`, and `GitFailed` if the
+    branch does not exist.
     """
-    head = git.line("rev-parse", "--verify", f"{branch_ref}^{{commit}}")
-    known = git.commit_of(checked(checkpoint))
+    tree.check()
+    git = tree.git
+    head, known = git.commits_of(tree.ref, checked(checkpoint))
+    if head is None:
+        raise GitFailed(f"The branch {shown(tree.branch)} does not exist.", path=git.directory)
     inside = known is not None and git.is_ancestor(known, head)
     between = made_between(git, known, head) if known and inside else []
-    return CheckpointFacts(known or checkpoint, head, inside, between, not status(git, exclude).clean)
+    return CheckpointFacts(known or checkpoint, head, inside, between, not status(git, tree.exclude).clean)
 
 
 def made_between(git: Git, base: str, head: str) -> list[Made]:
