@@ -270,7 +270,7 @@ def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(healer.history, "healing_insert", killed)
+        patched.setattr(healer.healing_history, "healing_insert", killed)
         with pytest.raises(Killed):
             project.apply(author)
     assert (Path(project.directory) / "heal-b.md").is_file()
@@ -308,7 +308,7 @@ def test_in_the_gate_approve_a_remediation_waits_for_a_person(tmp_path: Path) ->
     applied = project.apply(author)
     assert applied.status == "waiting", "\n".join(project.said)
     assert applied.report["waiting"][0]["phase"] == "heal-b"
-    assert 'Begin its remediation heal-b: "Finish it"?' in applied.report["waiting"][0]["prompt"]
+    assert 'Start its remediation heal-b: "Finish it"?' in applied.report["waiting"][0]["prompt"]
     assert ("coder", "heal-b") not in author.asked
     first = waiting(applied)
     applied = project.apply(author, resume=True)
@@ -335,7 +335,7 @@ def test_a_remediation_that_a_person_rejects_is_not_begun(tmp_path: Path) -> Non
     assert statuses(applied) == {"b": "failed", "heal-b": "skipped", "d": "skipped"}
     assert ("coder", "heal-b") not in author.asked
     assert events(project, applied)[-1] == "healing_done"
-    assert "A person did not want it" in applied.report["healing"]
+    assert "A person rejected it" in applied.report["healing"]
     again = project.apply(author, resume=True, retry_failed=True)
     assert again.report["waiting"][0]["phase"] == "heal-b"
 
@@ -346,7 +346,7 @@ def test_in_the_gate_review_a_remediation_is_announced_and_begins(tmp_path: Path
     author = Author()
     never_approved(author)
     applied = project.apply(author)
-    assert any("heal-b begins by itself" in line for line in project.said)
+    assert any("heal-b starts by itself" in line for line in project.said)
     assert ("reviewer", "heal-b") in author.asked
     assert "Merge it?" in applied.report["waiting"][0]["prompt"]
 
