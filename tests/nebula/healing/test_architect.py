@@ -282,7 +282,7 @@ def test_a_file_that_is_not_valid_is_corrected_once(wrong: str, words: str) -> N
     assert (planned.corrections, planned.cost_usd) == (1, 0.5)
     assert words in architect.asked[1]
     hopeless = Architect(answer(wrong), answer(wrong), answer(GOOD))
-    with pytest.raises(ArchitectFailed, match="not valid") as caught:
+    with pytest.raises(ArchitectFailed, match="is invalid") as caught:
         plan(hopeless)
     assert words in caught.value.message
     assert (caught.value.cost_usd, len(hopeless.asked)) == (0.5, 2)

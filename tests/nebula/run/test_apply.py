@@ -309,7 +309,7 @@ def test_an_invalid_checkpoint_is_parked(tmp_path: Path) -> None:
     again = Author()
     assert project.apply(again, resume=True).status == "done"
     assert again.asked == [("coder", "a"), ("reviewer", "a")]
-    assert "An earlier attempt was given up" in again.prompts[0]
+    assert "An earlier attempt was abandoned" in again.prompts[0]
     assert any("starts over" in line for line in project.said)
     parked = Path(project.layout.run_dir(first.report["run_id"]), "parked")
     assert [path.read_text() for path in parked.iterdir()] == ["no checkpoint"]

@@ -21,7 +21,7 @@ _WORKED = frozenset(Stage) - {Stage.IDLE, Stage.BEAD_CREATED, Stage.CODING, Stag
 
 
 class GitDiffLister(Protocol):
-    """Lists the files that differ between two commits; `PhaseTree` is one."""
+    """Lists the files that differ between two commits."""
 
     def diff_file_list(self, base: str, head: str) -> list[str]:
         """Paths relative to the repository; the new path of a renamed file."""
