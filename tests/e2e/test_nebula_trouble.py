@@ -192,7 +192,7 @@ def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) 
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
     api.script.always(Model())
     faber.run("nebula", "apply", "plan")
-    assert faber.stderr.splitlines()[:1] == ["faber: a: begins"]
+    assert faber.stderr.splitlines()[:1] == ["faber: a: starts"]
     assert "\x1b" not in faber.stderr
     assert "faber: a: done" in faber.stderr.splitlines()
 
@@ -238,5 +238,5 @@ def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesA
     else:
         assert rows
         assert "1 of 1 phases done" in lines or "0 of 1 phases done" in lines
-        assert all(len(line) <= 80 for line in lines if not line.startswith("a goes on"))
+        assert all(len(line) <= 80 for line in lines if not line.startswith("a resumes"))
         assert "NO_COLOR" not in variables or not re.search(r"\x1b\[[0-9;]*m", shown.terminal)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from faber.model.text import encodable
 from faber.nebula.plan.load import load_nebula
-from faber.nebula.plan.parse import MAX_FILE, parse_nebula, parse_phase
+from faber.nebula.plan.parse import parse_nebula
+from faber.nebula.plan.phase_file import MAX_FILE, parse_phase, write_phase
 from faber.nebula.plan.plan_errors import InvalidNebula
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Execution, Filter, PhaseSpec
 from faber.nebula.plan.toml_text import toml_text
-from faber.nebula.plan.write import write_phase
 
 EXAMPLE = Path(__file__).parents[3] / "examples/nebula"
 FULL = """\
@@ -59,9 +59,9 @@ timeout = 9
 """
 
 
-def phase(text: str) -> tuple[PhaseSpec | None, list[Problem]]:
+def phase(text: str) -> tuple[PhaseSpec | None, list[NebulaProblem]]:
     """A phase file's spec, and what is wrong with it."""
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     return parse_phase("p.md", text, problems)[0], problems
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.nebula.cluster.messages import EVENT_TYPES, Told, told_of
 from faber.nebula.phase.checkpoint import from_toml, save
-from faber.nebula.run.phase_worker import Workshop
 from faber.nebula.run.recorder import Journal
+from faber.nebula.run.workshop import Workshop
 from faber.responses.recovery_log import EVENT, RecoveryLog, recovery_of
 
 _RESERVED = frozenset({"type", "phase", "status", "message", "error", "once"})

@@ -9,7 +9,7 @@ from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Told
-from faber.nebula.phase.phase_progress import Record
+from faber.nebula.phase.phase_progress import RecordEvent
 from faber.responses.recovery_log import EVENT, Recovery
 
 MESSAGE = 2_000
@@ -69,7 +69,7 @@ class WorkerLog:
         self._link.tell({"event": event._asdict(), "executions": self.executions})
         return 0
 
-    def for_phase(self, phase: str) -> Record:
+    def for_phase(self, phase: str) -> RecordEvent:
         """`record` for the phase."""
 
         def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
