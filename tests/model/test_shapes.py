@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 from jsonschema import Draft202012Validator
 
+from faber.events.shapes import Bound, ShapeMismatch, checked, extensible, json_schema
 from faber.model.documents import Event, Metadata, NebulaRunState, Plan, State
 from faber.model.session_documents import GivenSummary, StoredSummary
-from faber.model.shapes import Bound, ShapeMismatch, checked, extensible, json_schema
 
 
 class Leaf(TypedDict):

@@ -1,6 +1,7 @@
 """What an agent tried and was refused: kept in the log, so that a person sees it."""
 
 from faber.errors import Exit, FaberError
+from faber.events.event_types import COMMAND_REFUSED
 from faber.model.acceptance import check_open
 from faber.model.documents import Draft, Plan, State
 from faber.store import log
@@ -18,7 +19,7 @@ def keep(layout: Layout, run: str, error: FaberError, arguments: list[str], sess
         return
     command = " ".join(arguments)[:500]
     draft: Draft = {
-        "type": "command_refused",
+        "type": COMMAND_REFUSED,
         "message": error.message[:2_000],
         "metadata": {"code": error.code, "command": command},
     }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from faber.errors import InvalidInput
+from faber.events.event_types import FEEDBACK_NOTIFIED, FEEDBACK_RECEIVED, FEEDBACK_REQUEST
 from faber.feedback.answer_matching import MAX_ANSWER, Responder, read_answer, same_answer
 from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
@@ -61,7 +62,7 @@ def request(
     if place is None:
         place = _asking(state, plan)
     draft: Draft = {
-        "type": "feedback_request",
+        "type": FEEDBACK_REQUEST,
         "message": prompt,
         "metadata": {
             "request_id": request_id,
@@ -142,7 +143,7 @@ def respond(
     if responder is not None:
         metadata["responder"] = responder
     draft: Draft = {
-        "type": "feedback_received",
+        "type": FEEDBACK_RECEIVED,
         "message": f"{answer.option}: {asked['prompt']}"[:MAX_MESSAGE],
         "metadata": metadata,
     }
@@ -155,7 +156,7 @@ def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comm
     if asked["notification_sent"].get("issue_comment"):
         return Repeated(asked["event_id"])
     metadata = {"request_id": request_id, "comment_id": comment_id, "comment_url": comment_url}
-    return accept(state, plan, {"type": "feedback_notified", "metadata": metadata})
+    return accept(state, plan, {"type": FEEDBACK_NOTIFIED, "metadata": metadata})
 
 
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:

@@ -7,10 +7,12 @@ a view: nothing is written (`adopt` does that, when asked).
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.drafts import ErrorDetail
+from faber.events.event_types import FEEDBACK_REQUEST, STEP_COMPLETE, STEP_SKIP, WORKFLOW_ERROR
 from faber.model.documents import AUTONOMY_LEVELS, SCHEMA_VERSION, SETTLED, Metadata, PhasePlan, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import RECENT_EVENTS, initial_state
-from faber.model.state_parts import ErrorDetail, FeedbackRequest
+from faber.model.state_parts import FeedbackRequest
 from faber.model.validation import check_plan, check_status
 from faber.store import log
 
@@ -196,7 +198,7 @@ class _Reader:
             if "phase" in event and "step" in event:
                 newest[event["phase"], event["step"]] = event["type"]
         for (event_phase, event_step), kind in newest.items():
-            if event_phase in self.phases and kind in ("step_complete", "step_skip"):
+            if event_phase in self.phases and kind in (STEP_COMPLETE, STEP_SKIP):
                 steps = self.phases[event_phase]["steps"]
                 if steps.get(event_step) in ("pending", "in_progress"):
                     self.notices.append(
@@ -207,7 +209,7 @@ class _Reader:
                             source=self.run_id,
                         )
                     )
-                steps[event_step] = "completed" if kind == "step_complete" else "skipped"
+                steps[event_step] = "completed" if kind == STEP_COMPLETE else "skipped"
 
     def plan(self, workflow_id: str) -> Plan:
         """The tool's own plan where it has one in our form, else what its state mentions."""
@@ -319,7 +321,7 @@ class _Reader:
             (
                 event["event_id"]
                 for event in reversed(self.events)
-                if event["type"] == "feedback_request" and requested(event) == request_id
+                if event["type"] == FEEDBACK_REQUEST and requested(event) == request_id
             ),
             0,
         )
@@ -350,7 +352,7 @@ class _Reader:
             state["error"] = record
         if record:
             state["errors"] = [
-                {"event_id": 0, "type": "workflow_error", "phase": phase, "step": step, "at": "", **record}
+                {"event_id": 0, "type": WORKFLOW_ERROR, "phase": phase, "step": step, "at": "", **record}
             ]
 
 

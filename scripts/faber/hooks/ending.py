@@ -1,6 +1,7 @@
 """SessionEnd and StopFailure: what is known of an ending is recorded. Nothing depends on it: a killed client calls
 neither."""
 
+from faber.events.event_types import HOOK_EXECUTE, SESSION_END
 from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import record, working_on
 
@@ -13,7 +14,7 @@ def session_end(call: Call) -> None:
             call,
             run,
             "session-end",
-            {"type": "session_end", "message": f"The session ended ({reason})", "metadata": {"reason": reason}},
+            {"type": SESSION_END, "message": f"The session ended ({reason})", "metadata": {"reason": reason}},
         )
 
 
@@ -26,7 +27,7 @@ def stop_failure(call: Call) -> None:
             run,
             "stop-failure",
             {
-                "type": "hook_execute",
+                "type": HOOK_EXECUTE,
                 "message": f"A turn ended with an error: {error}",
                 "metadata": {"hook": "StopFailure", "error": error},
             },

@@ -1,6 +1,20 @@
 """What is told beside the capsule: what is new, what to keep over a compaction, several runs, none that can be read."""
 
 from faber.context.resume import resume_point
+from faber.events.event_types import (
+    CHECKPOINT,
+    CONTEXT_LOADED,
+    DECISION_POINT,
+    HOOK_EXECUTE,
+    PHASE_COMPLETE,
+    PHASE_SKIP,
+    SESSION_END,
+    SESSION_START,
+    STEP_COMPLETE,
+    STEP_RETRY,
+    STEP_SKIP,
+    WORKFLOW_CANCELLED,
+)
 from faber.hooks.lines import Line, fit, line
 from faber.hooks.session_brief import (
     SHORT,
@@ -19,17 +33,17 @@ KEEP = 3_000
 SEVERAL = 4_000
 
 # The bookkeeping of sessions: nothing that another session has to know.
-QUIET = frozenset({"checkpoint", "session_start", "session_end", "context_loaded", "hook_execute"})
+QUIET = frozenset({CHECKPOINT, SESSION_START, SESSION_END, CONTEXT_LOADED, HOOK_EXECUTE})
 # Messages that agents write, or people at the command line; an answer's can hold what came with a comment.
 _SPOKEN = frozenset(
     {
-        "decision_point",
-        "phase_complete",
-        "phase_skip",
-        "step_complete",
-        "step_skip",
-        "step_retry",
-        "workflow_cancelled",
+        DECISION_POINT,
+        PHASE_COMPLETE,
+        PHASE_SKIP,
+        STEP_COMPLETE,
+        STEP_SKIP,
+        STEP_RETRY,
+        WORKFLOW_CANCELLED,
     }
 )
 

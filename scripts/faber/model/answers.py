@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from faber.errors import InvalidInput
-from faber.model.shapes import Bound
+from faber.events.shapes import Bound
 from faber.model.text import inert
 
 Action = Literal["continue", "revise", "retry", "skip", "abort"]

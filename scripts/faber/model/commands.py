@@ -6,6 +6,26 @@ recorded (repeating a command is harmless), or raises a refusal that names the w
 
 from typing import Any
 
+from faber.events.event_types import (
+    FEEDBACK_REQUEST,
+    PHASE_COMPLETE,
+    PHASE_ERROR,
+    PHASE_SKIP,
+    PHASE_START,
+    RETRY_LOOP_ENTER,
+    RETRY_LOOP_EXIT,
+    STEP_BLOCKED,
+    STEP_COMPLETE,
+    STEP_ERROR,
+    STEP_RETRY,
+    STEP_SKIP,
+    STEP_START,
+    WORKFLOW_CANCELLED,
+    WORKFLOW_COMPLETE,
+    WORKFLOW_ERROR,
+    WORKFLOW_RESUMED,
+    WORKFLOW_START,
+)
 from faber.model.acceptance import (
     MAX_MESSAGE,
     MAX_PROMPT,
@@ -54,7 +74,7 @@ def resume_run(state: State, plan: Plan) -> Decision:
     check_open(state)
     if state["status"] != "failed":  # resumed with a request still open, it waits again
         _going(state)
-    return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
+    return [{"type": WORKFLOW_START if state["status"] == "pending" else WORKFLOW_RESUMED}]
 
 
 def complete_run(state: State, plan: Plan) -> Decision:
@@ -75,7 +95,7 @@ def complete_run(state: State, plan: Plan) -> Decision:
         raise _transition(state, "it failed and was not resumed", "completed")
     _way_is_open(state, plan)
     # First what a writer that was killed in between may have left open.
-    return [*consequences(state, plan), {"type": "workflow_complete"}]
+    return [*consequences(state, plan), {"type": WORKFLOW_COMPLETE}]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
@@ -83,7 +103,7 @@ def fail_run(state: State, plan: Plan, error: str) -> Decision:
     check_open(state)
     if state["status"] == "failed" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    return [{"type": "workflow_error", "error": {"message": bounded(error, "error", MAX_MESSAGE)}}]
+    return [{"type": WORKFLOW_ERROR, "error": {"message": bounded(error, "error", MAX_MESSAGE)}}]
 
 
 def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
@@ -91,7 +111,7 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     if state["status"] == "cancelled" and state["ended_event"]:
         return Repeated(state["ended_event"])
     check_open(state)
-    return [{"type": "workflow_cancelled", "message": bounded(reason, "reason", MAX_MESSAGE)}]
+    return [{"type": WORKFLOW_CANCELLED, "message": bounded(reason, "reason", MAX_MESSAGE)}]
 
 
 # --- phases ----------------------------------------------------------------------------------------
@@ -105,7 +125,7 @@ def start_phase(state: State, plan: Plan, phase: str, message: str | None = None
         return Repeated(known["started_event"])
     _next_is(state, plan, phase, None)
     _way_is_open(state, plan)
-    return [*_begin(state), _with_message({"type": "phase_start", "phase": phase}, message)]
+    return [*_begin(state), _with_message({"type": PHASE_START, "phase": phase}, message)]
 
 
 def complete_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
@@ -119,7 +139,7 @@ def complete_phase(state: State, plan: Plan, phase: str, message: str | None = N
         raise StepsUnfinished(
             f"{len(left)} step(s) of phase {phase} are not complete: {', '.join(left)}.", unfinished=left
         )
-    return [_with_message({"type": "phase_complete", "phase": phase}, message)]
+    return [_with_message({"type": PHASE_COMPLETE, "phase": phase}, message)]
 
 
 def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
@@ -131,7 +151,7 @@ def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
     if known["status"] in SETTLED:
         raise IllegalTransition(f"Phase {phase} is {known['status']}.", phase=phase, status=known["status"])
     message = bounded(error, "error", MAX_MESSAGE)
-    return [*_begin(state), {"type": "phase_error", "phase": phase, "error": {"message": message}}]
+    return [*_begin(state), {"type": PHASE_ERROR, "phase": phase, "error": {"message": message}}]
 
 
 def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Decision:
@@ -142,7 +162,7 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
     _going(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"Phase {phase} is already completed.", phase=phase, status=known["status"])
-    return [*_begin(state), _with_message({"type": "phase_skip", "phase": phase}, message)]
+    return [*_begin(state), _with_message({"type": PHASE_SKIP, "phase": phase}, message)]
 
 
 # --- steps -----------------------------------------------------------------------------------------
@@ -169,9 +189,9 @@ def start_step(
     _way_is_open(state, plan)
     drafts = _begin(state)
     if state["phases"][phase]["status"] == "pending":
-        drafts.append({"type": "phase_start", "phase": phase})
+        drafts.append({"type": PHASE_START, "phase": phase})
     again = known["attempts"] > 0
-    draft: Draft = {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}
+    draft: Draft = {"type": STEP_RETRY if again else STEP_START, "phase": phase, "step": step}
     if base_commit is not None and known["first_event"] is None:
         draft["metadata"] = {"base_commit": base_commit}
     return [*drafts, _with_message(draft, message)]
@@ -212,7 +232,7 @@ def complete_step(
             f"{phase}:{step} was begun again while its evidence was examined.",
             recovery=f"Run `faber next {state['run_id']}`.",
         )
-    draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
+    draft = _with_message({"type": STEP_COMPLETE, "phase": phase, "step": step}, message)
     draft["status"] = "warning" if warning else "success"
     if evidence:
         draft["metadata"] = {"evidence": evidence}
@@ -229,13 +249,13 @@ def block_step(
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
-    drafts: list[Draft] = [{"type": "step_blocked", "phase": phase, "step": step, "metadata": {"missing": missing}}]
+    drafts: list[Draft] = [{"type": STEP_BLOCKED, "phase": phase, "step": step, "metadata": {"missing": missing}}]
     if step_state(state, phase, step)["blocked"] + 1 >= BLOCKED_ASKS:
         said = " ".join(str(piece["detail"]) for piece in missing)
         prompt = f"{phase}:{step} cannot be completed: {said}"[: MAX_PROMPT - 40] + " Waive this evidence?"
         drafts.append(
             {
-                "type": "feedback_request",
+                "type": FEEDBACK_REQUEST,
                 "phase": phase,
                 "step": step,
                 "message": prompt,
@@ -261,7 +281,7 @@ def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> De
     _going(state)
     _in_progress(state, phase, step, known["status"])
     message = bounded(error, "error", MAX_MESSAGE)
-    return [{"type": "step_error", "phase": phase, "step": step, "error": {"message": message}}]
+    return [{"type": STEP_ERROR, "phase": phase, "step": step, "error": {"message": message}}]
 
 
 def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | None) -> Decision:
@@ -272,7 +292,7 @@ def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | No
     _going(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"{phase}:{step} is already completed.", status="completed")
-    return [*_begin(state), _with_message({"type": "step_skip", "phase": phase, "step": step}, message)]
+    return [*_begin(state), _with_message({"type": STEP_SKIP, "phase": phase, "step": step}, message)]
 
 
 def _in_progress(state: State, phase: str, step: str, status: str) -> None:
@@ -300,7 +320,7 @@ def _way_is_open(state: State, plan: Plan) -> None:
 
 
 def _begin(state: State) -> list[Draft]:
-    return [{"type": "workflow_start"}] if state["status"] == "pending" else []
+    return [{"type": WORKFLOW_START}] if state["status"] == "pending" else []
 
 
 def _next_is(state: State, plan: Plan, phase: str, step: str | None) -> None:
@@ -332,14 +352,14 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     if state["status"] != "in_progress":
         return []
     ended: list[Draft] = [
-        {"type": "phase_complete", "phase": phase["id"]}
+        {"type": PHASE_COMPLETE, "phase": phase["id"]}
         for phase in plan["phases"]
         if state["phases"][phase["id"]]["status"] not in SETTLED
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
     ]
     left: list[Draft] = [
-        {"type": "retry_loop_exit", "phase": loop["phase"], "metadata": {"return_to": loop["return_to"]}}
+        {"type": RETRY_LOOP_EXIT, "phase": loop["phase"], "metadata": {"return_to": loop["return_to"]}}
         for loop in state["retry_loops"][-1:]
         if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
     ]
@@ -359,7 +379,7 @@ def _loop(state: State, plan: Plan) -> list[Draft]:
     last = state["errors"][-1]["message"] if state["errors"] else ""
     return [
         {
-            "type": "retry_loop_enter",
+            "type": RETRY_LOOP_ENTER,
             "phase": phase["id"],
             "message": f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE],
             "metadata": {"return_to": policy["return_to"]},

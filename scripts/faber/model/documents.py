@@ -6,11 +6,14 @@ so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, a
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
+from faber.events.drafts import Artifact as Artifact
+from faber.events.drafts import Draft as Draft
+from faber.events.drafts import ErrorDetail, Timestamp
+from faber.events.drafts import Event as Event
+from faber.events.shapes import Bound
 from faber.model.nebula_documents import NebulaPhase, NebulaState
-from faber.model.shapes import Bound, extensible
 from faber.model.state_parts import (
     DecisionEntry,
-    ErrorDetail,
     ErrorEntry,
     FeedbackRequest,
     GateState,
@@ -46,7 +49,6 @@ CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
 _Count = Annotated[int, Bound("minimum", 0)]
 _Number = Annotated[int, Bound("minimum", 1)]
-_Time = Annotated[str, Bound("pattern", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
 
 
 # --- plan.json and metadata.json -------------------------------------------------------------------
@@ -125,45 +127,9 @@ class Metadata(TypedDict):
     target: str | None
     workflow_id: str
     autonomy: Autonomy
-    created_at: _Time
+    created_at: Timestamp
     created_by: str
     relationships: dict[str, Any]
-
-
-# --- events ----------------------------------------------------------------------------------------
-
-
-@extensible(minProperties=2)
-class Artifact(TypedDict):
-    """Something that a run made: a name, and its `value` or other fields."""
-
-    name: str
-    value: NotRequired[Any]
-
-
-class Draft(TypedDict):
-    """An event before the log gives it id, time and run."""
-
-    type: Annotated[str, Bound("pattern", "^[a-z_]+$")]
-    phase: NotRequired[str]
-    step: NotRequired[str]
-    status: NotRequired[str]
-    message: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    artifacts: NotRequired[list[Artifact]]
-    error: NotRequired[ErrorDetail]
-    session_id: NotRequired[str]
-    actor: NotRequired[str]
-    key: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
-
-
-class Event(Draft):
-    """One immutable fact. `event_id` counts from 1 without gaps and is the only order."""
-
-    schema_version: _Number
-    event_id: _Number
-    timestamp: _Time
-    run_id: str
 
 
 # --- state.json ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from faber.model.shapes import Bound
+from faber.events.shapes import Bound
 
 NebulaStatus = Literal["pending", "created", "in_progress", "done", "failed", "skipped", "decomposed"]
 NEBULA_STATUSES: tuple[NebulaStatus, ...] = (

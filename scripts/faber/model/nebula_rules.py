@@ -8,6 +8,30 @@ is said by the `workflow_*` events, as for every run.
 
 from typing import Any, cast
 
+from faber.events.event_types import (
+    AGENT_TURN,
+    CHECKPOINT_VERDICT,
+    CYCLE_COMMIT,
+    CYCLE_COMPLETE,
+    CYCLE_START,
+    FEEDBACK_RECEIVED,
+    FEEDBACK_REQUEST,
+    FILTER_RUN,
+    HEALING_DONE,
+    HEALING_INSERT,
+    HEALING_PLAN,
+    HEALING_SKIPPED,
+    HEALING_START,
+    NEBULA_LAND,
+    NEBULA_START,
+    PHASE_COMPLETE,
+    PHASE_ERROR,
+    PHASE_MERGE,
+    PHASE_RESET,
+    PHASE_SKIP,
+    PHASE_START,
+    REVIEW,
+)
 from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
 from faber.model.documents import Event, NebulaRunState, State, is_nebula_run, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaState
@@ -20,7 +44,7 @@ REPORT_CHARS = 160
 _NAME_CHARS = 200
 
 
-@reduces("nebula_start")
+@reduces(NEBULA_START)
 def _begin(state: State, event: Event) -> None:
     """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
     them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
@@ -45,7 +69,7 @@ def _begin(state: State, event: Event) -> None:
     nebula["phases"] = phases
 
 
-@reduces("nebula_land")
+@reduces(NEBULA_LAND)
 def _land(state: State, event: Event) -> None:
     _made_nebula(state)["landed"] = event["metadata"]["commit"]
 
@@ -55,7 +79,7 @@ def touched(event: Event) -> frozenset[str] | None:
 
     Whoever copies a state before it is changed need not copy others.
     """
-    if event["type"] == "nebula_start":
+    if event["type"] == NEBULA_START:
         return None
     given = event.get("metadata", {})
     context = given.get("context")
@@ -162,13 +186,13 @@ def _fail(state: State, event: Event) -> None:
     state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
 
 
-_of_nebulas(_start, "phase_start")
-_of_nebulas(_complete, "phase_complete")
-_of_nebulas(_skip, "phase_skip")
-_of_nebulas(_fail, "phase_error")
+_of_nebulas(_start, PHASE_START)
+_of_nebulas(_complete, PHASE_COMPLETE)
+_of_nebulas(_skip, PHASE_SKIP)
+_of_nebulas(_fail, PHASE_ERROR)
 
 
-@reduces("phase_reset")
+@reduces(PHASE_RESET)
 def _reset(state: State, event: Event) -> None:
     """The phase is to be done afresh. What was spent, and how often it was healed, stays."""
     phases = _made_nebula(state)["phases"]
@@ -180,14 +204,14 @@ def _reset(state: State, event: Event) -> None:
     _forget_errors(state, event["phase"])
 
 
-@reduces("phase_merge")
+@reduces(PHASE_MERGE)
 def _merge(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["merged"] = event["metadata"]["commit"]
     phase["stage"] = "merged"
 
 
-@reduces("checkpoint_verdict")
+@reduces(CHECKPOINT_VERDICT)
 def _verdict(state: State, event: Event) -> None:
     _phase(state, event)
 
@@ -231,31 +255,31 @@ def _rest(state: State, event: Event) -> None:
     state["status"] = "in_progress" if working else "awaiting_feedback"
 
 
-_then(_ask, "feedback_request")
+_then(_ask, FEEDBACK_REQUEST)
 _then(
-    _rest, "feedback_request", "feedback_received", "phase_start", "phase_complete", "phase_error", "phase_skip",
-    "phase_reset",
+    _rest, FEEDBACK_REQUEST, FEEDBACK_RECEIVED, PHASE_START, PHASE_COMPLETE, PHASE_ERROR, PHASE_SKIP,
+    PHASE_RESET,
 )  # fmt: skip
 
 
 # --- cycles ----------------------------------------------------------------------------------------
 
 
-@reduces("cycle_start")
+@reduces(CYCLE_START)
 def _start_cycle(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["cycle"] = int(event["metadata"]["cycle"])
     phase["stage"] = "coding"
 
 
-@reduces("cycle_commit")
+@reduces(CYCLE_COMMIT)
 def _commit(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["commit"] = event["metadata"]["commit"]
     phase["stage"] = "filtering"
 
 
-@reduces("cycle_complete")
+@reduces(CYCLE_COMPLETE)
 def _complete_cycle(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event["metadata"]
     phase["cycles_done"] = max(phase.get("cycles_done", 0), int(given["cycle"]))
@@ -263,7 +287,7 @@ def _complete_cycle(state: State, event: Event) -> None:
         phase["findings"] = int(given["findings"])
 
 
-@reduces("agent_turn")
+@reduces(AGENT_TURN)
 def _turn(state: State, event: Event) -> None:
     phase, given, spent = _phase(state, event), event["metadata"], _made_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
@@ -275,7 +299,7 @@ def _turn(state: State, event: Event) -> None:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
 
 
-@reduces("filter_run")
+@reduces(FILTER_RUN)
 def _filter(state: State, event: Event) -> None:
     phase = _phase(state, event)
     if event["status"] == "passed":
@@ -285,7 +309,7 @@ def _filter(state: State, event: Event) -> None:
         phase["failing_filter"] = str(event["metadata"]["filter"])[:_NAME_CHARS]
 
 
-@reduces("review")
+@reduces(REVIEW)
 def _review(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event.get("metadata", {})
     phase["stage"] = "approved" if event["status"] == "approved" else "review_complete"
@@ -296,7 +320,7 @@ def _review(state: State, event: Event) -> None:
 # --- healing ---------------------------------------------------------------------------------------
 
 
-@reduces("healing_start")
+@reduces(HEALING_START)
 def _start_healing(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["heal_attempts"] = phase.get("heal_attempts", 0) + 1
@@ -305,7 +329,7 @@ def _start_healing(state: State, event: Event) -> None:
     _drop(phase, "not_healed")
 
 
-@reduces("healing_insert")
+@reduces(HEALING_INSERT)
 def _insert(state: State, event: Event) -> None:
     """The remediation joins the phases; `remediation` says that those that waited for the failed one wait for it."""
     phase, given = _phase(state, event), event["metadata"]
@@ -319,7 +343,7 @@ def _insert(state: State, event: Event) -> None:
     _take(made, given, digest="digest")
 
 
-@reduces("healing_skipped")
+@reduces(HEALING_SKIPPED)
 def _skip_healing(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event["metadata"]
     phase["not_healed"] = str(given["reason"])[:_NAME_CHARS]
@@ -328,12 +352,12 @@ def _skip_healing(state: State, event: Event) -> None:
     _drop(phase, "healing")
 
 
-@reduces("healing_plan")
+@reduces(HEALING_PLAN)
 def _plan_healing(state: State, event: Event) -> None:
     _phase(state, event)["healing"] = "planned"
 
 
-@reduces("healing_done")
+@reduces(HEALING_DONE)
 def _end_healing(state: State, event: Event) -> None:
     """With a remediation: what became of it is in its own entry. Without one, the architect gave none."""
     phase = _phase(state, event)

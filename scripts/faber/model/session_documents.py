@@ -2,7 +2,7 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
-from faber.model.shapes import Bound, extensible
+from faber.events.shapes import Bound, extensible
 
 _Count = Annotated[int, Bound("minimum", 0)]
 _Number = Annotated[int, Bound("minimum", 1)]

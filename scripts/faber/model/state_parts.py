@@ -2,19 +2,13 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from faber.events.drafts import ErrorDetail
+from faber.events.shapes import Bound, extensible
 from faber.model.answers import Action, Responder
-from faber.model.shapes import Bound, extensible
 
 PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 
 _Count = Annotated[int, Bound("minimum", 0)]
-
-
-@extensible()
-class ErrorDetail(TypedDict, total=False):
-    """What went wrong."""
-
-    message: str
 
 
 class ResumePlace(TypedDict):

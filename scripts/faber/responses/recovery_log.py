@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
+from faber.events.event_types import RESPONSE_RECOVERED
 from faber.model.acceptance import accept
 from faber.model.documents import Draft
 from faber.responses.migrate import migrate
@@ -25,7 +26,7 @@ from faber.store.layout import DAMAGED, Layout
 from faber.store.runs import Clock, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
-EVENT = "response_recovered"
+EVENT = RESPONSE_RECOVERED
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from faber.errors import InvalidInput
+from faber.events.event_types import check_required
 from faber.model.credentials import secret_values
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
-from faber.model.event_types import check_required
 from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
 from faber.model.reducer import grow, touched

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
+from faber.events.event_types import RUN_ADOPTED, STEP_RETRY, STEP_START
 from faber.model.acceptance import Decision, Repeated
 from faber.model.commands import consequences
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
@@ -122,7 +123,7 @@ def read_frame(directory: str, run_id: str) -> tuple[Metadata, Plan]:
     try:
         metadata = check_metadata(raw, run_id)
     except MetadataUnreadable:
-        adopted = next((e for e in reversed(log.listing(directory)) if e.type == "run_adopted"), None)
+        adopted = next((e for e in reversed(log.listing(directory)) if e.type == RUN_ADOPTED), None)
         if adopted is None:
             raise
         # An adopted run's metadata.json stays as the other tool wrote it.
@@ -157,7 +158,7 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
     Begins at the newest `run_adopted`, which carries all that came before it.
     """
     entries = [entry for entry in log.listing(directory) if last is None or entry.event_id <= last]
-    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
     return _fold(
         initial_state(metadata, plan),
         (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
@@ -328,7 +329,7 @@ def _same_command(
 
 
 def _retry(wanted: str, recorded: str, name: str) -> bool:
-    return name == "type" and {wanted, recorded} == {"step_start", "step_retry"}
+    return name == "type" and {wanted, recorded} == {STEP_START, STEP_RETRY}
 
 
 def _recall(directory: str, event_id: int) -> list[Event]:

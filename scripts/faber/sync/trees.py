@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from faber.errors import ObjectsMissing, SyncFailed
+from faber.events.event_types import RUN_ADOPTED
 from faber.git.transport import Git
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
@@ -126,7 +127,7 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
             raise _invalid(commit, f"event {after.event_id} is there twice")
     first = found[own_from(found)] if found else None
     own = found[own_from(found) :]
-    if first is not None and first.type != "run_adopted" and first.event_id != 1:
+    if first is not None and first.type != RUN_ADOPTED and first.event_id != 1:
         raise _invalid(commit, f"its log begins with event {first.event_id}")
     for before, after in pairwise(own):
         if after.event_id != before.event_id + 1:
@@ -136,7 +137,7 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
 
 def own_from(entries: Sequence[LogEntry]) -> int:
     """Where the events begin that faber itself folds: at the newest adoption, else at the first."""
-    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
 
 
 def read_blobs(git: Git, oids: Iterable[str]) -> dict[str, bytes]:

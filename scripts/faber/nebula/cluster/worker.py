@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from faber import __version__
 from faber.errors import FaberError, Notice, Severity
+from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START
 from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
@@ -177,14 +178,14 @@ class Teller:
     def _learn(self, event: Told) -> None:
         """What `PhaseWork` asks of the run's state about its phase."""
         given, known = event.metadata, self._known
-        if event.type == "phase_start":
+        if event.type == PHASE_START:
             known["status"] = "in_progress"
             for key in ("branch", "base", "digest"):
                 if given.get(key):
                     known[key] = str(given[key])
-        elif event.type == "cycle_commit":
+        elif event.type == CYCLE_COMMIT:
             known["commit"] = str(given.get("commit", ""))
-        elif event.type == "agent_turn":
+        elif event.type == AGENT_TURN:
             known["cost"] = known.get("cost", 0.0) + float(given.get("cost_usd") or 0.0)
 
 
