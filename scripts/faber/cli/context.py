@@ -13,7 +13,9 @@ from faber.context.assemble import Request, asked_about, reconstitute
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, check_answers, request_about
 from faber.errors import Exit, FaberError, Notice, Severity
-from faber.events.event_types import CONTEXT_LOADED, DECISION_POINT, WORKFLOW_CANCELLED
+from faber.events.feedback_events import decision_point
+from faber.events.record_events import context_loaded
+from faber.events.workflow_events import workflow_cancelled
 from faber.model import acceptance
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.text import redact_json, shorten
@@ -141,11 +143,8 @@ class NothingToDecide(FaberError):
 
 def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | None) -> None:
     """The answer to the request that asks this, else a decision of its own."""
-    draft: Draft = {
-        "type": DECISION_POINT,
-        "message": f"{code}: {QUESTIONS[code].options[option]}",
-        "metadata": {"question": code, "option": option, "subject": subject},
-    }
+    said = f"{code}: {QUESTIONS[code].options[option]}"
+    draft = decision_point(said, question=code, option=option, subject=subject)
     from faber.cli.terminal_prompt import terminal_responder
     from faber.feedback.requests import respond
 
@@ -159,7 +158,7 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
             )
         drafts = acceptance.emit(state, plan, draft)
         if option == ABORT and isinstance(drafts, list):
-            drafts = [*drafts, {"type": WORKFLOW_CANCELLED, "message": f"Aborted by a person over {code}."}]
+            drafts = [*drafts, workflow_cancelled(f"Aborted by a person over {code}.")]
         return drafts
 
     commit(obj.layout, run.run_id, decide, session_id=obj.session_id, actor=obj.actor)
@@ -181,7 +180,7 @@ def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State,
         drafts = _questions(state, plan, document["decisions"])
         if session and session in state["context_sessions"]:
             return drafts
-        return [*drafts, {"type": CONTEXT_LOADED, "metadata": {"warnings": codes[:50]}}]
+        return [*drafts, context_loaded(codes[:50])]
 
     try:
         committed = commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)

@@ -10,7 +10,7 @@ from faber.cli.arguments import require_person, run_argument, standing
 from faber.cli.audit_trail import record
 from faber.cli.output import print_json
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
-from faber.events.event_types import WORKFLOW_RERUN
+from faber.events.workflow_events import workflow_rerun
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
@@ -269,7 +269,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         autonomy=autonomy or earlier.state["autonomy"],
         created_by=obj.actor,
         relationships={"rerun_of": earlier.run_id},
-        first={"type": WORKFLOW_RERUN, "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+        first=workflow_rerun(earlier.run_id, actor=obj.actor),
     )
     _bind_here(obj, made.run_id)
     print_json({**standing(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})

@@ -10,12 +10,12 @@ from faber.events.event_types import (
     PHASE_COMPLETE,
     PHASE_ERROR,
     PHASE_SKIP,
-    PROGRESS_NOTIFIED,
     STEP_ERROR,
     WORKFLOW_CANCELLED,
     WORKFLOW_COMPLETE,
     WORKFLOW_ERROR,
 )
+from faber.events.feedback_events import progress_notified
 from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.state_parts import FeedbackRequest
@@ -163,7 +163,7 @@ class _Telling:
             now = state["progress_comment"]
             if now and now["comment_id"] == made["comment_id"]:
                 return Repeated(now["event_id"])
-            return accept(state, plan, {"type": PROGRESS_NOTIFIED, "metadata": made})
+            return accept(state, plan, progress_notified(made))
 
         self._record(remember)
 

@@ -1,7 +1,7 @@
 """SessionEnd and StopFailure: what is known of an ending is recorded. Nothing depends on it: a killed client calls
 neither."""
 
-from faber.events.event_types import HOOK_EXECUTE, SESSION_END
+from faber.events import record_events
 from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import record, working_on
 
@@ -14,7 +14,7 @@ def session_end(call: Call) -> None:
             call,
             run,
             "session-end",
-            {"type": SESSION_END, "message": f"The session ended ({reason})", "metadata": {"reason": reason}},
+            record_events.session_end(reason),
         )
 
 
@@ -26,9 +26,5 @@ def stop_failure(call: Call) -> None:
             call,
             run,
             "stop-failure",
-            {
-                "type": HOOK_EXECUTE,
-                "message": f"A turn ended with an error: {error}",
-                "metadata": {"hook": "StopFailure", "error": error},
-            },
+            record_events.stop_failure(error),
         )

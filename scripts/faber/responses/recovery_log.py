@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
 from faber.events.event_types import RESPONSE_RECOVERED
+from faber.events.record_events import response_recovered
 from faber.model.acceptance import accept
-from faber.model.documents import Draft
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
@@ -26,7 +26,6 @@ from faber.store.layout import DAMAGED, Layout
 from faber.store.runs import Clock, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
-EVENT = RESPONSE_RECOVERED
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
@@ -109,7 +108,7 @@ class RecoveryLog:
 
     def _append_event(self, run_id: str, recovery: Recovery) -> Recovery:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
-        draft: Draft = {"type": EVENT, "status": recovery.final_status, "metadata": metadata}
+        draft = response_recovered(recovery.final_status, metadata)
         done = commit(
             self._layout,
             run_id,
@@ -246,9 +245,11 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
         except (FaberError, OSError):
             continue
         for entry in listed:
-            if entry.type == EVENT:
+            if entry.type == RESPONSE_RECOVERED:
                 try:
-                    told.append(_of_event(log.read_own_event(str(directory), entry.file, entry.event_id, EVENT)))
+                    told.append(
+                        _of_event(log.read_own_event(str(directory), entry.file, entry.event_id, RESPONSE_RECOVERED))
+                    )
                 except (FaberError, LookupError, TypeError):
                     unreadable += 1
     return told, unreadable

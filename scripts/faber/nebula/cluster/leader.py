@@ -12,7 +12,6 @@ from typing import Any
 
 from faber import __version__
 from faber.errors import FaberError, InvalidInput, Notice, Severity
-from faber.events.event_types import AGENT_TURN
 from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
@@ -286,7 +285,7 @@ class RemoteWork(PhaseWork):
         if isinstance(number, int):
             self._executions = max(self._executions, number)
         event, text, notice = told_of(message.get("event")), message.get("checkpoint"), message.get("notice")
-        if event is not None and (current or event.type == AGENT_TURN):
+        if event is not None and (current or event.type == "agent_turn"):
             self._record(event)
         if isinstance(text, str) and current:
             self._mirror(text)
@@ -316,7 +315,7 @@ class RemoteWork(PhaseWork):
             self.shop.notice(Notice(refused.code, Severity.WARNING, text, "", self.spec.id))
             return
         cost = given.get("cost_usd")
-        if made > last and event.type == AGENT_TURN and isinstance(cost, int | float):
+        if made > last and event.type == "agent_turn" and isinstance(cost, int | float):
             self._cost += max(0.0, float(cost))
 
     def _mirror(self, text: str) -> None:

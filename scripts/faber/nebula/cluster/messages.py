@@ -9,16 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from faber.events.event_types import (
-    AGENT_TURN,
-    CHECKPOINT_VERDICT,
-    CYCLE_COMMIT,
-    CYCLE_COMPLETE,
-    CYCLE_START,
-    FILTER_RUN,
-    PHASE_START,
-    REVIEW,
-)
 from faber.nebula.phase.cycle import Guard
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.outcomes import TaskResult
@@ -32,14 +22,14 @@ MAX_EVENTS = 5_000
 # What a worker may have recorded: anything else in what it tells is passed over.
 EVENT_TYPES = frozenset(
     {
-        PHASE_START,
-        CHECKPOINT_VERDICT,
-        CYCLE_START,
-        CYCLE_COMMIT,
-        CYCLE_COMPLETE,
-        AGENT_TURN,
-        FILTER_RUN,
-        REVIEW,
+        "phase_start",
+        "checkpoint_verdict",
+        "cycle_start",
+        "cycle_commit",
+        "cycle_complete",
+        "agent_turn",
+        "filter_run",
+        "review",
         "response_recovery",
     }
 )

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from faber import __version__
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START
 from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
@@ -178,14 +177,14 @@ class Teller:
     def _learn(self, event: Told) -> None:
         """What `PhaseWork` asks of the run's state about its phase."""
         given, known = event.metadata, self._known
-        if event.type == PHASE_START:
+        if event.type == "phase_start":
             known["status"] = "in_progress"
             for key in ("branch", "base", "digest"):
                 if given.get(key):
                     known[key] = str(given[key])
-        elif event.type == CYCLE_COMMIT:
+        elif event.type == "cycle_commit":
             known["commit"] = str(given.get("commit", ""))
-        elif event.type == AGENT_TURN:
+        elif event.type == "agent_turn":
             known["cost"] = known.get("cost", 0.0) + float(given.get("cost_usd") or 0.0)
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
-from faber.events.event_types import STEP_BLOCKED, STEP_ERROR, STEP_START, TEST_RUN
 from faber.model.documents import Event, StepPlan
 from faber.model.state_parts import StepState
 from faber.nebula.phase import outcomes
@@ -96,14 +95,14 @@ def step_failure(
     attempt, check, errors, words = 0, ("", ""), [], []
     for event in events:
         kind = event["type"]
-        if kind == STEP_START:
+        if kind == "step_start":
             attempt, check = attempt + 1, ("", "")
-        elif kind == STEP_BLOCKED:
+        elif kind == "step_blocked":
             check = _evidence(event)
-        elif kind == TEST_RUN:
+        elif kind == "test_run":
             failed = event.get("status") == "failed"
-            check = (TEST_RUN, event.get("message", "")) if failed else ("", "")
-        elif kind == STEP_ERROR:
+            check = ("test_run", event.get("message", "")) if failed else ("", "")
+        elif kind == "step_error":
             errors.append(_error(event, max(attempt, 1)))
         if event.get("message"):
             words.append(event["message"])

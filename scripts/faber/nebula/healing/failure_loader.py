@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
-from faber.events.event_types import COMMIT_CREATE, PHASE_ERROR
 from faber.git import diff
 from faber.git.git_errors import NoRepository
 from faber.git.programs import Git
@@ -151,7 +150,7 @@ def _parked(directory: str, phase: str) -> checkpoint.Checkpoint | None:
 def _error_event(run: Run, phase: str) -> Event | None:
     """The event that says why the phase failed."""
     for error in reversed(run.state["errors"]):
-        if error.get("phase") == phase and error.get("type") == PHASE_ERROR:
+        if error.get("phase") == phase and error.get("type") == "phase_error":
             entry = log.find(run.directory, error["event_id"])
             return log.read_event(run.directory, entry.file) if entry else None
     return None
@@ -216,7 +215,7 @@ def _events_since(run: Run, phase: str, step: str, first: int) -> list[Event]:
 
 def _commits(root: str, run: Run, known: StepState, events: list[Event], notices: list[Notice]) -> list[str]:
     """What was committed since the step began: what the log names, else what git has on the run's branch."""
-    named = [str(event["metadata"]["sha"]) for event in events if event["type"] == COMMIT_CREATE]
+    named = [str(event["metadata"]["sha"]) for event in events if event["type"] == "commit_create"]
     base = known["base_commit"]
     if named or not base:
         return named[-COMMITS:]

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.events.event_types import AGENT_TURN, HEALING_SKIPPED
 from faber.model.documents import Event, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
@@ -86,7 +85,7 @@ class GroupHealer:
             stopped = self._stopped(phase)
         except FaberError as error:
             word = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
-            self.journal.record(HEALING_SKIPPED, phase, message=error.message, reason=word.value, kind="unhealable")
+            self.journal.record("healing_skipped", phase, message=error.message, reason=word.value, kind="unhealable")
             return None
         left = self.ledger.left(healing=True)
         reason = self.policy.why_not(stopped.diagnosis, stopped.attempts, left)
@@ -242,7 +241,7 @@ class GroupHealer:
         return plan
 
     def _count(self, phase: str, cost: float) -> None:
-        self.journal.record(AGENT_TURN, phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
+        self.journal.record("agent_turn", phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
 
     def _planned_before(self, attempt: Attempt) -> Planned:
         """What an architect answered before this process began: the event has the whole file."""

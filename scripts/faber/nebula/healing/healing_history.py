@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from faber.events.event_types import HEALING_DONE, HEALING_INSERT, HEALING_PLAN, HEALING_SKIPPED, HEALING_START
 from faber.model.documents import Event, State, nebula_phases
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
@@ -32,7 +31,7 @@ class Record(NamedTuple):
 def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> Record:
     """Attempt number `attempt` for the phase `original`, whose own or whose last remediation's failure this is."""
     return Record(
-        HEALING_START,
+        "healing_start",
         diagnosis.phase_id,
         {
             "message": diagnosis.summary,
@@ -48,7 +47,7 @@ def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> R
 def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> Record:
     """The phase stays failed without an attempt."""
     arguments = {"message": diagnosis.summary, "reason": reason.value, "kind": diagnosis.kind.value}
-    return Record(HEALING_SKIPPED, diagnosis.phase_id, arguments)
+    return Record("healing_skipped", diagnosis.phase_id, arguments)
 
 
 def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> Record:
@@ -60,7 +59,7 @@ def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float 
         "architect_cost": architect_cost,
         "phase_file": text,
     }
-    return Record(HEALING_PLAN, failed, arguments)
+    return Record("healing_plan", failed, arguments)
 
 
 def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = "") -> Record:
@@ -73,7 +72,7 @@ def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file
         "file": file,
         "digest": digest or None,
     }
-    return Record(HEALING_INSERT, failed, arguments)
+    return Record("healing_insert", failed, arguments)
 
 
 def healing_done(failed: str, *, success: bool, cost: float | None, remediation: str = "", reason: str = "") -> Record:
@@ -86,7 +85,7 @@ def healing_done(failed: str, *, success: bool, cost: float | None, remediation:
         "cost": cost,
         "remediation": remediation or None,
     }
-    return Record(HEALING_DONE, failed, arguments)
+    return Record("healing_done", failed, arguments)
 
 
 def healing_message(remediation: str, rewired: Sequence[str]) -> str:
@@ -137,7 +136,7 @@ def attempts_of(events: Iterable[Event]) -> list[Attempt]:
     open_: dict[str, int] = {}
     for event in events:
         kind, phase, given = event["type"], event.get("phase", ""), event.get("metadata", {})
-        if kind in (HEALING_START, HEALING_SKIPPED):
+        if kind in ("healing_start", "healing_skipped"):
             open_[phase] = len(found)
             found.append(_begun(event, given))
         elif kind in _CHANGES and phase in open_:
@@ -149,7 +148,7 @@ def attempts_of(events: Iterable[Event]) -> list[Attempt]:
 def _begun(event: Event, given: Mapping[str, Any]) -> Attempt:
     phase = event["phase"]
     begun = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
-    if event["type"] == HEALING_SKIPPED:
+    if event["type"] == "healing_skipped":
         return replace(begun, stage="skipped", reason=str(given.get("reason", "")))
     cycles, spent, number = given.get("cycles", 0), given.get("spent", 0.0), given.get("attempt", 1)
     return replace(begun, cycles=int(cycles), spent=float(spent), number=int(number))
@@ -187,7 +186,7 @@ def results_of(events: Iterable[Event]) -> dict[str, Healed]:
     found = {}
     for event in events:
         given = event.get("metadata", {})
-        if event["type"] == HEALING_DONE and given.get("remediation"):
+        if event["type"] == "healing_done" and given.get("remediation"):
             found[str(given["remediation"])] = Healed(event.get("status") == "done", given.get("cost"))
     return found
 

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import CYCLE_COMMIT, CYCLE_START, FILTER_RUN, REVIEW
 from faber.git.git_errors import EmbeddedRepository
 from faber.model.text import inert, redact, shorten
 from faber.nebula.phase import scope
@@ -187,7 +186,7 @@ class Loop(Progress):
 
     def _code(self, cycle: int) -> None:
         state = self.state = replace(self.state, cycle=cycle, phase=Stage.CODING)
-        self._record(CYCLE_START, cycle=cycle)
+        self._record("cycle_start", cycle=cycle)
         findings = [finding for finding in state.findings if finding.is_open]
         if self._conflict:
             prompt = conflict_prompt(self.task, cycle=cycle, files=self._conflict)
@@ -244,7 +243,7 @@ class Loop(Progress):
         moved = self._head != before
         if moved:
             self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, self._head))
-            self._record(CYCLE_COMMIT, cycle=cycle, commit=self._head)
+            self._record("cycle_commit", cycle=cycle, commit=self._head)
         self._idle_cycles = 0 if moved or refused else self._idle_cycles + 1
         self.state = replace(self.state, filter_check_name=COMMIT_CHECK if refused else "", filter_output=refused or "")
         return moved or refused is not None
@@ -271,7 +270,7 @@ class Loop(Progress):
         for guard in self._guards:
             problem = guard.problem(self.tree, self._head, named)
             if problem is not None:
-                self._record(FILTER_RUN, status="failed", filter=guard.name, cycle=self.state.cycle)
+                self._record("filter_run", status="failed", filter=guard.name, cycle=self.state.cycle)
                 return guard.name, problem
         return None
 
@@ -284,12 +283,12 @@ class Loop(Progress):
             if result.cancelled:
                 self._fail(PhaseCancelled, f"It was stopped while the filter {check.name} ran.")
             status = "passed" if result.passed else "failed"
-            self._record(FILTER_RUN, status=status, filter=check.name, cycle=self.state.cycle, detail=result.detail)
+            self._record("filter_run", status=status, filter=check.name, cycle=self.state.cycle, detail=result.detail)
             if not result.passed:
                 return check.name, f"{result.output.rstrip()}\n({result.detail})".strip()
             self._passed.append(check.name)
         if not self.task.filters:
-            self._record(FILTER_RUN, status="passed", filter="none", cycle=self.state.cycle)
+            self._record("filter_run", status="passed", filter="none", cycle=self.state.cycle)
         return None
 
     def _review(self) -> Review:
@@ -315,7 +314,7 @@ class Loop(Progress):
         review = self._last = take_review(turn.answer, tree=tree, cycle=self.state.cycle, earlier=self.state.findings)
         still = review.open_findings
         self._record(
-            REVIEW,
+            "review",
             status="approved" if review.approved else "not_approved",
             message=shorten(review.reason or review.summary, 500) or None,
             cycle=self.state.cycle,

@@ -7,7 +7,6 @@ from typing import NoReturn, Protocol
 
 from faber.agents.outcome import TurnResult
 from faber.errors import Notice
-from faber.events.event_types import AGENT_TURN, CYCLE_COMPLETE
 from faber.model.text import shorten
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
@@ -138,7 +137,7 @@ class Progress:
         self.turns += 1
         self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
         self._record(
-            AGENT_TURN,
+            "agent_turn",
             role=role,
             cycle=self.state.cycle,
             cost_usd=round(counted, 6),
@@ -151,7 +150,7 @@ class Progress:
 
     def _complete_cycle(self) -> None:
         still = [finding for finding in self.state.findings if finding.is_open]
-        self._record(CYCLE_COMPLETE, cycle=self.state.cycle, findings=len(still))
+        self._record("cycle_complete", cycle=self.state.cycle, findings=len(still))
 
     def _checkpoint(self, stage: Stage, **changes: object) -> None:
         self.state = replace(self.state, phase=stage, **changes)  # type: ignore[arg-type]

@@ -11,16 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import Exit, FaberError, InvalidInput, Notice, Severity
-from faber.events.event_types import (
-    NEBULA_START,
-    PHASE_COMPLETE,
-    PHASE_RESET,
-    WORKFLOW_CANCELLED,
-    WORKFLOW_COMPLETE,
-    WORKFLOW_ERROR,
-    WORKFLOW_RESUMED,
-    WORKFLOW_START,
-)
 from faber.model.documents import State, nebula_of, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing.diagnosis import policy_from
@@ -173,7 +163,7 @@ class Application:
             if not self.wanted.fresh:
                 return known.run_id, True
             old = Journal(self.layout, known.run_id, self.directory, actor=self._actor)
-            old.record(WORKFLOW_CANCELLED, message="The nebula was begun afresh.")
+            old.record("workflow_cancelled", message="The nebula was begun afresh.")
         if self.wanted.fresh:
             into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
             for phase in load_all(self.directory) if known.run_id else ():
@@ -188,7 +178,7 @@ class Application:
         return kind(self.layout, names, exclude=exclude)
 
     def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: Known, *, continued: bool) -> None:
-        journal.record(WORKFLOW_RESUMED if continued else WORKFLOW_START)
+        journal.record("workflow_resumed" if continued else "workflow_start")
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = self._phases(journal)
         for name, phase in before.items():
@@ -196,7 +186,7 @@ class Application:
                 self._edited(name, phase["status"])
         if {name: phase.get("digest") for name, phase in before.items() if name in digests} != digests:
             journal.record(
-                NEBULA_START,
+                "nebula_start",
                 nebula=self.nebula.name,
                 directory=relative_directory(self.layout, self.directory),
                 phases=digests,
@@ -209,12 +199,12 @@ class Application:
         if self.wanted.heal:
             for name, phase in self._phases(journal).items():
                 if phase["status"] == "skipped":
-                    journal.record(PHASE_RESET, name, message="What it waits for may be healed.")
+                    journal.record("phase_reset", name, message="What it waits for may be healed.")
         if self.wanted.retry_failed:
             for name, phase in self._phases(journal).items():
                 # What a remediation took the place of is not done again: the remediation is, where it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
-                    journal.record(PHASE_RESET, name, message="Failed phases are tried again.")
+                    journal.record("phase_reset", name, message="Failed phases are tried again.")
         journal.project()
 
     def _edited(self, name: str, status: str) -> None:
@@ -232,7 +222,7 @@ class Application:
         assert known.file is not None
         for name, record in known.file.phases.items():
             if record.status == "done" and name in self._phases(journal):
-                journal.record(PHASE_COMPLETE, name, message="Done before this run, says nebula.state.toml.")
+                journal.record("phase_complete", name, message="Done before this run, says nebula.state.toml.")
 
     def _plan_approved(self, journal: Journal) -> bool:
         """With the gate `approve` a person says yes to the plan before anything begins."""
@@ -341,13 +331,13 @@ class Application:
             status = "waiting"
         elif all(phase["status"] in ("done", "decomposed") or "remediation" in phase for phase in phases.values()):
             status = "done"
-            journal.record(WORKFLOW_COMPLETE)
+            journal.record("workflow_complete")
         else:
             status = "failed"
             failed = [name for name, phase in phases.items() if phase["status"] == "failed"]
             failed = [name for name in failed if not _is_remedied(phases, name)]
             count = f"{len(failed)} phase{'s' if len(failed) > 1 else ''}"
-            journal.record(WORKFLOW_ERROR, error=f"{count} failed: {', '.join(failed[:20])}.")
+            journal.record("workflow_error", error=f"{count} failed: {', '.join(failed[:20])}.")
         journal.project()
         return self._report(journal.state, result, status)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import CHECKPOINT_VERDICT, FILTER_RUN, PHASE_START
 from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
@@ -143,7 +142,7 @@ class PhaseWork:
             base = tree.head()
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
-        shop.journal.record(PHASE_START, spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
+        shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
         task = phase_task(
             shop.nebula, spec, top=tree.path, project_context=self.start.project_context, partial_work=partial
         )
@@ -264,7 +263,7 @@ class PhaseWork:
         goes_on = settled.resumes_forced if shop.force else settled.resumes
         kept = f"; uncommitted work is kept at {parked.ref}" if parked else ""
         shop.journal.record(
-            CHECKPOINT_VERDICT,
+            "checkpoint_verdict",
             phase,
             message=f"{found.reason}{kept}",
             verdict=found.standing.value,
@@ -274,7 +273,7 @@ class PhaseWork:
         )
         severity = Severity.INFO if goes_on and not parked else Severity.WARNING
         what = "goes on" if goes_on else "starts afresh"
-        shop.notice(Notice(CHECKPOINT_VERDICT, severity, f"{phase} {what}: {found.reason}{kept}.", "", phase))
+        shop.notice(Notice("checkpoint_verdict", severity, f"{phase} {what}: {found.reason}{kept}.", "", phase))
         return checkpoint if goes_on else None
 
     def _afresh(self, tree: PhaseTree, *, begun_before: bool) -> str:
@@ -332,7 +331,7 @@ class PhaseWork:
         loop = self._ready()
         (result,) = run_filters([check], tree.path, cancel=self.shop.cancel, label=self.shop.label)
         status = "passed" if result.passed else "failed"
-        self.shop.journal.record(FILTER_RUN, self.spec.id, status=status, filter=check.name, detail=result.detail)
+        self.shop.journal.record("filter_run", self.spec.id, status=status, filter=check.name, detail=result.detail)
         empty = TaskResult(self.spec.id, False, loop.state.cycle, 0.0, loop.base_commit, tree.head())
         if result.cancelled:
             raise PhaseCancelled("It was stopped while its worktree was set up.", empty, loop.state)
@@ -350,7 +349,7 @@ class PhaseWork:
         wanted = [setup, *checks] if setup else checks
         for result in run_filters(wanted, directory, cancel=shop.cancel, label=shop.label):
             status = "passed" if result.passed else "failed"
-            shop.journal.record(FILTER_RUN, self.spec.id, status=status, filter=result.name, on="merge")
+            shop.journal.record("filter_run", self.spec.id, status=status, filter=result.name, on="merge")
             if not result.passed:
                 raise FilterOnMerge(result.name, f"{result.output.rstrip()}\n({result.detail})")
 

@@ -10,7 +10,6 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import CHECKPOINT_VERDICT, PHASE_COMPLETE, PHASE_ERROR, PHASE_MERGE, PHASE_SKIP
 from faber.model.documents import nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
@@ -170,7 +169,7 @@ class WorkerGroup:
         assert self._healer is not None
         reason = f"A person did not want it: {heard['comment'] or 'no reason was given'}."
         self._healer.refused(phase, reason)
-        self.journal.record(PHASE_SKIP, phase, message=reason)
+        self.journal.record("phase_skip", phase, message=reason)
         self.runner.show(phase, f"skipped: {reason}")
         self.frontier.skip(phase)
         self.skip_after(phase)
@@ -192,7 +191,7 @@ class WorkerGroup:
             parked = park(self.checkpoint_dir, phase, self.park_dir)
             text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
             self.runner.show(phase, text, Notice(error.code, Severity.WARNING, text, error.recovery, phase))
-            self.journal.record(CHECKPOINT_VERDICT, phase, message=text, verdict="invalid", resumes=False)
+            self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
             return None, replace(start, why="Its checkpoint could not be read.")
         if checkpoint is None:
             return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
@@ -250,9 +249,9 @@ class WorkerGroup:
         work = self._work.pop(phase)
         assert work.result is not None
         self.result.results[phase] = work.result
-        self.journal.record(PHASE_MERGE, phase, commit=merged.commit, attempts=merged.attempts)
+        self.journal.record("phase_merge", phase, commit=merged.commit, attempts=merged.attempts)
         report = work.result.report or "approved"
-        self.journal.record(PHASE_COMPLETE, phase, message=report, cycles=work.result.cycles)
+        self.journal.record("phase_complete", phase, message=report, cycles=work.result.cycles)
         remove(self.checkpoint_dir, phase)
         work.close()
         self.runner.show(phase, "done")
@@ -270,7 +269,7 @@ class WorkerGroup:
             if isinstance(error, FaberError) and key in error.fields
         }
         self.result.failures[phase] = error
-        self.journal.record(PHASE_ERROR, phase, error=message, code=code, **money)
+        self.journal.record("phase_error", phase, error=message, code=code, **money)
         self.frontier.fail(phase)
         self.runner.show(phase, f"failed: {message}")
         park(self.checkpoint_dir, phase, self.park_dir)
@@ -316,7 +315,7 @@ class WorkerGroup:
         """Skip what waits for a failed phase, by name."""
         for name in self.frontier.skip_after(phase):
             self.result.skipped[name] = phase
-            self.journal.record(PHASE_SKIP, name, message=f"It waits for {phase}, which failed.")
+            self.journal.record("phase_skip", name, message=f"It waits for {phase}, which failed.")
             self.runner.show(name, f"skipped: it waits for {phase}")
 
     def _ask(self, phase: str, result: TaskResult) -> None:
