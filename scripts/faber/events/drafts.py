@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from faber.events.shapes import Bound, extensible
+from faber.events.shapes import Keyword, extensible
 
-_Number = Annotated[int, Bound("minimum", 1)]
-Timestamp = Annotated[str, Bound("pattern", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+_Number = Annotated[int, Keyword("minimum", 1)]
+Timestamp = Annotated[str, Keyword("pattern", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
 
 
 @extensible(minProperties=2)
@@ -26,7 +26,7 @@ class ErrorDetail(TypedDict, total=False):
 class Draft(TypedDict):
     """An event before the log gives it id, time and run."""
 
-    type: Annotated[str, Bound("pattern", "^[a-z_]+$")]
+    type: Annotated[str, Keyword("pattern", "^[a-z_]+$")]
     phase: NotRequired[str]
     step: NotRequired[str]
     status: NotRequired[str]
@@ -36,7 +36,7 @@ class Draft(TypedDict):
     error: NotRequired[ErrorDetail]
     session_id: NotRequired[str]
     actor: NotRequired[str]
-    key: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
+    key: NotRequired[Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 200)]]
 
 
 class Event(Draft):

@@ -10,7 +10,7 @@ from faber.events.drafts import Artifact as Artifact
 from faber.events.drafts import Draft as Draft
 from faber.events.drafts import ErrorDetail, Timestamp
 from faber.events.drafts import Event as Event
-from faber.events.shapes import Bound
+from faber.events.shapes import Keyword
 from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.state_parts import (
     DecisionEntry,
@@ -47,8 +47,8 @@ AUTONOMY_LEVELS: tuple[Autonomy, ...] = ("dry-run", "assist", "guarded", "autono
 SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
 CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
-_Count = Annotated[int, Bound("minimum", 0)]
-_Number = Annotated[int, Bound("minimum", 1)]
+_Count = Annotated[int, Keyword("minimum", 0)]
+_Number = Annotated[int, Keyword("minimum", 1)]
 
 
 # --- plan.json and metadata.json -------------------------------------------------------------------
@@ -63,7 +63,7 @@ class Evidence(TypedDict):
 
     kind: EvidenceKind
     value: str | None
-    timeout: NotRequired[Annotated[int, Bound("minimum", 1), Bound("maximum", 3600)]]
+    timeout: NotRequired[Annotated[int, Keyword("minimum", 1), Keyword("maximum", 3600)]]
 
 
 class StepPlan(TypedDict):
@@ -76,7 +76,7 @@ class StepPlan(TypedDict):
     evidence: NotRequired[list[Evidence]]  # none
     on_success: NotRequired[Reaction]  # continue
     on_warning: NotRequired[Reaction]  # continue
-    retries: NotRequired[Annotated[int, Bound("minimum", 0), Bound("maximum", 10)]]  # 0
+    retries: NotRequired[Annotated[int, Keyword("minimum", 0), Keyword("maximum", 10)]]  # 0
     destructive: NotRequired[bool]  # False
 
 
@@ -91,7 +91,7 @@ class OnFailure(TypedDict):
     """The phase that a failed phase returns to, itself or an earlier one, and how often at most."""
 
     return_to: str
-    max_retries: Annotated[int, Bound("minimum", 1), Bound("maximum", 20)]
+    max_retries: Annotated[int, Keyword("minimum", 1), Keyword("maximum", 20)]
 
 
 class PhasePlan(TypedDict):
@@ -149,23 +149,23 @@ class State(TypedDict):
     current_phase: str | None
     current_step: str | None
     phases: dict[str, PhaseState]
-    artifacts: Annotated[dict[str, Any], Bound("maxProperties", 200)]
+    artifacts: Annotated[dict[str, Any], Keyword("maxProperties", 200)]
     feedback_request: FeedbackRequest | None
     feedback_queue: list[FeedbackRequest]
     last_answer: LastAnswer | None
     progress_comment: ProgressComment | None
     # The newest answers, so that somebody who answers again learns who already did.
-    answers: Annotated[list[Heard], Bound("maxItems", 20)]
-    decisions: Annotated[list[DecisionEntry], Bound("maxItems", 10)]
+    answers: Annotated[list[Heard], Keyword("maxItems", 20)]
+    decisions: Annotated[list[DecisionEntry], Keyword("maxItems", 10)]
     settled_questions: dict[str, SettledQuestion]
-    errors: Annotated[list[ErrorEntry], Bound("maxItems", 10)]
-    retry_loops: Annotated[list[RetryLoop], Bound("maxItems", 10)]
+    errors: Annotated[list[ErrorEntry], Keyword("maxItems", 10)]
+    retry_loops: Annotated[list[RetryLoop], Keyword("maxItems", 10)]
     loops_used: dict[str, _Number]
     gates: dict[str, GateState]
     relationships: dict[str, Any]
-    context_sessions: Annotated[list[str], Bound("maxItems", 20)]
+    context_sessions: Annotated[list[str], Keyword("maxItems", 20)]
     session_summaries: SavedSessions
-    recent_events: Annotated[list[RecentEvent], Bound("maxItems", 20)]
+    recent_events: Annotated[list[RecentEvent], Keyword("maxItems", 20)]
     last_event_id: _Count
     created_at: str
     started_at: str | None

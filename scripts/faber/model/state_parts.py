@@ -3,12 +3,12 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from faber.events.drafts import ErrorDetail
-from faber.events.shapes import Bound, extensible
+from faber.events.shapes import Keyword, extensible
 from faber.model.answers import Action, Responder
 
 PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 
-_Count = Annotated[int, Bound("minimum", 0)]
+_Count = Annotated[int, Keyword("minimum", 0)]
 
 
 class ResumePlace(TypedDict):
@@ -24,9 +24,9 @@ class GivenAnswer(TypedDict):
 
     request_id: str
     type: str
-    response: Annotated[str, Bound("maxLength", 2000)]
+    response: Annotated[str, Keyword("maxLength", 2000)]
     action: Action
-    comment: Annotated[str | None, Bound("maxLength", 2000)]
+    comment: Annotated[str | None, Keyword("maxLength", 2000)]
     responder: Responder | None
     resume_point: ResumePlace
     at: str
@@ -36,13 +36,13 @@ class GivenAnswer(TypedDict):
 class Heard(GivenAnswer):
     """An answer as the work needs it; `prompt` is the question, shortened."""
 
-    prompt: Annotated[str, Bound("maxLength", 300)]
+    prompt: Annotated[str, Keyword("maxLength", 300)]
 
 
 class LastAnswer(GivenAnswer):
     """The newest answer, with the whole question."""
 
-    prompt: Annotated[str, Bound("maxLength", 2000)]
+    prompt: Annotated[str, Keyword("maxLength", 2000)]
 
 
 class StepState(TypedDict):
@@ -66,7 +66,7 @@ class StepState(TypedDict):
     waived_by: str | None
     warning: bool
     # The newest answers about it since it was last completed.
-    feedback: Annotated[list[Heard], Bound("maxItems", 5)]
+    feedback: Annotated[list[Heard], Keyword("maxItems", 5)]
 
 
 class PhaseState(TypedDict):
@@ -95,7 +95,7 @@ class FeedbackRequest(TypedDict):
 
     request_id: str
     type: str
-    prompt: Annotated[str, Bound("maxLength", 2000)]
+    prompt: Annotated[str, Keyword("maxLength", 2000)]
     options: list[str]
     context: dict[str, Any]
     requested_at: str
@@ -116,7 +116,7 @@ class ProgressComment(TypedDict):
     """The issue comment that shows the run's progress."""
 
     comment_id: int
-    comment_url: Annotated[str | None, Bound("maxLength", 500)]
+    comment_url: Annotated[str | None, Keyword("maxLength", 500)]
     event_id: int
 
 
