@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from faber.model.documents import nebula_phases
 from faber.nebula.phase.checkpoint import Checkpoint, load_all
 from faber.nebula.phase.cycle_state import Stage
+from faber.store.load import load
 from faber.store.log import after
-from faber.store.runs import load
 from support.nebulas import Project
 from support.repositories import git
 

@@ -8,10 +8,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import standing
 from faber.cli.output import print_json, write
 from faber.cli.run import all_runs, row
+from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.text import inert, shorten
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
@@ -31,7 +30,7 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
     """Show the runs that are going on, or the phases and steps of RUN."""
     if run is not None:
-        made = load(obj.layout, resolve(obj.layout, run))
+        made = open_named(obj.layout, run)
         answer = {**row(made), **standing(made.state, made.plan), "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]

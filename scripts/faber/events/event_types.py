@@ -20,7 +20,8 @@ class EventType(NamedTuple):
 
     `required` are dotted paths into the event that must be there and not empty. `command` is the only
     command that may record it (`None`: `faber event emit` may). `person` marks the types that
-    speak for a person and are refused to agents. `notable` marks those a summary should show.
+    speak for a person and are refused to agents. `notable` marks those a summary should show. `worker`
+    marks those that a cluster's worker may report about its phase.
     """
 
     name: str
@@ -28,6 +29,7 @@ class EventType(NamedTuple):
     command: str | None = None
     person: bool = False
     notable: bool = False
+    worker: bool = False
 
 
 _REGISTRY: dict[str, EventType] = {}
@@ -40,15 +42,21 @@ def _type(
     command: str | None = None,
     person: bool = False,
     notable: bool = False,
+    worker: bool = False,
 ) -> str:
     """Add an event type to the registry; its name."""
-    _REGISTRY[name] = EventType(name, required, command, person, notable)
+    _REGISTRY[name] = EventType(name, required, command, person, notable, worker)
     return name
 
 
 def known_types() -> tuple[str, ...]:
     """The names of all event types."""
     return tuple(_REGISTRY)
+
+
+def worker_types() -> frozenset[str]:
+    """The names of the types that a cluster's worker may report."""
+    return frozenset(name for name, kind in _REGISTRY.items() if kind.worker)
 
 
 def event_type(name: str) -> EventType:
@@ -102,7 +110,7 @@ WORKFLOW_RESUMED = _type("workflow_resumed", command="faber run resume", notable
 WORKFLOW_RERUN = _type("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True)
 RUN_ADOPTED = _type("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt")
 CONTEXT_LOADED = _type("context_loaded", command="faber context --record")
-PHASE_START = _type("phase_start", ("phase",), command="faber phase start")
+PHASE_START = _type("phase_start", ("phase",), command="faber phase start", worker=True)
 PHASE_SKIP = _type("phase_skip", ("phase",), command="faber phase skip", person=True, notable=True)
 PHASE_COMPLETE = _type("phase_complete", ("phase",), command="faber phase complete", notable=True)
 PHASE_ERROR = _type("phase_error", ("phase", "error.message"), command="faber phase fail", notable=True)
@@ -168,6 +176,7 @@ RESPONSE_RECOVERED = _type(
     "response_recovered",
     ("status", "metadata.task_id", "metadata.final_status"),
     command="the recovery of a cut response",
+    worker=True,
 )
 
 # --- nebulas ---------------------------------------------------------------------------------------
@@ -180,13 +189,13 @@ NEBULA_START = _type("nebula_start", ("metadata.nebula", "metadata.phases"), com
 NEBULA_LAND = _type("nebula_land", ("metadata.commit",), command="faber nebula land", notable=True)
 PHASE_RESET = _type("phase_reset", ("phase", "message"), command=_APPLY, notable=True)
 PHASE_MERGE = _type("phase_merge", ("phase", "metadata.commit"), command=_APPLY, notable=True)
-CHECKPOINT_VERDICT = _type("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY)
-CYCLE_START = _type("cycle_start", ("phase", "metadata.cycle"), command=_APPLY)
-CYCLE_COMMIT = _type("cycle_commit", ("phase", "metadata.cycle", "metadata.commit"), command=_APPLY)
-CYCLE_COMPLETE = _type("cycle_complete", ("phase", "metadata.cycle"), command=_APPLY)
-AGENT_TURN = _type("agent_turn", ("phase", "metadata.role"), command=_APPLY)
-FILTER_RUN = _type("filter_run", ("phase", "metadata.filter", "status"), command=_APPLY)
-REVIEW = _type("review", ("phase", "status"), command=_APPLY)
+CHECKPOINT_VERDICT = _type("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY, worker=True)
+CYCLE_START = _type("cycle_start", ("phase", "metadata.cycle"), command=_APPLY, worker=True)
+CYCLE_COMMIT = _type("cycle_commit", ("phase", "metadata.cycle", "metadata.commit"), command=_APPLY, worker=True)
+CYCLE_COMPLETE = _type("cycle_complete", ("phase", "metadata.cycle"), command=_APPLY, worker=True)
+AGENT_TURN = _type("agent_turn", ("phase", "metadata.role"), command=_APPLY, worker=True)
+FILTER_RUN = _type("filter_run", ("phase", "metadata.filter", "status"), command=_APPLY, worker=True)
+REVIEW = _type("review", ("phase", "status"), command=_APPLY, worker=True)
 HEALING_START = _type("healing_start", ("phase", "metadata.kind"), command=_APPLY, notable=True)
 HEALING_SKIPPED = _type("healing_skipped", ("phase", "metadata.reason"), command=_APPLY, notable=True)
 HEALING_PLAN = _type("healing_plan", ("phase", "metadata.remediation"), command=_APPLY)

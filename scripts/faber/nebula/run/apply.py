@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
@@ -26,16 +26,15 @@ from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.display import PlainRunner
 from faber.nebula.run.file_watch import Edits
 from faber.nebula.run.phase_worker import MakeAgents, Workshop
+from faber.nebula.run.protocols import RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import Known, check_wanted, find_run, make_run, relative_directory
 from faber.nebula.run.scheduler import GroupResult, WorkerGroup
-from faber.nebula.worktrees.lease import Claim
+from faber.nebula.worktrees.lease import Lease
+from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.nebula_repository import usable
-from faber.nebula.worktrees.pool import Beginning, MainTree, Worktrees
+from faber.nebula.worktrees.pool import Beginning, Worktrees
 from faber.store.layout import PARKED, Layout
-
-if TYPE_CHECKING:
-    from faber.nebula.cluster.leader import Fleet
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Application:
         actor: str,
         runner: PlainRunner,
         cancel: threading.Event,
-        fleet: "Fleet | None" = None,
+        fleet: RemoteExecution | None = None,
     ) -> None:
         self.layout = layout
         self.nebula = nebula
@@ -118,7 +117,7 @@ class Application:
         place = usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
-        with Claim(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
+        with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
             return self._run(agents)
 
     def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
