@@ -1,6 +1,6 @@
 """The documents of the store, as `TypedDict`s: the only description there is of their fields.
 
-`model/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
+`events/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
 so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and order nothing: `event_id` does.
 """
 
