@@ -12,6 +12,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, FaberError
+from faber.events.event_types import NEBULA_LAND
 from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
@@ -103,7 +104,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
     recorded = nebula_of(known.state)
     if known.open and recorded and recorded["landed"] != landed.commit:
-        journal.record("nebula_land", commit=landed.commit, branch=landed.branch, how=landed.how)
+        journal.record(NEBULA_LAND, commit=landed.commit, branch=landed.branch, how=landed.how)
     print_json({"run_id": known.run_id, "how": landed.how, "branch": landed.branch, "commit": landed.commit})
     return Exit.OK
 

@@ -1,6 +1,7 @@
 """PreCompact and PostCompact: what a compaction must keep, and whether it did."""
 
 from faber.context.resume import resume_point
+from faber.events import record_events
 from faber.hooks.hook_call import Call, say
 from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
@@ -23,7 +24,7 @@ def pre_compact(call: Call) -> None:
             call,
             run,
             "precompact",
-            {"type": "checkpoint", "message": f"Before a compaction ({trigger})", "metadata": {"trigger": trigger}},
+            record_events.checkpoint(trigger),
         )
 
 

@@ -1,6 +1,7 @@
 """SessionEnd and StopFailure: record why a session or a turn ended. Nothing depends on it: a killed client calls
 neither."""
 
+from faber.events import record_events
 from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import record, working_on
 
@@ -13,7 +14,7 @@ def session_end(call: Call) -> None:
             call,
             run,
             "session-end",
-            {"type": "session_end", "message": f"The session ended ({reason})", "metadata": {"reason": reason}},
+            record_events.session_end(reason),
         )
 
 
@@ -25,9 +26,5 @@ def stop_failure(call: Call) -> None:
             call,
             run,
             "stop-failure",
-            {
-                "type": "hook_execute",
-                "message": f"A turn ended with an error: {error}",
-                "metadata": {"hook": "StopFailure", "error": error},
-            },
+            record_events.stop_failure(error),
         )

@@ -1,6 +1,20 @@
 """Texts for a session other than the capsule: news, what a compaction must keep, several runs, a damaged run."""
 
 from faber.context.resume import resume_point
+from faber.events.event_types import (
+    CHECKPOINT,
+    CONTEXT_LOADED,
+    DECISION_POINT,
+    HOOK_EXECUTE,
+    PHASE_COMPLETE,
+    PHASE_SKIP,
+    SESSION_END,
+    SESSION_START,
+    STEP_COMPLETE,
+    STEP_RETRY,
+    STEP_SKIP,
+    WORKFLOW_CANCELLED,
+)
 from faber.hooks.lines import Line, fit, line
 from faber.hooks.session_brief import (
     SHORT,
@@ -19,17 +33,17 @@ KEEP = 3_000
 SEVERAL = 4_000
 
 # Bookkeeping of sessions, of no use to another session.
-QUIET = frozenset({"checkpoint", "session_start", "session_end", "context_loaded", "hook_execute"})
+QUIET = frozenset({CHECKPOINT, SESSION_START, SESSION_END, CONTEXT_LOADED, HOOK_EXECUTE})
 # Types whose messages agents or people at the command line write; an answer's may quote an issue comment.
 _SPOKEN = frozenset(
     {
-        "decision_point",
-        "phase_complete",
-        "phase_skip",
-        "step_complete",
-        "step_skip",
-        "step_retry",
-        "workflow_cancelled",
+        DECISION_POINT,
+        PHASE_COMPLETE,
+        PHASE_SKIP,
+        STEP_COMPLETE,
+        STEP_SKIP,
+        STEP_RETRY,
+        WORKFLOW_CANCELLED,
     }
 )
 

@@ -20,13 +20,6 @@ class NotAnOption(InvalidInput):
     recovery = "Answer with one of the options; nothing was recorded."
 
 
-class UnknownEventType(UsageError):
-    """An event type that no part of faber registered."""
-
-    code = "unknown_event_type"
-    recovery = "Use one of the known types."
-
-
 class UnknownPlace(UsageError):
     """A phase or step that the run's plan does not have."""
 

@@ -15,8 +15,10 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, TypedDict
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
+from faber.events.event_types import RESPONSE_RECOVERED
+from faber.events.record_events import response_recovered
 from faber.model.acceptance import accept
-from faber.model.documents import Draft, Event
+from faber.model.documents import Event
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
@@ -27,7 +29,6 @@ from faber.store.files import make_directories
 from faber.store.layout import DAMAGED, Layout
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
-EVENT = "response_recovered"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
@@ -137,7 +138,7 @@ class RecoveryLog:
 
     def _append_event(self, run_id: str, recovery: Recovery, key: str | None) -> Committed:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
-        draft: Draft = {"type": EVENT, "status": recovery.final_status, "metadata": metadata}
+        draft = response_recovered(recovery.final_status, metadata)
         return commit(
             self._layout,
             run_id,
@@ -272,9 +273,11 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
         except (FaberError, OSError):
             continue
         for entry in listed:
-            if entry.type == EVENT:
+            if entry.type == RESPONSE_RECOVERED:
                 try:
-                    told.append(_of_event(log.read_own_event(str(directory), entry.file, entry.event_id, EVENT)))
+                    told.append(
+                        _of_event(log.read_own_event(str(directory), entry.file, entry.event_id, RESPONSE_RECOVERED))
+                    )
                 except (FaberError, LookupError, TypeError):
                     unreadable += 1
     return told, unreadable

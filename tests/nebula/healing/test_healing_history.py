@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from faber.events.event_types import check_required
 from faber.model.documents import Event, State
-from faber.model.event_types import check_required
 from faber.model.reducer import fold, initial_state
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
 from faber.nebula.healing.healing_history import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from faber.agents.pipeline import Record
-from faber.model.event_types import worker_types
+from faber.events.event_types import worker_types
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import TaskResult
