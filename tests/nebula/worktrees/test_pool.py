@@ -26,12 +26,7 @@ from support.repositories import RUN, commit, git, repository, write
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 @pytest.fixture
@@ -199,7 +194,7 @@ class TestOpen:
         one.begin()
         one.open("parser")
         code = f"""
-            from faber.errors import TreeInUse
+            from faber.nebula.worktrees.tree_errors import TreeInUse
             from faber.nebula.plan.names import names_of
             from faber.nebula.worktrees.pool import Worktrees
             from faber.store.layout import Layout
