@@ -21,8 +21,9 @@ settings.load_profile("faber")
 HERE = Path(__file__).parent
 # What starts processes by nature: clients, clusters, nebulas, killed commands, installers.
 SLOW = (
-    "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/worktrees/", "responses/test_branches",
-    "cli/test_benchmarks", "cli/test_imports", "cli/test_launcher", "cli/test_nebula_runs", "github/test_example_workflow",
+    "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/worktrees/",
+    "cli/test_benchmarks", "cli/test_imports", "cli/test_launcher", "cli/test_nebula_runs",
+    "github/test_example_workflow", "responses/test_branches",
 )  # fmt: skip
 A_WHILE = 1.0  # seconds
 _RECORD = "faber/seconds"
@@ -54,16 +55,13 @@ class Durations:
 
     def pytest_sessionfinish(self) -> None:
         """Keep what was measured beside what was known."""
-        if self.cache and self.now:
+        if self.cache and self.now and "PYTEST_XDIST_WORKER" not in os.environ:
             self.cache.set(_RECORD, self.seconds | {name: round(took, 2) for name, took in self.now.items()})
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Durations are recorded by the process that all reports come to, and read by every worker."""
-    durations = Durations(config)
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        durations.cache = None
-    config.pluginmanager.register(durations, "faber-durations")
+    config.pluginmanager.register(Durations(config), "faber-durations")
 
 
 def _needed(found: str | None, what: str) -> str:

@@ -8,8 +8,8 @@ SCENARIO = """
 import json, os, subprocess, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
+from faber.store.load import load
 from faber.store.store_errors import StoreUnwritable
-from faber.store.runs import load
 from support.git_environment import CONFIGURATION
 from support.nebulas import Author, Project, nebula_files
 

@@ -1,7 +1,6 @@
 """`faber sync …`: runs that move between machines."""
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -9,9 +8,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
+from faber.foreign.resolve import LATEST, resolve
 from faber.model.ids import check_run_id, is_run_id
 from faber.store.layout import Layout
-from faber.store.resolve import LATEST, resolve
 from faber.sync.remotes import Listing, Remote, listing, open_remote
 
 
@@ -147,9 +146,9 @@ def _resolve(layout: Layout, there: Listing, run: str) -> str:
     )
 
 
-def _each(remote: Remote, run_ids: list[str], act: Callable[[str], dict[str, Any]]) -> int:
+def _each(remote: Remote, run_ids: list[str], act: Callable[[str], dict[str, object]]) -> int:
     """Do it for every run and print one answer for all; ends as the first that failed did."""
-    done: list[dict[str, Any]] = []
+    done: list[dict[str, object]] = []
     worst = int(Exit.OK)
     for run_id in run_ids:
         try:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from faber.git.asking import GitQuestion, ask
 from faber.github.calls import Calls, Machine, Request, Transport
 from faber.github.limits import PER_PAGE, first_page, newest, next_link
 from faber.github.place import (
@@ -19,7 +20,6 @@ from faber.github.place import (
     token_for,
     within,
 )
-from faber.processes.runner import Question, ask
 from faber.sources.work_items import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
 from faber.store.config import Config
 from faber.store.external_files import StrPath
@@ -223,7 +223,7 @@ class GitHubWorkItems:
 def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) -> Connection:
     """The repository whose issues are meant, and how to reach it: `gh` where it has a login for the host, else a
     token of the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with what to do."""
-    listed = ask([Question(root, ["remote", "-v"])])[0]
+    listed = ask([GitQuestion(root, ["remote", "-v"])])[0]
     known = [*person_names(environ), *remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
     place = chosen(settings.host, settings.repository, known)
     api = api_root(place.host, settings.api_url)

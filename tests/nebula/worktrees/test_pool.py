@@ -18,10 +18,11 @@ from faber.errors import UnsafeFile
 from faber.git.git_errors import GitFailed, NoRepository
 from faber.git.refs import branch_problem
 from faber.nebula.plan.names import names_of, part
-from faber.nebula.worktrees.pool import MainTree, Worktrees
+from faber.nebula.worktrees.main_tree import MainTree
+from faber.nebula.worktrees.pool import Worktrees
 from faber.nebula.worktrees.tree_errors import BranchInTheWay, RepositoryUnusable, TreeDirty, TreeInUse
 from faber.store.layout import Layout
-from support.repositories import RUN, commit, git, repository, write
+from support.repositories import RUN, commit, git, is_dirty, repository, write
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
@@ -91,7 +92,7 @@ class TestBegin:
         assert began.base_commit == git(root, "rev-parse", "main") == git(root, "rev-parse", began.integration)
 
     def test_begun_again(self, root: Path) -> None:
-        """A run goes on from what it began from, whatever is checked out or committed meanwhile."""
+        """A run continues from its base commit, whatever is checked out or committed meanwhile."""
         with worktrees(root) as first:
             pass
         git(root, "checkout", "-q", "-b", "other")
@@ -174,7 +175,7 @@ class TestOpen:
             tree, how = one.open("parser")
             assert how == "reused"
             assert (Path(tree.path) / "half").exists()
-            assert tree.is_dirty()
+            assert is_dirty(tree)
 
     @pytest.mark.parametrize("name", ["a;b$(id)", "-x", "--help", "ümlaut ☃", "x.lock", "../../up", ".git", ".claims"])
     def test_hostile_names(self, root: Path, name: str) -> None:
@@ -360,7 +361,24 @@ class TestOpen:
             git(root, "config", "filter.big.smudge", "cat")
             tree = one.open("parser").tree
             assert tree.condition(None).problems(tree.ref) == []
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
+
+    def test_another_worktree_that_is_being_made_is_waited_for(self, root: Path) -> None:
+        """While another git has not yet written its worktree's record, git adds none; it is asked again."""
+        record, place = root / ".git" / "worktrees" / "other", root.parent / "other"
+        one = worktrees(root)
+        with one:
+            write(record, {"gitdir": f"{place}/.git\n", "HEAD": "ref: refs/heads/main\n", "commondir": ""})
+            write(place, {".git": f"gitdir: {record}\n"})
+            refused = root.parent / "refused"
+            git(root, "worktree", "add", "--detach", str(refused), ok=False)
+            assert not refused.exists()
+            finish = threading.Timer(0.5, write, [record, {"commondir": "../..\n"}])
+            finish.start()
+            try:
+                assert one.open("parser").how == "created"
+            finally:
+                finish.join()
 
     def test_a_half_made_worktree_is_completed(self, root: Path) -> None:
         """Where git was killed while it wrote the files, they are all there the next time, and none is changed."""
@@ -376,7 +394,7 @@ class TestOpen:
             git(root, "config", "filter.deadly.smudge", "cat")
             tree, how = one.open("parser")
             assert how == "completed"
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
             assert tree.condition(tree.head()).problems(tree.ref) == []
             assert (Path(tree.path) / "z.txt").read_text() == "z"
             assert "locked" not in git(root, "worktree", "list", "--porcelain")
@@ -423,7 +441,7 @@ class TestPrune:
             write(tree.path, {"undone": "x"})
             one.start_over(tree, began.base_commit)
             assert tree.head() == began.base_commit
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
             parked = git(root, "for-each-ref", "--format=%(objectname)", f"refs/faber/parked/{RUN}/parser").split()
             assert head in parked
             assert "undone" in [git(root, "show", "--name-only", "--format=", sha) for sha in parked]
