@@ -3,10 +3,13 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.git_environment import CONFIGURATION
 
 if TYPE_CHECKING:
     from github.fake import FakeGitHub
@@ -14,6 +17,51 @@ if TYPE_CHECKING:
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("faber", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("faber")
+
+HERE = Path(__file__).parent
+# What starts processes by nature: clients, clusters, nebulas, killed commands, installers.
+SLOW = (
+    "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/worktrees/",
+    "cli/test_benchmarks", "cli/test_imports", "cli/test_launcher", "cli/test_nebula_runs",
+    "github/test_example_workflow", "responses/test_branches",
+)  # fmt: skip
+A_WHILE = 1.0  # seconds
+_RECORD = "faber/seconds"
+
+
+class Durations:
+    """How long each test took when it last ran here, kept in pytest's cache."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.cache = config.cache
+        self.seconds: dict[str, float] = dict(self.cache.get(_RECORD, {})) if self.cache else {}
+        self.now: dict[str, float] = {}
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Mark what is slow, and begin with the files that have the longest tests."""
+        longest: dict[Path, float] = {}
+        for item in items:
+            directory = item.path.relative_to(HERE).as_posix().startswith(SLOW)
+            took = self.seconds.get(item.nodeid, A_WHILE if directory else 0.0)
+            longest[item.path] = max(longest.get(item.path, 0.0), took)
+            if directory or took >= A_WHILE:
+                item.add_marker("slow")
+        # By file: the tests of one share its fixtures.
+        items.sort(key=lambda item: -longest[item.path])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up setup, call and teardown."""
+        self.now[report.nodeid] = self.now.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep what was measured beside what was known."""
+        if self.cache and self.now and "PYTEST_XDIST_WORKER" not in os.environ:
+            self.cache.set(_RECORD, self.seconds | {name: round(took, 2) for name, took in self.now.items()})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Durations are recorded by the process that all reports come to, and read by every worker."""
+    config.pluginmanager.register(Durations(config), "faber-durations")
 
 
 def _needed(found: str | None, what: str) -> str:
@@ -48,6 +96,23 @@ def strace() -> str:
 def jq() -> str:
     """The path of jq."""
     return _needed(shutil.which("jq"), "jq is not installed")
+
+
+@pytest.fixture(scope="session")
+def git_configuration(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a configuration of git that names a person and nothing else."""
+    path = tmp_path_factory.getbasetemp() / "gitconfig"
+    path.write_text(CONFIGURATION)
+    return str(path)
+
+
+@pytest.fixture
+def git_user(monkeypatch: pytest.MonkeyPatch, git_configuration: str) -> None:
+    """git, here and in what a test starts, knows this person and nothing else of the machine."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", git_configuration)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 @pytest.fixture

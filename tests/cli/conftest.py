@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.cli import main
-
-GIT = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_AUTHOR_NAME": "test",
-    "GIT_AUTHOR_EMAIL": "test@example.invalid",
-    "GIT_COMMITTER_NAME": "test",
-    "GIT_COMMITTER_EMAIL": "test@example.invalid",
-}
+from support.git_environment import COMMITTER
 
 
 class Answer(NamedTuple):
@@ -49,7 +41,7 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     for name in [key for key in os.environ if key.startswith("GIT_")]:
         monkeypatch.delenv(name)
-    for name, value in GIT.items():
+    for name, value in COMMITTER.items():
         monkeypatch.setenv(name, value)
 
 

@@ -15,14 +15,7 @@ from support.nebulas import DIAMOND, Author, Project, nebula_files
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith(("GIT_", "CLAUDE", "FABER_CHILD"))]:
-        monkeypatch.delenv(name)
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 def faber(project: Project, *arguments: str) -> Any:

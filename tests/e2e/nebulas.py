@@ -15,6 +15,7 @@ from e2e.messages_api import MessagesApi
 from e2e.processes import kill_all, processes
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
+from support.git_environment import CONFIGURATION
 
 ROOT = Path(__file__).parents[2]
 MARKER = "FABER_TEST_NEBULA"
@@ -113,7 +114,7 @@ class Faber:
         }
         if "FABER_VENV" in os.environ:
             self.environment["FABER_VENV"] = os.environ["FABER_VENV"]
-        (home / "gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.com\n")
+        (home / "gitconfig").write_text(CONFIGURATION)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Begin a command."""

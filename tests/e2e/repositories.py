@@ -6,13 +6,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from support.git_environment import UNCONFIGURED
+
 
 def git(directory: Path, *arguments: str) -> str:
     """What git prints, as someone without a configuration."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    isolated = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocess.run(
-        ["git", *arguments], cwd=directory, env=bare | isolated, check=True, capture_output=True, text=True
+        ["git", *arguments], cwd=directory, env=bare | UNCONFIGURED, check=True, capture_output=True, text=True
     )
     return done.stdout.rstrip("\n")
 

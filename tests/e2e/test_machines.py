@@ -22,6 +22,7 @@ from e2e.request import Request
 from github.actions import Runner
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
+from support.git_environment import COMMITTER
 from sync.clones import MACHINE_LOCAL, Clone, differing
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +37,6 @@ phases:
       - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
       - {id: commit, instruction: Commit it., evidence: [commit]}
 """
-IDENTITY = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_AUTHOR_NAME": "test",
-    "GIT_AUTHOR_EMAIL": "test@example.invalid",
-    "GIT_COMMITTER_NAME": "test",
-    "GIT_COMMITTER_EMAIL": "test@example.invalid",
-}
 
 
 class Place(NamedTuple):
@@ -61,7 +54,7 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
 
     for name in [key for key in os.environ if key.startswith(("GIT_", "GH_", "GITHUB_", "CLAUDE", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
-    for name, value in IDENTITY.items():
+    for name, value in COMMITTER.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("faber.github.calls.WRITE_SPACING", 0)
     with FakeGitHub() as github:

@@ -12,6 +12,7 @@ from faber.store import strict_json
 from faber.store.layout import Layout
 from faber.store.load import load, refold
 from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
+from support.git_environment import UNCONFIGURED
 
 SUMMARY = ("--accomplished", "Wrote the parser", "--decision", "Keep the old format", "--notes", "Tests are next")
 
@@ -125,7 +126,7 @@ ADOPT = Operation("run adopt", _foreign, ("run", "adopt", RUN), done=frozenset({
 RECORD = Operation("context", _begun, ("context", RUN, "--record"), extra={"CLAUDE_CODE_SESSION_ID": "s-1"})
 
 # Who answers is asked of git, whose own settings are none of the test's.
-PERSON = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+PERSON = UNCONFIGURED
 REQUEST = Operation(
     "feedback request",
     _begun,

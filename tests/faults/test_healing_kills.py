@@ -1,6 +1,5 @@
 """A nebula's process dies at any event of a healing, and is resumed."""
 
-import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -33,14 +32,7 @@ class Whole(NamedTuple):
         return [number for number, each in enumerate(self.types, 1) if each == type][phase]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
-    configuration = tmp_path_factory.getbasetemp() / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 def events(project: Project) -> list[Event]:

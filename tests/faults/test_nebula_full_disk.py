@@ -8,12 +8,13 @@ SCENARIO = """
 import json, os, subprocess, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
-from faber.errors import StoreUnwritable
 from faber.store.load import load
+from faber.store.store_errors import StoreUnwritable
+from support.git_environment import CONFIGURATION
 from support.nebulas import Author, Project, nebula_files
 
 mounted, home = Path(sys.argv[3]), Path(sys.argv[3]) / "p"
-(mounted.parent / "gitconfig").write_text("[user]\\n\\tname = A\\n\\temail = a@example.com\\n")
+(mounted.parent / "gitconfig").write_text(CONFIGURATION)
 os.environ.update(GIT_CONFIG_GLOBAL=str(mounted.parent / "gitconfig"), GIT_CONFIG_NOSYSTEM="1")
 
 def mount(*options):

@@ -21,11 +21,12 @@ from faults.operations import Operation
 from faults.sampling import spread
 from faults.store import DRIVER, RUN, Answer, answer_of, call, environment, must, run_directory
 from faults.tracing import ALONE, Sweep
+from support.git_environment import UNCONFIGURED
 
 REF = f"refs/faber/runs/{RUN}"
 BRANCH = "refs/heads/feat/9"
 # Without a person's own settings; the machine's `git` may be a link to anything.
-EXTRA = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+EXTRA = UNCONFIGURED
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -17,15 +17,13 @@ from faber.git.configuration import environment
 from faber.git.inspect import branch_problem, current_branch, head_commit, inspect_branch, remote_slug
 from faber.git.refs import slug_of
 from faber.processes.runner import ProgramResult
+from support.git_environment import COMMITTER
 
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "A")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@example.com")
+    for name, value in COMMITTER.items():
+        monkeypatch.setenv(name, value)
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -552,7 +550,7 @@ class TestProcesses:
 
     def test_many_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Questions run side by side and are answered in order."""
-        meet = 'touch "met-$last"; while [ "$(ls met-* | wc -l)" -lt 5 ]; do sleep 0.02; done'
+        meet = f'cd "{tmp_path}"; touch "met-$last"; while [ "$(ls met-* | wc -l)" -lt 5 ]; do sleep 0.02; done'
         self.fake(tmp_path, monkeypatch, f'for last; do :; done; {meet}; echo "$last"')
         answers = ask([GitQuestion(tmp_path, [str(number)]) for number in range(5)])
         assert [answer.out for answer in answers] == [f"{number}\n" for number in range(5)]

@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.git_environment import UNCONFIGURED
+
 
 def answer(
     projects: Path, method: str, path: str, headers: Mapping[str, str], body: bytes, tokens: set[str]
@@ -18,8 +20,7 @@ def answer(
     place, _, query = path.partition("?")
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_SYSTEM": "/dev/null",
+        **UNCONFIGURED,
         "GIT_PROJECT_ROOT": str(projects),
         "GIT_HTTP_EXPORT_ALL": "1",
         "REMOTE_USER": "somebody",

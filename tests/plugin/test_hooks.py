@@ -28,16 +28,12 @@ from faber.store.layout import Layout
 from faber.store.load import Run, load
 from faber.store.sessions import check_summary, history, save_summary
 from faber.workflows.definitions import load_plan
+from support.git_environment import COMMITTER
 
 ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
 BASE_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 EVENTS = tuple(HANDLERS)
-GIT = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    **{f"GIT_{who}_{what}": "t@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-}
 
 
 class Said(NamedTuple):
@@ -70,7 +66,9 @@ class Project:
         }
 
     def git(self, *arguments: str, cwd: Path | None = None) -> None:
-        subprocess.run(["git", *arguments], cwd=cwd or self.root, env=os.environ | GIT, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *arguments], cwd=cwd or self.root, env=os.environ | COMMITTER, check=True, capture_output=True
+        )
 
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
         create_run(

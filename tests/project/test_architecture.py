@@ -59,6 +59,12 @@ def trees() -> list[tuple[str, ast.Module]]:
     return [(module, ast.parse(file.read_text("utf-8"))) for module, file in sources()]
 
 
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """Every node of a syntax tree, walked once."""
+    return list(ast.walk(tree))
+
+
 def room_of(module: str) -> str:
     """The room that a dotted name inside faber is in; the name's first part where it is in none."""
     first, *rest = module.split(".")
@@ -68,7 +74,7 @@ def room_of(module: str) -> str:
 
 def imported(module: str, tree: ast.AST) -> Iterator[str]:
     """What `module` imports of faber, as dotted names inside it: by an import anywhere, or by a name in a string."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -87,13 +93,13 @@ def imported(module: str, tree: ast.AST) -> Iterator[str]:
                 yield inside
 
 
-def misdirected(module: str, source: str) -> list[str]:
+def misdirected(module: str, tree: ast.Module) -> list[str]:
     """The imports of `module` that go against the order."""
     if module == "__main__":
         return []
     own = room_of(module)
     allowed = ORDER[: ORDER.index(own) + 1] if own in ORDER else ()
-    rooms = [room_of(name) for name in imported(module, ast.parse(source))]
+    rooms = [room_of(name) for name in imported(module, tree)]
     return [f"{module} imports faber.{room}" for room in rooms if room not in allowed]
 
 
@@ -120,7 +126,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 def functions() -> Iterator[tuple[str, Function]]:
     """Every function of the source, with its name."""
     for module, tree in trees():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, Function):
                 yield f"{module}:{node.name}", node
 
@@ -140,11 +146,11 @@ def untyped(function: Function) -> int:
     return sum(ast.unparse(each).count("dict[str, Any]") for each in annotations if each)
 
 
-def paths_spelled(source: str) -> list[str]:
+def paths_spelled(tree: ast.Module) -> list[str]:
     """String literals that are paths into the store; a sentence that mentions one, or a docstring, is none."""
     return [
         node.value
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(tree)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and re.fullmatch(r"\S*\.fractary\S*", node.value)
@@ -153,7 +159,7 @@ def paths_spelled(source: str) -> list[str]:
 
 def test_every_import_points_down() -> None:
     """A room imports only from the rooms before it in the order."""
-    assert [wrong for module, file in sources() for wrong in misdirected(module, file.read_text("utf-8"))] == []
+    assert [wrong for module, tree in trees() for wrong in misdirected(module, tree)] == []
 
 
 def test_every_package_is_in_the_order() -> None:
@@ -189,7 +195,7 @@ def test_every_package_is_in_the_order() -> None:
 )
 def test_the_import_check_sees(module: str, source: str, names: list[str]) -> None:
     """An import against the order is found in every spelling of one, and nothing else is."""
-    assert misdirected(module, source) == [f"{module} imports faber.{name}" for name in names]
+    assert misdirected(module, ast.parse(source)) == [f"{module} imports faber.{name}" for name in names]
 
 
 def test_no_modules_import_each_other() -> None:
@@ -231,7 +237,7 @@ def test_each_public_type_has_a_name_of_its_own() -> None:
     names = Counter(
         node.name
         for _, tree in trees()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in names.items() if count > 1] == []
@@ -268,14 +274,14 @@ def test_nothing_asks_whether_an_object_has_an_attribute() -> None:
     assert [
         module
         for module, tree in trees()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr"
     ] == []
 
 
 def test_only_the_layout_spells_the_stores_paths() -> None:
     """Paths into the store are written in store/layout.py, and nowhere else."""
-    spelling = {module for module, file in sources() if paths_spelled(file.read_text("utf-8"))}
+    spelling = {module for module, tree in trees() if paths_spelled(tree)}
     assert spelling == {"store.layout"}
 
 
@@ -291,7 +297,7 @@ def test_only_the_layout_spells_the_stores_paths() -> None:
 )
 def test_the_path_check_sees(source: str, found: list[str]) -> None:
     """A literal that is a path into the store is found, a sentence about one is not."""
-    assert paths_spelled(source) == found
+    assert paths_spelled(ast.parse(source)) == found
 
 
 # Names of event types that are also other words of faber's: a key of the state, a stage, a directory.

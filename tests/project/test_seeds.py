@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,13 @@ def _is_test(name: str) -> bool:
     path = ROOT / file
     if not file.startswith("tests/") or not path.is_file() or not function.startswith("test_"):
         return False
+    return function in _functions(path)
+
+
+@cache
+def _functions(path: Path) -> set[str]:
     nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    return any(isinstance(node, ast.FunctionDef) and node.name == function for node in nodes)
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 def test_every_criterion_has_its_row() -> None:

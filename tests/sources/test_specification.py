@@ -425,9 +425,9 @@ class TestParse:
     )
     def test_pathological(self, text: str) -> None:
         """A hundred thousand lines, deep nesting and runs of markup neither hang nor overflow the stack."""
-        started = time.monotonic()
+        started = time.thread_time()  # of the processor's seconds, none is another process's
         parse(text)
-        assert time.monotonic() - started < 30
+        assert time.thread_time() - started < 30
 
 
 class TestLoad:

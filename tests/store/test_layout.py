@@ -8,18 +8,14 @@ import pytest
 
 from faber.errors import FaberError, UnsafeFile
 from faber.store.layout import Layout, find_root, main_worktree
+from support.git_environment import COMMITTER
 
 
 def git(*arguments: str | Path, at: Path) -> None:
     """Run git without anybody's configuration."""
     environ = {
         **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_AUTHOR_NAME": "A",
-        "GIT_AUTHOR_EMAIL": "a@example.org",
-        "GIT_COMMITTER_NAME": "A",
-        "GIT_COMMITTER_EMAIL": "a@example.org",
+        **COMMITTER,
     }
     subprocess.run(["git", *map(str, arguments)], cwd=at, env=environ, check=True, capture_output=True)
 

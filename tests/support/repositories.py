@@ -9,10 +9,8 @@ from faber.git.programs import Git
 from faber.git.stash import status
 from faber.nebula.worktrees import conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
+from support.git_environment import IDENTITY
 
-_SOMEBODY = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A") | dict.fromkeys(
-    ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "a@example.com"
-)
 RUN = "acme/shop/0b5c3a52-61ce-4b43-9d6c-0f5b8a4f7f10"
 
 
@@ -25,7 +23,7 @@ def git(directory: Path | str, *arguments: str, ok: bool = True) -> str:
         capture_output=True,
         text=True,
         errors="surrogateescape",
-        env=_SOMEBODY | os.environ,
+        env=IDENTITY | os.environ,
     )
     if ok and done.returncode:
         raise AssertionError(f"git {arguments}: {done.stderr}")

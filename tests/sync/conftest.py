@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 
 from faber.workflows import definitions
+from support.git_environment import COMMITTER
 from sync.clones import RUN, Clone, MakeClone
 
 PLAIN = Path(__file__).parents[1] / "fixtures" / "workflows"
-GIT = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_AUTHOR_NAME": "test",
-    "GIT_AUTHOR_EMAIL": "test@example.invalid",
-    "GIT_COMMITTER_NAME": "test",
-    "GIT_COMMITTER_EMAIL": "test@example.invalid",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +20,7 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run as a person in a plain terminal, whoever started them, with the plain default workflow."""
     for name in [key for key in os.environ if key.startswith(("GIT_", "FABER_", "CLAUDE"))]:
         monkeypatch.delenv(name)
-    for name, value in GIT.items():
+    for name, value in COMMITTER.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(definitions, "BUILT_IN", str(PLAIN))
 
@@ -37,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with `remote.git` and the machines `a` and `b`, made once and copied for every test."""
     place = tmp_path_factory.mktemp("machines")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in GIT.items():
+        for name, value in COMMITTER.items():
             patch.setenv(name, value)
         patch.setattr(definitions, "BUILT_IN", str(PLAIN))
         run("git", "init", "-q", "--template=", "--bare", "-b", "main", str(place / "remote.git"))

@@ -28,13 +28,11 @@ SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+def running(tmp_path_factory: pytest.TempPathFactory, git_configuration: str) -> Iterator[Processes]:
     """A scheduler and two workers, for all tests of this module; those that kill a worker start another."""
     place = tmp_path_factory.mktemp("cluster")
-    configuration = place / "gitconfig"
-    configuration.write_text("[user]\n\tname = W\n\temail = w@example.com\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "DASK_"))}
-    own = {"FABER_TEST_SCRIPT": str(place / "script"), "GIT_CONFIG_GLOBAL": str(configuration)}
+    own = {"FABER_TEST_SCRIPT": str(place / "script"), "GIT_CONFIG_GLOBAL": git_configuration}
     made = Processes(place, {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1"})
     for _ in range(2):
         made.start_worker()
@@ -51,13 +49,8 @@ def cluster(running: Processes) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def make(running: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def make(running: Processes, tmp_path: Path, git_user: None) -> Any:
     """Makes a project whose script the workers read."""
-    for name in list(os.environ):
-        if name.startswith("GIT_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", running.environment["GIT_CONFIG_GLOBAL"])
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
     def project(phases: dict[str, list[str]]) -> SharedProject:
         made = SharedProject(tmp_path, phases)

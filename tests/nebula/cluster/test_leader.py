@@ -1,7 +1,6 @@
 """Phases that are worked on elsewhere, from what is pushed: real git, real worktrees, workers that are directories."""
 
 import json
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,16 +23,11 @@ from support.clusters import Directories, SharedProject
 from support.nebulas import DIAMOND, Author
 from support.repositories import git
 
+pytestmark = pytest.mark.usefixtures("git_user")
+
 
 @pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in list(os.environ):
-        if name.startswith("GIT_"):
-            monkeypatch.delenv(name)
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+def _script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FABER_TEST_SCRIPT", str(tmp_path / "script"))
 
 

@@ -1,6 +1,5 @@
 """A nebula's run from beginning to end, with real git and agents that do what a test wrote down."""
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,7 @@ from faber.store.load import load
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write
 
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in list(os.environ):
-        if name.startswith("GIT_"):
-            monkeypatch.delenv(name)
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 ALL = sorted(f"{name}.txt" for name in DIAMOND)

@@ -1,6 +1,5 @@
 """A nebula whose phases fail and heal, with real git and agents that do what a test wrote down."""
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,15 +18,7 @@ from support.repositories import git, write
 HEALING = "[execution]\nhealing = true\nmax_review_cycles = 2\nmax_budget_usd = 10.0\n"
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in list(os.environ):
-        if name.startswith("GIT_"):
-            monkeypatch.delenv(name)
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 def objection(text: str, file: str = "b.txt") -> dict[str, Any]:

@@ -26,12 +26,7 @@ from support.repositories import RUN, commit, git, repository, write
 INTEGRATION = "faber/demo/0b5c3a52/integration"
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 def worktrees(root: Path) -> Worktrees:

@@ -27,12 +27,7 @@ from support.repositories import RUN, commit, git, is_dirty, repository, write
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    configuration = tmp_path / "gitconfig"
-    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+pytestmark = pytest.mark.usefixtures("git_user")
 
 
 @pytest.fixture
@@ -200,7 +195,7 @@ class TestOpen:
         one.begin()
         one.open("parser")
         code = f"""
-            from faber.errors import TreeInUse
+            from faber.nebula.worktrees.tree_errors import TreeInUse
             from faber.nebula.plan.names import names_of
             from faber.nebula.worktrees.pool import Worktrees
             from faber.store.layout import Layout
@@ -367,6 +362,23 @@ class TestOpen:
             tree = one.open("parser").tree
             assert tree.condition(None).problems(tree.ref) == []
             assert not is_dirty(tree)
+
+    def test_another_worktree_that_is_being_made_is_waited_for(self, root: Path) -> None:
+        """While another git has not yet written its worktree's record, git adds none; it is asked again."""
+        record, place = root / ".git" / "worktrees" / "other", root.parent / "other"
+        one = worktrees(root)
+        with one:
+            write(record, {"gitdir": f"{place}/.git\n", "HEAD": "ref: refs/heads/main\n", "commondir": ""})
+            write(place, {".git": f"gitdir: {record}\n"})
+            refused = root.parent / "refused"
+            git(root, "worktree", "add", "--detach", str(refused), ok=False)
+            assert not refused.exists()
+            finish = threading.Timer(0.5, write, [record, {"commondir": "../..\n"}])
+            finish.start()
+            try:
+                assert one.open("parser").how == "created"
+            finally:
+                finish.join()
 
     def test_a_half_made_worktree_is_completed(self, root: Path) -> None:
         """Where git was killed while it wrote the files, they are all there the next time, and none is changed."""

@@ -10,8 +10,10 @@ git creates a worktree in steps and may be killed between any two. The state is 
 """
 
 import os
+import re
 import shutil
 import stat
+import time
 
 from faber.errors import UnsafeFile
 from faber.git import stash, worktree_state
@@ -23,6 +25,7 @@ from faber.nebula.worktrees.tree_errors import BranchInTheWay
 from faber.store.files import make_directories, write_atomic
 
 _ATTEMPTS = 4
+_PATIENCE = 1.0  # seconds of the longest pause for another git
 _MADE = "faber-made"
 GONE_PREFIX = ".gone-"
 
@@ -125,7 +128,17 @@ class Linked:
             )
         make_directories(os.path.dirname(self.path))
         where = (self.path, branch) if branch is not None else ("--detach", self.path, checked(commit))
-        self.main.run("worktree", "add", "--quiet", *where, seconds=CHECKOUT_SECONDS)
+        pause = 0.02
+        while True:
+            try:
+                self.main.run("worktree", "add", "--quiet", *where, seconds=CHECKOUT_SECONDS)
+                return
+            except GitFailed as error:
+                # While another git writes the record of its new worktree, git reads half of it and gives up.
+                if pause > _PATIENCE or not re.search(r"failed to read .*/commondir", str(error)):
+                    raise
+            time.sleep(pause)
+            pause *= 2
 
     def _complete(self, private: str, branch: str | None, commit: str) -> None:
         git = self.main.tree(self.path, private)

@@ -1,0 +1,14 @@
+"""What git reads of its surroundings in tests: nobody's configuration, and somebody to commit as."""
+
+import os
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "test",
+    "GIT_AUTHOR_EMAIL": "test@example.invalid",
+    "GIT_COMMITTER_NAME": "test",
+    "GIT_COMMITTER_EMAIL": "test@example.invalid",
+}
+# Without any configuration: git knows who commits, but not what a person is called.
+UNCONFIGURED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+COMMITTER = UNCONFIGURED | IDENTITY
+CONFIGURATION = "[user]\n\tname = A\n\temail = a@example.com\n"
