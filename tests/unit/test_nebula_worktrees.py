@@ -200,7 +200,7 @@ class TestOpen:
         one.begin()
         one.open("parser")
         code = f"""
-            from faber.errors import TreeInUse
+            from faber.nebula.worktrees.tree_errors import TreeInUse
             from faber.nebula.plan.names import names_of
             from faber.nebula.worktrees.pool import Worktrees
             from faber.store.layout import Layout
