@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from faber import __version__
 from faber.cli.output import print_error, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 from faber.store.layout import Layout, find_root
+
+if TYPE_CHECKING:
+    from faber.store.appending import Writer
 
 # Every command, where it is defined, and its line in `--help` (which imports none of them).
 COMMANDS = {
@@ -57,6 +60,13 @@ class Invocation:
         """The Claude Code session that runs this command, if one does."""
         session = os.environ.get("CLAUDE_CODE_SESSION_ID", "")
         return session[:200] or None
+
+    @property
+    def writer(self) -> "Writer":
+        """Who records what this command decides."""
+        from faber.store.appending import Writer
+
+        return Writer(self.session_id, self.actor)
 
     @property
     def is_agent(self) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from faber.cli.app import Invocation
 from faber.errors import InvalidInput, PersonRequired
-from faber.model.documents import Plan, State
+from faber.model.documents import Artifact, Plan, State
 from faber.model.ids import check_name
 from faber.store import strict_json
 
@@ -59,9 +59,9 @@ def place(text: str) -> tuple[str, str]:
     return check_name(phase, "phase"), check_name(step, "step")
 
 
-def named_values(given: tuple[str, ...]) -> list[dict[str, Any]]:
+def named_values(given: tuple[str, ...]) -> list[Artifact]:
     """`NAME=VALUE` arguments as artifacts."""
-    artifacts = []
+    artifacts: list[Artifact] = []
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not value:

@@ -13,12 +13,15 @@ from faber.context.assemble import Request, asked_about, reconstitute
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, check_answers, request_about
 from faber.errors import Exit, FaberError, Notice, Severity
+from faber.foreign.open_run import open_run
+from faber.foreign.resolve import open_named
 from faber.model import acceptance
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.text import redact_json, shorten
+from faber.store.clock import utc_now
+from faber.store.commit import commit
 from faber.store.config import load_config
-from faber.store.resolve import resolve
-from faber.store.runs import Run, commit, load, utc_now
+from faber.store.load import Run
 
 
 @click.command()
@@ -84,9 +87,8 @@ def _context(
     answers = check_answers(decisions)
     if answers:
         require_person(obj, "faber context --decide", run)
-    run_id = resolve(obj.layout, run)
+    loaded = open_named(obj.layout, run)
     config = load_config(obj.layout)
-    loaded = load(obj.layout, run_id)
     document = reconstitute(loaded, config, Request(fetch, answers, utc_now()))
     if answers:
         loaded = _decide(obj, loaded, answers, document)
@@ -124,7 +126,7 @@ def _decide(obj: Invocation, run: Run, answers: dict[str, str], document: dict[s
 
             repair_run(obj.layout, run.run_id)
         _settle(obj, run, code, option, subjects[code])
-    return load(obj.layout, run.run_id)
+    return open_run(obj.layout, run.run_id)
 
 
 class NothingToDecide(FaberError):
@@ -161,7 +163,7 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
             drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
         return drafts
 
-    commit(obj.layout, run.run_id, decide, session_id=obj.session_id, actor=obj.actor)
+    commit(obj.layout, run.run_id, decide, obj.writer)
 
 
 def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State, list[Notice]]:
@@ -183,7 +185,7 @@ def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State,
         return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
 
     try:
-        committed = commit(obj.layout, run.run_id, decide, session_id=session, actor=obj.actor)
+        committed = commit(obj.layout, run.run_id, decide, obj.writer, known=run)
     except FaberError as error:
         return run.state, [Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)]
     from faber.github.notifications import tell

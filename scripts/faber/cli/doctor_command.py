@@ -9,9 +9,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, write
 from faber.errors import Exit, FaberError, Notice, Severity
+from faber.foreign.resolve import resolve
 from faber.model.text import inert, redact_json
 from faber.store.layout import Layout
-from faber.store.resolve import resolve
 
 
 @click.command()
@@ -25,13 +25,14 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     Without RUN: what the runs share (configuration, index, recovery log, leftovers). Exit status 1
     if a finding is CRITICAL or an ERROR.
     """
+    from faber.foreign.open_run import open_run
     from faber.store.doctor import examine_run, examine_store
 
     reports: list[tuple[str | None, list[Notice]]] = []
     if run is None:
         reports.append((None, [*examine_store(obj.layout), *_database(obj.layout)]))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
-    reports += [(run_id, examine_run(obj.layout, run_id)) for run_id in run_ids]
+    reports += [(run_id, examine_run(obj.layout, run_id, open_run)) for run_id in run_ids]
     severities = {finding.severity for _, findings in reports for finding in findings}
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [

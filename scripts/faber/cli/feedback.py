@@ -14,10 +14,11 @@ from faber.errors import FaberError, UsageError
 from faber.feedback.requests import find_request
 from faber.feedback.requests import request as open_request
 from faber.feedback.requests import respond as answer_request
+from faber.foreign.resolve import open_named
 from faber.model.answers import DEFAULT_OPTIONS
+from faber.model.documents import Event
 from faber.model.text import inert
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load
+from faber.store.load import Run
 from faber.store.store_errors import ForeignRun
 
 
@@ -101,17 +102,18 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
     from faber.model.credentials import secret_values
 
     require_person(obj, "faber feedback respond", run)
+    found: str | Run = run
     if response is None:
-        made = load(obj.layout, resolve(obj.layout, run))
-        run, request_id = made.run_id, find_request(made.state, request_id)["request_id"]
-        response, comment = _asked(made, request_id, comment)
+        found = open_named(obj.layout, run)
+        request_id = find_request(found.state, request_id)["request_id"]
+        response, comment = _asked(found, request_id, comment)
     # As it is recorded, so that the same answer given again is known to be the same.
     secrets = secret_values(os.environ)
     said, responder = hidden(response, secrets), terminal_responder(obj.layout.root)
     comment = hidden(comment, secrets) if comment is not None else None
     record(
         obj,
-        run,
+        found,
         lambda state, plan: answer_request(
             state, plan, request_id=request_id, response=said, comment=comment, responder=responder
         ),
@@ -143,7 +145,7 @@ def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | 
 @click.pass_obj
 def show(obj: Invocation, run: str, form: str) -> None:
     """Show what is being asked, oldest first, and the last answer."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     asked = made.state["feedback_queue"]
     if form == "json":
         print_json({"run_id": made.run_id, "open": asked, "last_answer": made.state["last_answer"]})
@@ -165,7 +167,7 @@ def history(obj: Invocation, run: str, form: str) -> None:
     from faber.feedback.feedback_history import history as told
     from faber.feedback.feedback_history import text
 
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     events, warnings = _events(made)
     requests = told(events)
     if form == "json":
@@ -174,10 +176,10 @@ def history(obj: Invocation, run: str, form: str) -> None:
         write(text(requests))
 
 
-def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _events(made: Run) -> tuple[list[Event], list[dict[str, Any]]]:
     """The feedback events of the whole log, and a warning for each that cannot be read."""
     from faber.feedback.feedback_history import TYPES
-    from faber.foreign.normalise import event_notice, normalise_event
+    from faber.foreign.foreign_events import event_notice, normalise_event
     from faber.store import log
 
     events, warnings = [], []
@@ -185,7 +187,7 @@ def _events(made: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         if entry.type not in TYPES:
             continue
         try:
-            events.append(normalise_event(dict(log.read_event(made.directory, entry.file)), entry))
+            events.append(normalise_event(log.read_event(made.directory, entry.file), entry))
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
     return events, warnings
@@ -207,8 +209,8 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
 
     if progress and as_configured:
         raise UsageError("Give --progress or --as-configured, not both.")
-    made = load(obj.layout, resolve(obj.layout, run))
-    told = tell_as_configured(obj.layout, made) if as_configured else tell_all(obj.layout, made, progress=progress)
+    made = open_named(obj.layout, run)
+    told = tell_as_configured(obj.layout, made) if as_configured else tell_all(made, progress=progress)
     print_json({"run_id": made.run_id, **told})
     if told["warnings"]:
         raise click.exceptions.Exit(1)

@@ -10,6 +10,7 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, InvalidInput
+from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
@@ -76,15 +77,12 @@ def plan_command(
     if prompt_only:
         write(answer["prompt"])
         return Exit.OK
-    from faber.cli.nebula_apply import PLUGIN
-    from faber.nebula.healing.architect import architect_client, plan_remediation
-    from faber.nebula.phase.agents import AgentSetup
+    from faber.nebula.healing.architect import plan_remediation
+    from faber.nebula.phase.agents import ARCHITECT, AgentFactory
     from faber.responses.recovery_log import RecoveryLog
 
-    setup = AgentSetup(plugin_dir=PLUGIN, model=model or stopped.nebula.settings(stopped.spec).model)
-    client = architect_client(
-        setup, directory=obj.layout.root, label="heal", budget=max_budget_usd, cancel=threading.Event()
-    )
+    factory = AgentFactory(stopped.nebula, "heal", model=model)
+    client = factory.client(ARCHITECT, stopped.spec, obj.layout.root, max_budget_usd, threading.Event())
     planned = plan_remediation(
         client,
         stopped.diagnosis,
@@ -111,10 +109,9 @@ def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any
 
 
 def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+    from faber.foreign.resolve import open_named
     from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
     from faber.nebula.plan.parse import MANIFEST
-    from faber.store.resolve import resolve
-    from faber.store.runs import load
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
@@ -122,8 +119,8 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
                 "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
             )
         return stopped_phase(obj.layout, target, place)
-    run = load(obj.layout, resolve(obj.layout, target))
-    nebula = run.state.get("nebula")
+    run = open_named(obj.layout, target)
+    nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(

@@ -7,9 +7,9 @@ import click
 from faber.cli.app import Invocation
 from faber.cli.arguments import run_argument
 from faber.cli.output import print_json
+from faber.foreign.resolve import open_named
 from faber.model.next import next_action
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load
+from faber.store.load import Run
 
 BUILD = "build"
 
@@ -19,7 +19,7 @@ BUILD = "build"
 @click.pass_obj
 def next_command(obj: Invocation, run: str) -> None:
     """Say what to do next: a step, a gate, to wait, or that it is over. Changes nothing."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     session = obj.session_id
     loaded = session is None or session in made.state["context_sessions"]
     action: dict[str, Any] = {"run_id": made.run_id, **next_action(made.state, made.plan, loaded=loaded)}

@@ -8,10 +8,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import standing
 from faber.cli.output import print_json, write
 from faber.cli.run import all_runs, row
-from faber.model.documents import CLOSED, SETTLED, State
+from faber.foreign.resolve import open_named
+from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.text import inert, shorten
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
@@ -31,9 +30,9 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
     """Show the runs that are going on, or the phases and steps of RUN."""
     if run is not None:
-        made = load(obj.layout, resolve(obj.layout, run))
+        made = open_named(obj.layout, run)
         answer = {**row(made), **standing(made.state, made.plan), "phases": made.state["phases"]}
-        if "nebula" in made.state:
+        if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
         if form == "json":
             print_json(answer)
@@ -84,7 +83,7 @@ def _one(state: State, answer: dict[str, Any]) -> str:
             elif known["attempts"] > 1 and known["status"] not in SETTLED:
                 note = f"  (attempt {known['attempts']})"
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
-    for name, working in state["nebula"]["phases"].items() if "nebula" in state else ():
+    for name, working in nebula_phases(state).items():
         note = f"  cycle {working['cycle']}" if "cycle" in working else ""
         note += f"  {shorten(inert(working['reason']), 60)}" if "reason" in working else ""
         lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))

@@ -10,12 +10,13 @@ from faber.cli.cli_errors import EvidenceMissing, ProtectedBranch
 from faber.errors import InvalidInput
 from faber.github.notifications import tell
 from faber.model.commands import BLOCKED_ASKS, block_step, completes
-from faber.model.documents import Evidence
+from faber.model.documents import Artifact, Evidence
 from faber.model.progress import step_plan, step_state
 from faber.store import log
+from faber.store.commit import commit
 from faber.store.config import ALWAYS_PROTECTED, load_config
 from faber.store.layout import main_worktree
-from faber.store.runs import Run, commit
+from faber.store.load import Run
 
 # Phases in which work is written: they never begin on a branch that is protected.
 BUILD = "build"
@@ -49,7 +50,7 @@ def begin(obj: Invocation, run: Run, phase: str, step: str) -> str | None:
 
 
 def verify(
-    obj: Invocation, run: Run, phase: str, step: str, artifacts: list[dict[str, Any]], no_change: str | None
+    obj: Invocation, run: Run, phase: str, step: str, artifacts: list[Artifact], no_change: str | None
 ) -> list[dict[str, Any]]:
     """The verdicts on all evidence of the step; `EvidenceMissing` unless all of it is there.
 
@@ -82,7 +83,7 @@ def _examine(
     planned: list[Evidence],
     first_event: int | None,
     base_commit: str | None,
-    artifacts: list[dict[str, Any]],
+    artifacts: list[Artifact],
 ) -> list[dict[str, Any]]:
     if not planned:
         return []
@@ -110,8 +111,8 @@ def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list[dict[
         obj.layout,
         run.run_id,
         lambda state, plan: block_step(state, plan, phase, step, missing, request_id),
-        session_id=obj.session_id,
-        actor=obj.actor,
+        obj.writer,
+        known=run,
     )
     told = tell(obj.layout, committed)
     blocked = step_state(committed.state, phase, step)["blocked"]

@@ -8,8 +8,8 @@ from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
 from faber.feedback.answer_matching import Answer, Responder, read_answer
 from faber.model.answers import FREE_TEXT, action_of
-from faber.model.documents import FeedbackRequest
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
+from faber.model.state_parts import FeedbackRequest
 from faber.model.text import inert, shorten
 
 MAX_NAME = 100

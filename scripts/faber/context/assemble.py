@@ -9,15 +9,15 @@ from faber.context.nebula_context import nebula_standing
 from faber.context.questions import answer_to, answered_by, open_questions
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError, Notice, Severity
-from faber.foreign.normalise import event_notice, newest_events, normalise_event, requested
-from faber.model.documents import Plan, State
+from faber.foreign.foreign_events import event_notice, newest_events, normalise_event, requested
+from faber.model.documents import Event, Plan, State
 from faber.model.pending_feedback import told
 from faber.store import log
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
 from faber.store.layout import WORK_ITEM
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.store.sessions import LISTS, history
 from faber.store.strict_json import InvalidJSON, dumps
 
@@ -153,14 +153,14 @@ def _integrity(run: Run) -> list[Notice]:
 
 def _events(run: Run, notices: list[Notice]) -> list[dict[str, Any]]:
     """The newest events in order, key ones marked; unreadable ones are named and skipped."""
-    found: list[dict[str, Any]] = []
+    found: list[Event] = []
     if run.foreign:
         found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
     else:
         for recent in run.state["recent_events"][-LAST_EVENTS:]:
             entry = log.LogEntry(recent["event_id"], _type_of(recent["file"]), recent["file"])
             try:
-                found.append(normalise_event(dict(log.read_event(run.directory, recent["file"])), entry))
+                found.append(normalise_event(log.read_event(run.directory, recent["file"]), entry))
             except FaberError as error:
                 notices.append(event_notice(error, recent["file"]))
     if not found and not run.state["last_event_id"]:
@@ -172,10 +172,10 @@ def _type_of(file: str) -> str:
     return file.partition("-")[2].removesuffix(".json")
 
 
-def _shown(event: dict[str, Any]) -> dict[str, Any]:
+def _shown(event: Event) -> dict[str, Any]:
     from faber.model.event_types import event_type, known_types
 
-    shown = {key: value for key, value in event.items() if key not in _UNSHOWN}
+    shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
     if event["type"] in ("run_adopted", "session_end"):  # whole documents, shown elsewhere
         shown.pop("metadata", None)
     if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
@@ -318,7 +318,7 @@ def _feedback(run: Run) -> list[Notice]:
     elif not run.foreign or request["event_id"]:
         entry = log.find(run.directory, request["event_id"])
         try:
-            event = dict(log.read_event(run.directory, entry.file)) if entry else None
+            event = log.read_event(run.directory, entry.file) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
         if event is None or entry is None or entry.type != "feedback_request":

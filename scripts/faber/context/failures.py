@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faber.model.documents import State
+from faber.model.documents import State, nebula_phases
 
 SHOWN = 20
 
@@ -14,7 +14,7 @@ def failed_phases(state: State) -> list[dict[str, Any]]:
     (`started`: an architect is asked; `planned`), `not_healed` why there is none, `remediation` who took the phase's
     place, with its status.
     """
-    phases = state["nebula"]["phases"] if "nebula" in state else {}
+    phases = nebula_phases(state)
     failed = [(name, phase) for name, phase in phases.items() if phase["status"] == "failed"]
     failed.sort(key=lambda each: -each[1].get("event", 0))
     found = []

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from faber.model.documents import NebulaPhase, ResumeMode, State
+from faber.model.documents import CLOSED, ResumeMode, State, nebula_of
+from faber.model.nebula_documents import NebulaPhase
 
 _SHOWN = (
     "cycle",
@@ -27,9 +28,9 @@ def nebula_standing(state: State) -> dict[str, Any] | None:
     has its `resume_point` (`{phase, step, mode}`, the step always null) and, where a person is asked about it, the
     `request_id`. None of the points is there once the run is over.
     """
-    if "nebula" not in state:
+    nebula, over = nebula_of(state), state["status"] in CLOSED
+    if nebula is None:
         return None
-    nebula, over = state["nebula"], state["status"] in ("completed", "cancelled")
     asked = {
         request["context"]["nebula_phase"]: request["request_id"]
         for request in state["feedback_queue"]

@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput, Notice, Severity
-from faber.model.documents import FeedbackRequest, State
+from faber.model.documents import State
+from faber.model.state_parts import FeedbackRequest
 
 ABORT = "abort"
 

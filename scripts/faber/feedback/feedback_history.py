@@ -1,15 +1,16 @@
 """All that a run asked people and all that they answered, from its log. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faber.model.answers import action_before
+from faber.model.documents import Event
 from faber.model.text import inert, shorten
 
 TYPES = ("feedback_request", "feedback_received", "feedback_superseded")
 
 
-def history(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def history(events: Iterable[Event]) -> list[dict[str, Any]]:
     """One entry a request, oldest first, of a run's events in order.
 
     `{"request_id", "type", "prompt", "options", "context", "resume_point", "asked_at", "event_id", "answers"}`; each
@@ -42,7 +43,7 @@ def _entry(found: dict[str, dict[str, Any]], request_id: str) -> dict[str, Any]:
     return found[request_id]
 
 
-def _asked(event: dict[str, Any], given: dict[str, Any], request_id: str) -> dict[str, Any]:
+def _asked(event: Mapping[str, Any], given: dict[str, Any], request_id: str) -> dict[str, Any]:
     place = given.get("resume_point")
     return {
         "request_id": request_id,
@@ -57,7 +58,7 @@ def _asked(event: dict[str, Any], given: dict[str, Any], request_id: str) -> dic
     }
 
 
-def _answer(event: dict[str, Any], given: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
+def _answer(event: Event, given: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
     response = str(given.get("response", ""))
     counted = event["type"] == "feedback_received" and not any(answer["counted"] for answer in earlier)
     entry = {

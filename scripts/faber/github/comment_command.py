@@ -4,7 +4,7 @@ import os
 from typing import Any, NamedTuple
 
 from faber.cli.app import Invocation
-from faber.errors import FaberError, InvalidInput, PersonRequired
+from faber.errors import InvalidInput, PersonRequired
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.github.actions_outputs import write_outputs
@@ -17,10 +17,11 @@ from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
 from faber.sources.work_items import Commenting, WorkItemError
 from faber.store import log
-from faber.store.config import load_config
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.config import Config, load_config
 from faber.store.files import read_bytes
-from faber.store.layout import METADATA, Layout
-from faber.store.runs import Committed, Run, commit, load, read_document
+from faber.store.load import Run, load_for_work_item
 
 REASONS = {
     "several_commands": "The comment holds more than one command, or something that could be another.",
@@ -35,6 +36,8 @@ REASONS = {
     "awaiting_feedback": "The run waits for an answer.",
 }
 
+
+PERSON = Writer(actor="person")
 
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and repeat."
 
@@ -85,10 +88,10 @@ def _outcome(invocation: Invocation, event_path: str) -> dict[str, Any]:
 
         source = open_commenting(config, layout, os.environ)
         _check_place(source, comment)
-        runs = _runs(layout, str(comment.number))
+        runs = load_for_work_item(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _answered(layout, _Arrived(comment, command), source, runs, mode, config)
+        return _answered(_Arrived(comment, command), source, runs, mode, config)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
 
@@ -131,45 +134,19 @@ def _unknown(error: WorkItemError) -> _Refusal:
     return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
-def _runs(layout: Layout, work_id: str) -> list[Run]:
-    """Every run of faber's own for this work item that can be read."""
-    found = []
-    for run_id in layout.run_ids():
-        try:
-            if _anothers(layout, run_id, work_id):
-                continue
-            made = load(layout, run_id)
-        except FaberError:
-            continue
-        if not made.foreign and made.state["work_id"] == work_id:
-            found.append(made)
-    return found
-
-
-def _anothers(layout: Layout, run_id: str, work_id: str) -> bool:
-    """True if the run's own metadata says, for a fraction of what loading the run costs, that it is about another
-    work item. Another tool's metadata can be overruled by what adopted the run."""
-    directory = layout.find_run_dir(run_id) or ""
-    metadata = read_document(directory, METADATA, run_id)
-    own = isinstance(metadata, dict) and "schema_version" in metadata and isinstance(metadata.get("autonomy"), str)
-    return own and metadata.get("work_id") != work_id
-
-
-def _answered(
-    layout: Layout, arrived: _Arrived, source: Commenting, runs: list[Run], mode: str, config: Any
-) -> dict[str, Any]:
+def _answered(arrived: _Arrived, source: Commenting, runs: list[Run], mode: str, config: Config) -> dict[str, Any]:
     comment, command = arrived
     key = f"comment-{comment.comment_id}"
     if earlier := _recorded(runs, key):
-        return _recorded_before(layout, earlier, mode, comment)
+        return _recorded_before(earlier, mode, comment)
     _check_permission(source, comment)
     try:
         bound = bind(command, [run.state for run in runs], comment.comment_id, comment.created_at)
         if isinstance(bound, Unbound):
             raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if command.verb not in ANSWERING:
-            return _other_command(layout, command.verb, bound, mode, config, comment)
-        return _record(layout, arrived, bound, key, mode)
+            return _other_command(command.verb, _run_of(bound, runs), mode, config, comment)
+        return _record(arrived, bound, _run_of(bound, runs), mode, config)
     except _Refusal as refusal:
         # Said only to people who may answer: nobody else can have faber write.
         if config.at("feedback.post_refusals") and refusal.outcome["reason"] in REASONS:
@@ -196,10 +173,10 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
     return None
 
 
-def _recorded_before(layout: Layout, earlier: tuple[Run, int], mode: str, comment: NewComment) -> dict[str, Any]:
+def _recorded_before(earlier: tuple[Run, int], mode: str, comment: NewComment) -> dict[str, Any]:
     run, event_id = earlier
     # A repetition finishes what a killed first attempt left undone, and changes nothing else.
-    committed = commit(layout, run.run_id, _nothing, key=f"comment-{comment.comment_id}", actor="person")
+    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=f"comment-{comment.comment_id}", known=run)
     return _said(committed, mode, comment) | {"reason": "recorded_before", "event_id": event_id, "repeated": True}
 
 
@@ -207,7 +184,11 @@ def _nothing(state: State, plan: Plan) -> Any:
     raise IllegalTransition("This comment was taken before.")
 
 
-def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str) -> dict[str, Any]:
+def _run_of(bound: Bound, runs: list[Run]) -> Run:
+    return next(run for run in runs if run.run_id == bound.state["run_id"])
+
+
+def _record(arrived: _Arrived, bound: Bound, run: Run, mode: str, config: Config) -> dict[str, Any]:
     comment, command = arrived
     assert bound.request is not None
     request_id = bound.request["request_id"]
@@ -221,13 +202,14 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
     }
     try:
         committed = commit(
-            layout,
-            bound.state["run_id"],
+            run.layout,
+            run.run_id,
             lambda state, plan: respond(
                 state, plan, request_id=request_id, response=response, comment=said, responder=responder
             ),
-            key=key,
-            actor="person",
+            PERSON,
+            key=f"comment-{comment.comment_id}",
+            known=run,
         )
     except NotAnOption as error:
         raise _Refusal(
@@ -241,7 +223,7 @@ def _record(layout: Layout, arrived: _Arrived, bound: Bound, key: str, mode: str
         raise _Refusal("stale", "answered", run_id=bound.state["run_id"], request_id=request_id) from None
     from faber.github.notifications import tell
 
-    return _said(committed, mode, comment) | tell(layout, committed)
+    return _said(committed, mode, comment) | tell(run.layout, committed, config=config)
 
 
 def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
@@ -288,13 +270,10 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
     }
 
 
-def _other_command(
-    layout: Layout, verb: str, bound: Bound, mode: str, config: Any, comment: NewComment
-) -> dict[str, Any]:
+def _other_command(verb: str, made: Run, mode: str, config: Config, comment: NewComment) -> dict[str, Any]:
     """`status` and `resume`: nothing is recorded."""
     from faber.cli.arguments import standing
 
-    made = load(layout, bound.state["run_id"])
     now = standing(made.state, made.plan)
     outcome = {
         "result": "ignored",
@@ -309,7 +288,7 @@ def _other_command(
     if verb == "status":
         from faber.github.notifications import tell_progress
 
-        return outcome | (tell_progress(layout, made) if config.at("feedback.post") == "all" else {})
+        return outcome | (tell_progress(made, config) if config.at("feedback.post") == "all" else {})
     if now["status"] in CLOSED:
         raise _Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:

@@ -6,9 +6,13 @@ from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
 from faber.model.acceptance import Decision, Repeated
-from faber.model.documents import FeedbackRequest, Plan, State
+from faber.model.documents import Plan, State
+from faber.model.state_parts import FeedbackRequest
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.config import Config, load_config
 from faber.store.layout import Layout
-from faber.store.runs import Committed, Run, commit
+from faber.store.load import Run
 
 ENDS = frozenset(
     {
@@ -24,7 +28,7 @@ ENDS = frozenset(
 ASKED = "feedback_request"
 
 
-def tell(layout: Layout, committed: Committed, *, post: bool = False) -> dict[str, Any]:
+def tell(layout: Layout, committed: Committed, *, post: bool = False, config: Config | None = None) -> dict[str, Any]:
     """Post what these events are to tell people, as far as `feedback.post` or `post` says so.
 
     `{"posted": [{"request_id"|"progress", "comment_id", "comment_url"}…], "warnings": [notice…]}`, or `{}` where
@@ -33,10 +37,9 @@ def tell(layout: Layout, committed: Committed, *, post: bool = False) -> dict[st
     types = {event["type"] for event in committed.events}
     if not (post or ASKED in types or types & ENDS):
         return {}
-    from faber.store.config import load_config
-
     try:
-        mode = load_config(layout).at("feedback.post")
+        config = config or load_config(layout)
+        mode = config.at("feedback.post")
     except FaberError as error:
         return {"posted": [], "warnings": [_warning(error, committed.state["run_id"])]} if post else {}
     asked = {event["metadata"]["request_id"] for event in committed.events if event["type"] == ASKED}
@@ -50,13 +53,13 @@ def tell(layout: Layout, committed: Committed, *, post: bool = False) -> dict[st
         return {}
     if committed.state["work_id"] is None and not post:
         return {}
-    return _Telling(layout, committed.state).all(requests, progress, fresh=not committed.repeated)
+    return _Telling(committed.run, config).all(requests, progress, fresh=not committed.repeated)
 
 
-def tell_all(layout: Layout, run: Run, *, progress: bool) -> dict[str, Any]:
+def tell_all(run: Run, *, progress: bool) -> dict[str, Any]:
     """Post every open request that is not posted, and the progress if wanted; answers as `tell` does."""
     requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
-    return _Telling(layout, run.state).all(requests, progress, fresh=False)
+    return _Telling(run, None).all(requests, progress, fresh=False)
 
 
 def tell_as_configured(layout: Layout, run: Run) -> dict[str, Any]:
@@ -64,13 +67,12 @@ def tell_as_configured(layout: Layout, run: Run) -> dict[str, Any]:
 
     For what was recorded where nothing could be posted. Raises what reading the configuration raises.
     """
-    from faber.store.config import load_config
-
-    mode = load_config(layout).at("feedback.post")
+    config = load_config(layout)
+    mode = config.at("feedback.post")
     requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
     if run.state["work_id"] is None or mode == "never" or not (requests or mode == "all"):
         return {"posted": [], "warnings": []}
-    return _Telling(layout, run.state).all(requests, mode == "all", fresh=False)
+    return _Telling(run, config).all(requests, mode == "all", fresh=False)
 
 
 def _is_posted(request: FeedbackRequest) -> bool:
@@ -80,9 +82,11 @@ def _is_posted(request: FeedbackRequest) -> bool:
 class _Telling:
     """The comments about one run; each failure is a warning, and the rest goes on."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
-        self._layout = layout
-        self._state = state
+    def __init__(self, run: Run, config: Config | None) -> None:
+        self._layout = run.layout
+        self._state = run.state
+        self._run = run
+        self._config = config
         self._posted: list[dict[str, Any]] = []
         self._warnings: list[dict[str, Any]] = []
 
@@ -90,13 +94,12 @@ class _Telling:
         from faber.github.posting import Board, Links
         from faber.github.work_item_source import open_commenting
         from faber.model.credentials import secret_values
-        from faber.store.config import load_config
 
         work_id = self._state["work_id"]
         try:
             if work_id is None:
                 raise FaberError("The run has no work item to comment on.", recovery="Begin the run with --work-id.")
-            source = open_commenting(load_config(self._layout), self._layout, os.environ)
+            source = open_commenting(self._config or load_config(self._layout), self._layout, os.environ)
             board = Board(source, work_id, secret_values(os.environ))
             branch = self._state["artifacts"].get("branch_name")
             links = Links(source.web(), branch if isinstance(branch, str) else None)
@@ -159,9 +162,10 @@ class _Telling:
         from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 
         try:
-            commit(self._layout, self._state["run_id"], decide, actor="faber")
+            done = commit(self._layout, self._run.run_id, decide, Writer(actor="faber"), known=self._run)
         except (AlreadyAnswered, IllegalTransition):
             return  # answered, or ended, while it was being posted
+        self._run = done.run
 
 
 def _warning(error: FaberError, run_id: str) -> dict[str, Any]:
@@ -177,6 +181,6 @@ def _warning(error: FaberError, run_id: str) -> dict[str, Any]:
     return notice.as_dict()
 
 
-def tell_progress(layout: Layout, run: Run) -> dict[str, Any]:
+def tell_progress(run: Run, config: Config) -> dict[str, Any]:
     """Bring the comment with the run's progress up to date; answers as `tell` does."""
-    return _Telling(layout, run.state).all([], True, fresh=False)
+    return _Telling(run, config).all([], True, fresh=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from faber.errors import Notice, Severity
 from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.remotes import HEADS, Remote, fetch
 from faber.sync.sync_errors import BranchNotPushable

@@ -5,8 +5,9 @@ from typing import NamedTuple
 from faber.model.documents import State
 from faber.model.reducer import initial_state
 from faber.store import log, strict_json
+from faber.store.clock import utc_now
 from faber.store.layout import EVENTS, METADATA, PLAN
-from faber.store.runs import Run, refold, utc_now
+from faber.store.load import Run, refold
 from faber.sync.local import LastEvent, event_bytes, frame_ids, last_event, log_of
 from faber.sync.merging import Extra, Joined, Relation, compare, extra, join
 from faber.sync.remotes import Remote

@@ -10,9 +10,8 @@ from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
-from faber.store.runs import Run, load
-from faber.store.store_errors import ForeignRun
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
+from faber.store.load import Run
 from faber.sync.secret_scan import find
 from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
 
@@ -34,14 +33,6 @@ class Credential(NamedTuple):
     file: str
     place: str
     why: str
-
-
-def load_own(layout: Layout, run_id: str) -> Run:
-    """The run; raises `ForeignRun` for one of another tool, whose files have no log to compare."""
-    run = load(layout, run_id)
-    if run.foreign:
-        raise ForeignRun(f"Run {run_id} was made by another tool; it is not synced.", run_id=run_id)
-    return run
 
 
 def blob_id(data: bytes, like: str) -> str:

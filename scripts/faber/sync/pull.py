@@ -10,12 +10,12 @@ from faber.model.documents import Event, State
 from faber.store import strict_json
 from faber.store.import_events import Incoming, encoded, receive, receive_new
 from faber.store.layout import METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
+from faber.store.load import Run, load
 from faber.store.log import LogEntry
-from faber.store.runs import Run
 from faber.sync.branches import PulledBranch, pull_branches
 from faber.sync.commits import known_commits, state_of
 from faber.sync.divergence import Comparison, compare_with, refusal, shared_state
-from faber.sync.local import as_object, branch_of, load_own, work_item
+from faber.sync.local import as_object, branch_of, work_item
 from faber.sync.remotes import Listing, Remote, fetch, listing, run_ref, seen_ref, set_refs, synced_ref
 from faber.sync.sync_errors import RunNotAtRemote
 from faber.sync.trees import Tree, read_blobs, read_tree
@@ -59,10 +59,10 @@ def pull(
     if layout.find_run_dir(run_id) is None:
         done = _create(layout, remote, run_id, commit)
     else:
-        run = load_own(layout, run_id)
+        run = load(layout, run_id)
         found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
         done = take(layout, remote, found, merge=merge, park=park)
-    run = load_own(layout, run_id)
+    run = load(layout, run_id)
     branch = _branch(remote, run, there)
     return {
         "run_id": run_id,

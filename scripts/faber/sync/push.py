@@ -12,11 +12,11 @@ from faber.model.credentials import secret_values
 from faber.model.text import inert, redact, shorten
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
-from faber.store.runs import Run
+from faber.store.load import Run, load
 from faber.sync.branches import is_at_remote, to_push
 from faber.sync.commits import KnownCommits, known_commits, write_commit
 from faber.sync.divergence import compare_with, refusal
-from faber.sync.local import branch_of, credential_in, files_after, load_own
+from faber.sync.local import branch_of, credential_in, files_after
 from faber.sync.pull import settle, take
 from faber.sync.remotes import (
     HEADS,
@@ -71,7 +71,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
     busy = 0
     cleared: str | None = None  # a commit of the remote whose events this copy all has, though not at its beginning
     for attempt in range(ATTEMPTS):
-        run = load_own(layout, run_id)
+        run = load(layout, run_id)
         name = branch_of(run)
         known = known_commits(remote, run, name if name and not branch_problem(name) else None)
         branch, notices = to_push(remote, run, known.branch)

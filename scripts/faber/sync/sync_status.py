@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from faber.errors import FaberError
 from faber.store import log
 from faber.store.layout import Layout
-from faber.store.runs import Run
+from faber.store.load import Run, load
 from faber.store.store_errors import ForeignRun
 from faber.sync.commits import known_commits
 from faber.sync.divergence import compare_with, remote_side, sides
-from faber.sync.local import LastEvent, branch_of, last_event, load_own
+from faber.sync.local import LastEvent, branch_of, last_event
 from faber.sync.remotes import Listing, Remote, fetch, local_refs, run_ref, seen_ref
 from faber.sync.trees import read_tree
 
@@ -46,7 +46,7 @@ def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[
         "branch": None,
     }
     try:
-        run = load_own(layout, run_id) if layout.find_run_dir(run_id) else None
+        run = load(layout, run_id) if layout.find_run_dir(run_id) else None
         if run is not None:
             entry["local"], entry["branch"] = _newest(run), branch_of(run)
         if commit is not None and run is None:

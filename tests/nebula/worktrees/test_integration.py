@@ -40,7 +40,7 @@ def worktrees(root: Path) -> Worktrees:
 
 
 class Run(NamedTuple):
-    """A run that was begun on a repository with one commit."""
+    """A run that was started on a repository with one commit."""
 
     root: Path
     worktrees: Worktrees
@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run that was begun."""
+    """A run that was started."""
     root = repository(tmp_path / "project")
     one = worktrees(root)
     return Run(root, one, one.begin())
@@ -308,7 +308,7 @@ class TestLand:
 
     @pytest.mark.parametrize("branch", [None, "gone", "--output=x", "a b"])
     def test_branches_that_cannot_be_landed_on(self, run: Run, branch: str | None) -> None:
-        """A detached beginning, a branch that is gone and a name that is none each have their reason."""
+        """A detached HEAD, a missing branch and an invalid name each have their reason."""
         self.merged(run)
         landed = land(run.worktrees, branch)
         assert not landed.done
@@ -333,7 +333,7 @@ def scenario(root: Path) -> Landed:
 
 @pytest.fixture
 def pristine(tmp_path: Path) -> Path:
-    """A repository where a run was begun and the branch it began on has moved."""
+    """A repository where a run was started and its branch has moved since."""
     root = repository(tmp_path / "project")
     with worktrees(root):
         pass

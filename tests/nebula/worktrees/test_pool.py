@@ -97,7 +97,7 @@ class TestBegin:
         assert began.base_commit == git(root, "rev-parse", "main") == git(root, "rev-parse", began.integration)
 
     def test_begun_again(self, root: Path) -> None:
-        """A run goes on from what it began from, whatever is checked out or committed meanwhile."""
+        """A run continues from its base commit, whatever is checked out or committed meanwhile."""
         with worktrees(root) as first:
             pass
         git(root, "checkout", "-q", "-b", "other")

@@ -11,8 +11,8 @@ from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContenti
 
 
 class Landed(NamedTuple):
-    """`how` is `already`, `fast_forward`, `merge`, or `not`: then nothing was changed, `reason` says why and
-    `files` which files. `commit` is the branch's commit."""
+    """`how` is `already`, `fast_forward`, `merge` or `not`. With `not` nothing changed; `reason` says why, `files`
+    which files. `commit` is the branch's commit."""
 
     how: str
     branch: str | None
