@@ -137,7 +137,7 @@ def test_i_worked_and_the_remote_answered(a: Clone, b: Clone) -> None:
 
 
 def test_work_upon_an_answer_that_came_second_is_not_joined(a: Clone, b: Clone) -> None:
-    """Where work here may rest on an answer that the remote had from somebody else first, a person decides."""
+    """Where work here may depend on an answer that somebody else gave first at the remote, a person decides."""
     ask(a)
     a.must("sync", "push", RUN)
     b.must("sync", "pull", RUN)
@@ -147,7 +147,7 @@ def test_work_upon_an_answer_that_came_second_is_not_joined(a: Clone, b: Clone) 
     work(a, "As approved")
     refused = a.faber("sync", "push", RUN, "--merge")
     assert (refused.error["code"], refused.error["mergeable"]) == ("diverged", False)
-    assert "rests on an answer" in refused.error["message"]
+    assert "depends on an answer" in refused.error["message"]
 
 
 def test_another_run_of_the_same_id_is_never_joined(a: Clone, clone: MakeClone) -> None:

@@ -187,7 +187,7 @@ class Inspection:
             self._warn("git_failed", f"{asked} and failed: {reason(answer)}", "Run `git status` in the repository.")
         return answer.ok
 
-    def _absent(self, refs: dict[str, Ref]) -> dict[str, Any]:
+    def _absent(self, refs: dict[str, Ref]) -> dict[str, object]:
         name = shown(self.name)
         if self.repository.head == self.ref:
             self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Nothing to do before the first.")
@@ -224,7 +224,7 @@ class Inspection:
             return [inert(line[1:]) for line in lines]
         return None
 
-    def _compared(self, default: str | None) -> dict[str, Any]:
+    def _compared(self, default: str | None) -> dict[str, object]:
         changes: list[str] | None = None
         counts: list[str] = []
         if default is None:
@@ -241,7 +241,7 @@ class Inspection:
         short = _short(default) if default else None
         return {"default_branch": short, "files_changed": changes, "ahead": ahead, "behind": behind}
 
-    def _dirty(self) -> dict[str, Any]:
+    def _dirty(self) -> dict[str, object]:
         entries = parse_status(self.answers["status"].out) if self._believed("status") else None
         if entries is None:
             return {"dirty_files": None, "dirty_count": None}

@@ -56,7 +56,7 @@ class Git:
         self.git_directory = git_directory
         self.seconds = seconds
         self.leases = tuple(leases)
-        self._place = {} if discovers else {"GIT_DIR": git_directory, "GIT_WORK_TREE": directory}
+        self._discovers = discovers
         self._known = _Known()
 
     def tree(self, directory: str, git_directory: str, leases: Sequence[int] | None = None) -> "Git":
@@ -82,7 +82,8 @@ class Git:
         `GitFailed`.
         """
         given = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-        variables = environment(os.environ) | self._place | dict(extra or {})
+        place = {} if self._discovers else {"GIT_DIR": self.git_directory, "GIT_WORK_TREE": self.directory}
+        variables = environment(os.environ) | place | dict(extra or {})
         program = Program([*command(self.directory, hooks=hooks), *arguments], variables, given, self.leases)
         seconds = seconds or self.seconds
         result = run(program, seconds=seconds, limit=limit or LIMIT)

@@ -1,5 +1,7 @@
 """A nebula's run from beginning to end, with real git and agents that do what a test wrote down."""
 
+import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -343,3 +345,15 @@ def test_half_written_files_of_a_killed_run_go(tmp_path: Path) -> None:
         Path(project.directory, name).write_text("half")
     assert project.apply(Author(), resume=True).status == "done"
     assert project.left() == [".mine.tmp", "nebula.state.toml"]
+
+
+def test_one_phase_starts_few_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its worktree to its merge, a nebula of one phase starts git at most forty times."""
+    project, programs, log = Project(tmp_path / "p", nebula_files({"a": []})), tmp_path / "bin", tmp_path / "log"
+    programs.mkdir()
+    (programs / "git").write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {shutil.which("git")} "$@"\n')
+    (programs / "git").chmod(0o755)
+    with monkeypatch.context() as shimmed:
+        shimmed.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        assert project.apply(Author()).status == "done"
+    assert 0 < len(log.read_text().splitlines()) <= 40
