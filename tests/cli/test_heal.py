@@ -15,7 +15,7 @@ import pytest
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 
 Faber = Callable[..., Any]

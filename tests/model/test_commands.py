@@ -7,6 +7,7 @@ import pytest
 
 from faber.context.resume import next_steps, resume_point
 from faber.errors import InvalidInput
+from faber.events.event_types import UnknownEventType
 from faber.model import acceptance
 from faber.model import commands as c
 from faber.model.documents import Metadata, Plan, State
@@ -16,7 +17,6 @@ from faber.model.model_errors import (
     IllegalTransition,
     OutOfOrder,
     StepsUnfinished,
-    UnknownEventType,
     UnknownPlace,
 )
 from faber.model.reducer import fold, initial_state

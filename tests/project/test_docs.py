@@ -11,9 +11,9 @@ import pytest
 
 from faber.cli.app import COMMANDS, faber
 from faber.context.questions import QUESTIONS
+from faber.events.event_types import known_types
 from faber.feedback.answer_matching import ALIASES
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, MEANINGS
-from faber.model.event_types import known_types
 
 ROOT = Path(__file__).parents[2]
 # What an agent reads: protocols, skills, agents. They must not name what is not there.

@@ -189,4 +189,4 @@ def test_a_prompt_is_bounded(response: str, paths: list[str]) -> None:
     assert "d" * 9_000 not in prompt
     many = build_correction_prompt((SchemaProblem("$", "m"),) * (MAX_PROBLEMS + 1), schema)
     assert many.count("- $: m") == MAX_PROBLEMS
-    assert "and more of the kind" in many
+    assert "and more like these" in many

@@ -1,4 +1,4 @@
-"""How commands say no where no room below them does."""
+"""Errors that only commands raise."""
 
 from faber.errors import Exit, FaberError
 

@@ -13,6 +13,9 @@ from faber.context.assemble import Request, asked_about, reconstitute
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, check_answers, request_about
 from faber.errors import Exit, FaberError, Notice, Severity
+from faber.events.feedback_events import decision_point
+from faber.events.record_events import context_loaded
+from faber.events.workflow_events import workflow_cancelled
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named
 from faber.model import acceptance
@@ -142,11 +145,8 @@ class NothingToDecide(FaberError):
 
 def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | None) -> None:
     """The answer to the request that asks this, else a decision of its own."""
-    draft: Draft = {
-        "type": "decision_point",
-        "message": f"{code}: {QUESTIONS[code].options[option]}",
-        "metadata": {"question": code, "option": option, "subject": subject},
-    }
+    said = f"{code}: {QUESTIONS[code].options[option]}"
+    draft = decision_point(said, question=code, option=option, subject=subject)
     from faber.cli.terminal_prompt import terminal_responder
     from faber.feedback.requests import respond
 
@@ -160,7 +160,7 @@ def _settle(obj: Invocation, run: Run, code: str, option: str, subject: str | No
             )
         drafts = acceptance.emit(state, plan, draft)
         if option == ABORT and isinstance(drafts, list):
-            drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
+            drafts = [*drafts, workflow_cancelled(f"Aborted by a person over {code}.")]
         return drafts
 
     commit(obj.layout, run.run_id, decide, obj.writer)
@@ -182,7 +182,7 @@ def _record(obj: Invocation, run: Run, document: dict[str, Any]) -> tuple[State,
         drafts = _questions(state, plan, document["decisions"])
         if session and session in state["context_sessions"]:
             return drafts
-        return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
+        return [*drafts, context_loaded(codes[:50])]
 
     try:
         committed = commit(obj.layout, run.run_id, decide, obj.writer, known=run)

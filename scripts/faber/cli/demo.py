@@ -16,6 +16,7 @@ import click
 from faber.cli.output import write
 from faber.cli.sample import announce, commit_all, git, launcher, make_place, put, run_faber
 from faber.errors import FaberError
+from faber.events.event_types import BRANCH_CREATE, DECISION_POINT, SPEC_GENERATE
 from faber.store.layout import Layout
 
 BRANCH = "feat/158-csv-export"
@@ -109,7 +110,7 @@ AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
             "emit",
             RUN_ID,
             "--type",
-            "decision_point",
+            DECISION_POINT,
             "--message",
             "A feature, not a fix: there was no export before",
         ],
@@ -117,11 +118,11 @@ AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
     ),
     (["step", "complete", RUN_ID, "frame:classify"], None),
     (["step", "start", RUN_ID, "frame:setup-branch"], None),
-    (["event", "emit", RUN_ID, "--type", "branch_create", "--metadata", json.dumps({"branch": BRANCH})], None),
+    (["event", "emit", RUN_ID, "--type", BRANCH_CREATE, "--metadata", json.dumps({"branch": BRANCH})], None),
     (["step", "complete", RUN_ID, "frame:setup-branch"], None),
     (["step", "start", RUN_ID, "architect:write-spec"], None),
     (
-        ["event", "emit", RUN_ID, "--type", "spec_generate", "--metadata", json.dumps({"path": "specs/csv-export.md"})],
+        ["event", "emit", RUN_ID, "--type", SPEC_GENERATE, "--metadata", json.dumps({"path": "specs/csv-export.md"})],
         None,
     ),
     (
@@ -130,7 +131,7 @@ AGENT: list[tuple[list[str], dict[str, Any] | None]] = [
             "emit",
             RUN_ID,
             "--type",
-            "decision_point",
+            DECISION_POINT,
             "--message",
             "csv module of the standard library, no new dependency",
         ],

@@ -10,11 +10,11 @@ from faber.cli.arguments import json_object, key_option, require_person, run_arg
 from faber.cli.audit_trail import record
 from faber.cli.output import print_json
 from faber.errors import FaberError
+from faber.events.event_types import check_required, event_type
 from faber.foreign.foreign_events import event_notice, normalise_event
 from faber.foreign.resolve import open_named
 from faber.model import acceptance
 from faber.model.documents import Draft, Event
-from faber.model.event_types import check_required, event_type
 from faber.model.ids import check_name
 from faber.store import log
 from faber.store.layout import EVENTS

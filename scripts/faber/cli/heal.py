@@ -14,7 +14,7 @@ from faber.model.documents import nebula_of
 from faber.model.text import inert, redact, redact_json
 
 if TYPE_CHECKING:
-    from faber.nebula.healing.failure_loader import Stopped
+    from faber.nebula.healing.failure_loader import PhaseFailure
 
 BUDGET = 2.0  # US dollars that an architect may spend
 
@@ -72,8 +72,8 @@ def plan_command(
     `phase_file` is that phase, made fit to be inserted: nothing of it is wider than what failed. With a nebula,
     `faber nebula apply DIR --resume` does this by itself where healing is on.
     """
-    stopped = _stopped(obj, target, place)
-    answer = _document(stopped)
+    failure = _failure(obj, target, place)
+    answer = _document(failure)
     if prompt_only:
         write(answer["prompt"])
         return Exit.OK
@@ -81,15 +81,15 @@ def plan_command(
     from faber.nebula.phase.agents import ARCHITECT, AgentFactory
     from faber.responses.recovery_log import RecoveryLog
 
-    factory = AgentFactory(stopped.nebula, "heal", model=model)
-    client = factory.client(ARCHITECT, stopped.spec, obj.layout.root, max_budget_usd, threading.Event())
+    factory = AgentFactory(failure.nebula, "heal", model=model)
+    client = factory.client(ARCHITECT, failure.spec, obj.layout.root, max_budget_usd, threading.Event())
     planned = plan_remediation(
         client,
-        stopped.diagnosis,
-        stopped.nebula,
-        stopped.spec,
-        stopped.partial_work,
-        new_id=_new_id(stopped),
+        failure.diagnosis,
+        failure.nebula,
+        failure.spec,
+        failure.partial_work,
+        new_id=_new_id(failure),
         record=RecoveryLog(obj.layout).record,
     )
     answer |= {
@@ -105,12 +105,12 @@ def plan_command(
 
 
 def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any]:
-    return _document(_stopped(obj, target, place))
+    return _document(_failure(obj, target, place))
 
 
-def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
     from faber.foreign.resolve import open_named
-    from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
+    from faber.nebula.healing.failure_loader import load_phase_failure, load_step_failure
     from faber.nebula.plan.parse import MANIFEST
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
@@ -118,7 +118,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
             raise InvalidInput(
                 "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
             )
-        return stopped_phase(obj.layout, target, place)
+        return load_phase_failure(obj.layout, target, place)
     run = open_named(obj.layout, target)
     nebula = nebula_of(run.state)
     if nebula is not None:
@@ -128,33 +128,33 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
         )
     from faber.cli.step_evidence import worktree
 
-    return stopped_step(run, worktree(obj), place)
+    return load_step_failure(run, worktree(obj), place)
 
 
-def _new_id(stopped: "Stopped") -> str:
+def _new_id(failure: "PhaseFailure") -> str:
     from faber.nebula.healing.remediation import remediation_id
 
-    taken = [spec.id for spec in stopped.nebula.phases]
-    return remediation_id(stopped.original, stopped.attempts + 1, taken)
+    taken = [spec.id for spec in failure.nebula.phases]
+    return remediation_id(failure.original, failure.attempts + 1, taken)
 
 
-def _document(stopped: "Stopped") -> dict[str, Any]:
+def _document(failure: "PhaseFailure") -> dict[str, Any]:
     from faber.nebula.healing.architect_request import build_remediation_request
     from faber.nebula.healing.diagnosis import policy_from
 
-    diagnosis, policy = stopped.diagnosis, policy_from(stopped.nebula.execution)
-    reason = policy.why_not(diagnosis, stopped.attempts)
+    diagnosis, policy = failure.diagnosis, policy_from(failure.nebula.execution)
+    reason = policy.why_not(diagnosis, failure.attempts)
     prompt = build_remediation_request(
-        diagnosis, stopped.nebula, stopped.spec, stopped.partial_work, new_id=_new_id(stopped)
+        diagnosis, failure.nebula, failure.spec, failure.partial_work, new_id=_new_id(failure)
     )
     return {
         "phase": diagnosis.phase_id,
         "diagnosis": diagnosis.as_dict(),
-        "attempts": stopped.attempts,
+        "attempts": failure.attempts,
         "heals": reason is None,
         "why_not": reason.value if reason else None,
         "prompt": prompt,
-        "warnings": [notice.as_dict() for notice in stopped.notices],
+        "warnings": [notice.as_dict() for notice in failure.notices],
     }
 
 

@@ -10,7 +10,6 @@ from faber.cli.arguments import format_option
 from faber.cli.output import print_json, say, write
 from faber.errors import Exit, Notice
 from faber.model.text import inert, redact, redact_json
-from faber.nebula.phase.phase_errors import InvalidCheckpoint
 
 directory_argument = click.argument("directory", metavar="DIR")
 
@@ -60,7 +59,7 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
 def _problems(obj: Invocation, parsed: Any) -> list[Any]:
     import shutil
 
-    from faber.nebula.plan.validate import Machine, validate
+    from faber.nebula.plan.validate import Programs, validate
 
     base = os.path.join(obj.layout.root, parsed.nebula.context.working_dir)
 
@@ -68,7 +67,7 @@ def _problems(obj: Invocation, parsed: Any) -> list[Any]:
         path = os.path.join(base, name)
         return os.path.isfile(path) and os.access(path, os.X_OK)
 
-    return validate(parsed, Machine(lambda name: shutil.which(name) is not None, is_program))
+    return validate(parsed, Programs(lambda name: shutil.which(name) is not None, is_program))
 
 
 @nebula.command("plan")
@@ -115,7 +114,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
-    healing = _healing(obj, plan["run"])
+    healing = _healing(obj, plan["run"]["run_id"] if plan["run"] else "")
     answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
     if form == "json":
         print_json(redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]}))
@@ -189,38 +188,22 @@ def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
     return land(obj, directory, branch, problems=_problems)
 
 
-def _healing(obj: Invocation, run: dict[str, Any] | None) -> str:
+def _healing(obj: Invocation, run_id: str) -> str:
     """What healing did in the run, if it is in this store."""
-    if run is None or not run["run_id"] or not os.path.isdir(obj.layout.run_dir(run["run_id"])):
+    if not run_id or not os.path.isdir(obj.layout.run_dir(run_id)):
         return ""
-    from faber.nebula.healing.healing_log import recorded_summary
+    from faber.nebula.healing.healing_history import read_history
 
-    return recorded_summary(obj.layout, run["run_id"])
+    return read_history(obj.layout, run_id).summary()
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, its state, its checkpoints and its branches."""
-    from faber.nebula.phase.checkpoint import load_all
-    from faber.nebula.plan.graph import nebula_dag
     from faber.nebula.plan.load import load_nebula
     from faber.nebula.plan.problems import require_valid
-    from faber.nebula.plan.state_file import load_state
-    from faber.nebula.run.phase_branches import phase_branches
-    from faber.nebula.run.plan_report import plan_document
-    from faber.nebula.run.resumption import verdicts
+    from faber.nebula.run.plan_report import load_plan
+    from faber.nebula.run.resumption import ResumeOptions
 
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)
-    state, notices = load_state(directory)
-    records = state.phases if state else {}
-    checkpoints = load_all(directory)
-    dag = nebula_dag(parsed.nebula, {name: known.remediation for name, known in records.items() if known.remediation})
-    readable = {name: saved for name, saved in checkpoints.items() if not isinstance(saved, InvalidCheckpoint)}
-    branches = phase_branches(
-        obj.layout.root,
-        {name: known.branch for name, known in records.items() if known.branch and known.status == "in_progress"},
-        readable,
-    )
-    commits = {name: (known.commit,) for name, known in records.items() if known.commit}
-    found = verdicts(dag, records, checkpoints, branches, commits, force=force, retry_failed=retry_failed)
-    return plan_document(parsed.nebula, dag, state, found, checkpoints), notices
+    return load_plan(obj.layout.root, parsed.nebula, directory, ResumeOptions(force, retry_failed))

@@ -10,6 +10,7 @@ from faber.cli.arguments import require_person, run_argument, standing
 from faber.cli.audit_trail import record
 from faber.cli.output import print_json
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.events.workflow_events import workflow_rerun
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.model import commands
@@ -273,7 +274,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             autonomy=autonomy or earlier.state["autonomy"],
             created_by=obj.actor,
             relationships={"rerun_of": earlier.run_id},
-            first={"type": "workflow_rerun", "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+            first=workflow_rerun(earlier.run_id, actor=obj.actor),
         ),
     )
     _bind_here(obj, made.run_id)

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from faber.events.event_types import FEEDBACK_RECEIVED, FEEDBACK_REQUEST, FEEDBACK_SUPERSEDED
 from faber.model.answers import action_before
 from faber.model.documents import Event
 from faber.model.text import inert, shorten
 
-TYPES = ("feedback_request", "feedback_received", "feedback_superseded")
+TYPES = (FEEDBACK_REQUEST, FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED)
 
 
 def history(events: Iterable[Event]) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def history(events: Iterable[Event]) -> list[dict[str, Any]]:
         given = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
         assert isinstance(given, dict)
         request_id = str(given.get("request_id") or event.get("request_id") or "")
-        if event["type"] == "feedback_request":
+        if event["type"] == FEEDBACK_REQUEST:
             # An id can be used again once it is closed: then it is another question.
             key = request_id if request_id not in found else f"{request_id} {event['event_id']}"
             found[key] = _asked(event, given, request_id)
@@ -60,7 +61,7 @@ def _asked(event: Mapping[str, Any], given: dict[str, Any], request_id: str) -> 
 
 def _answer(event: Event, given: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
     response = str(given.get("response", ""))
-    counted = event["type"] == "feedback_received" and not any(answer["counted"] for answer in earlier)
+    counted = event["type"] == FEEDBACK_RECEIVED and not any(answer["counted"] for answer in earlier)
     entry = {
         "response": response,
         "action": given.get("action") or action_before(response),

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from faber.cli.app import Invocation
 from faber.errors import InvalidInput, PersonRequired
+from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.github.actions_outputs import write_outputs
@@ -251,7 +252,7 @@ def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
     # A merge of two copies of the run parks an answer where another one came first.
-    counted = event is None or event["type"] != "feedback_superseded"
+    counted = event is None or event["type"] != FEEDBACK_SUPERSEDED
     now = standing(committed.state, committed.plan)
     return {
         "result": "recorded",

@@ -5,6 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.event_types import (
+    FEEDBACK_REQUEST,
+    PHASE_COMPLETE,
+    PHASE_ERROR,
+    PHASE_SKIP,
+    STEP_ERROR,
+    WORKFLOW_CANCELLED,
+    WORKFLOW_COMPLETE,
+    WORKFLOW_ERROR,
+)
+from faber.events.feedback_events import progress_notified
 from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.state_parts import FeedbackRequest
@@ -16,16 +27,16 @@ from faber.store.load import Run
 
 ENDS = frozenset(
     {
-        "phase_complete",
-        "phase_skip",
-        "phase_error",
-        "step_error",
-        "workflow_complete",
-        "workflow_error",
-        "workflow_cancelled",
+        PHASE_COMPLETE,
+        PHASE_SKIP,
+        PHASE_ERROR,
+        STEP_ERROR,
+        WORKFLOW_COMPLETE,
+        WORKFLOW_ERROR,
+        WORKFLOW_CANCELLED,
     }
 )
-ASKED = "feedback_request"
+ASKED = FEEDBACK_REQUEST
 
 
 def tell(layout: Layout, committed: Committed, *, post: bool = False, config: Config | None = None) -> dict[str, Any]:
@@ -154,7 +165,7 @@ class _Telling:
             now = state["progress_comment"]
             if now and now["comment_id"] == made["comment_id"]:
                 return Repeated(now["event_id"])
-            return accept(state, plan, {"type": "progress_notified", "metadata": made})
+            return accept(state, plan, progress_notified(made))
 
         self._record(remember)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from faber.errors import InvalidInput
-from faber.model.shapes import Bound
+from faber.events.shapes import Keyword
 from faber.model.text import inert
 
 Action = Literal["continue", "revise", "retry", "skip", "abort"]
@@ -49,9 +49,9 @@ class Responder(TypedDict):
     """Who answered and from where. `source` is `terminal`, `issue_comment` or what else carries answers;
     `url` and `comment_id` are the comment's."""
 
-    name: Annotated[str | None, Bound("maxLength", 100)]
-    source: Annotated[str, Bound("maxLength", 40)]
-    url: Annotated[str | None, Bound("maxLength", 500)]
+    name: Annotated[str | None, Keyword("maxLength", 100)]
+    source: Annotated[str, Keyword("maxLength", 40)]
+    url: Annotated[str | None, Keyword("maxLength", 500)]
     comment_id: int | None
 
 

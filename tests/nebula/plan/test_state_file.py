@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
+from faber.events.event_types import known_types
 from faber.model.acceptance import accept
 from faber.model.documents import Metadata, Plan, State
-from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
 from faber.model.nebula_documents import NEBULA_STATUSES
@@ -177,7 +177,7 @@ def test_every_process_that_folds_knows_the_rules() -> None:
             sys.executable,
             "-c",
             "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from faber.model.reducer import RULES\nfrom faber.model.event_types import known_types\n"
+            "from faber.model.reducer import RULES\nfrom faber.events.event_types import known_types\n"
             "assert {'nebula_start', 'cycle_commit', 'healing_insert'} <= set(RULES) & set(known_types())\n"
             "loaded = [n for n in sys.modules if n.startswith(('faber.nebula', 'dataclasses'))]\n"
             "assert not loaded, loaded",
