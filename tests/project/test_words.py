@@ -18,13 +18,13 @@ ODD = {
     r"come by": "found, obtained",
     r"heed(s|ed)?": "follow, apply",
     r"no turn can be paid": "the budget is exhausted",
-    r"(that|which|what|it) (is|are|was|were) (?-i:none)(?! of)": "say what it is",
-    r"(that|which|what|it) (is|are|was|were) no (?!longer|more|such)": "is not a",
+    r"(that|which|what) (is|are|was|were) (?-i:none)(?! of)": "say what it is",
+    r"(that|which|what) (is|are|was|were) no (?!longer|more|such)": "is not a",
     r"anew": "again",
     r"in force": "in effect",
     r"afresh": "again, from the start",
     r"mend(s|ed|ing)?": "fix",
-    r"begun": "started, in progress",
+    r"(?<!\")begun": "started, in progress",
     r"can(not)? be had": "is unavailable",
     r"(event|time|cycle) more of": "another",
     r"what (became|becomes) of": "the outcome of",
@@ -35,6 +35,9 @@ ODD = {
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 GENERATED = {"docs/cli.md", "docs/transcript.md"}
+UNREAD = tuple(
+    f"scripts/faber/{place}" for place in ("cli/", "context/", "github/", "model/next.py")
+)  # still to be read
 TEXTS = {".md", ".yaml", ".yml", ".toml", ".sh", ".sql"}
 Text = tuple[int, str]
 
@@ -42,9 +45,7 @@ Text = tuple[int, str]
 def files() -> list[str]:
     """The tracked files that hold words of ours: no fixtures, no pages made from `--help` or a run."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    kept = {
-        name for name in listed.split("\0") if not name.startswith(("tests/fixtures/", "scripts/faber/"))
-    } - GENERATED
+    kept = {name for name in listed.split("\0") if not name.startswith(("tests/fixtures/", *UNREAD))} - GENERATED
     return sorted(name for name in kept if Path(name).suffix in TEXTS | {".py"} and (ROOT / name).is_file())
 
 

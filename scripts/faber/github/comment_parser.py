@@ -18,7 +18,7 @@ MENTION = "@faber"
 # What answers a request, by the verb; `answer` is followed by the answer itself.
 ANSWERING = ("approve", "reject", "retry", "skip", "abort", "request_changes", "answer")
 VERBS = (*ANSWERING, "status", "resume")
-# Verbs whose words go on to the comment's end; those of the others end with the line.
+# Verbs whose words extend to the end of the comment; those of the others end with the line.
 WHOLE = ("request_changes", "answer")
 MAX_TEXT = 2_000
 MAX_REQUEST_ID = 100

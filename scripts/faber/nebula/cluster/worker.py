@@ -160,7 +160,7 @@ class _Execution:
             checkpoint is not None and checkpoint.state.phase is Stage.APPROVED and checkpoint.git_sha == job.approved
         )
         result = phase.work()
-        # If the checkpoint is newer than the approval, an earlier execution has already begun what was asked for.
+        # If the checkpoint is newer than the approval, an earlier execution has already started what was asked for.
         if job.task == "revise" and untouched:
             result = phase.revise(job.comment)
         elif job.task == "resolve" and untouched:

@@ -1,4 +1,4 @@
-"""The checkpoint files of a run's phases: what a phase resumes from, and what becomes of the files of ended phases."""
+"""The checkpoint files of a run's phases: what a phase resumes from, and where the files of ended phases go."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
