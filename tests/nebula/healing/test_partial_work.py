@@ -95,6 +95,11 @@ def test_no_completed_cycle_is_no_partial_work(values: dict[str, object], cycles
     assert build_partial_work(None, Lister(), phase_id="parser") is None
 
 
+def lister_of(one: Bench) -> RepositoryDiff:
+    """What lists the files of the phase's repository."""
+    return RepositoryDiff(str(one.path))
+
+
 def test_renames_deletions_and_binary_files_are_listed(tmp_path: Path) -> None:
     """In a real repository: what was added, changed, deleted, renamed (by its new name) and binary."""
     one = bench(tmp_path)
