@@ -17,7 +17,7 @@ from faber.nebula.healing.partial_work import (
 )
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from support.repositories import bench, commit, git, write
+from support.repositories import Bench, bench, commit, git, write
 
 WORK = PartialWork(
     "parser",
