@@ -17,7 +17,7 @@ from faber.nebula.healing.partial_work import (
 )
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from support.repositories import bench, commit, git, write
+from support.repositories import Bench, bench, commit, git, write
 
 WORK = PartialWork(
     "parser",
@@ -93,6 +93,11 @@ def test_no_completed_cycle_is_no_partial_work(values: dict[str, object], cycles
     work = build_partial_work(state(**values), Lister(), phase_id="parser")
     assert (work.cycles_used if work else None) == cycles
     assert build_partial_work(None, Lister(), phase_id="parser") is None
+
+
+def lister_of(one: Bench) -> RepositoryDiff:
+    """What lists the files of the phase's repository."""
+    return RepositoryDiff(str(one.path))
 
 
 def test_renames_deletions_and_binary_files_are_listed(tmp_path: Path) -> None:
