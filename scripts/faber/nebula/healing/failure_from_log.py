@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import FaberError
+from faber.events.event_types import STEP_BLOCKED, STEP_ERROR, STEP_START, TEST_RUN
 from faber.model.documents import Event, StepPlan
 from faber.model.state_parts import StepState
 from faber.nebula.phase import outcomes
@@ -97,14 +98,14 @@ def step_failure(
     attempt, check, errors, words = 0, ("", ""), [], []
     for event in events:
         kind = event["type"]
-        if kind == "step_start":
+        if kind == STEP_START:
             attempt, check = attempt + 1, ("", "")
-        elif kind == "step_blocked":
+        elif kind == STEP_BLOCKED:
             check = _evidence(event)
-        elif kind == "test_run":
+        elif kind == TEST_RUN:
             failed = event.get("status") == "failed"
-            check = ("test_run", event.get("message", "")) if failed else ("", "")
-        elif kind == "step_error":
+            check = (TEST_RUN, event.get("message", "")) if failed else ("", "")
+        elif kind == STEP_ERROR:
             errors.append(_error(event, max(attempt, 1)))
         if event.get("message"):
             words.append(event["message"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
+from faber.events.event_types import COMMIT_CREATE, PHASE_ERROR
 from faber.foreign.open_run import open_run
 from faber.git import diff
 from faber.git.git_errors import NoRepository
@@ -149,7 +150,7 @@ def _parked(directory: str, phase: str) -> checkpoint.Checkpoint | None:
 def recorded_end(directory: str, state: State, phase: str) -> PhaseEnd | None:
     """How the phase failed, according to the log of the run in `directory`, whose state is `state`."""
     for error in reversed(state["errors"]):
-        if error.get("phase") == phase and error.get("type") == "phase_error":
+        if error.get("phase") == phase and error.get("type") == PHASE_ERROR:
             entry = log.find(directory, error["event_id"])
             return _end_of(log.read_event(directory, entry.file)) if entry else None
     return None
@@ -220,7 +221,7 @@ def _events_since(run: Run, phase: str, step: str, first: int) -> list[Event]:
 
 def _commits(root: str, run: Run, known: StepState, events: list[Event], notices: list[Notice]) -> list[str]:
     """The commits since the step started: those in the log, else those on the run's branch."""
-    named = [str(event["metadata"]["sha"]) for event in events if event["type"] == "commit_create"]
+    named = [str(event["metadata"]["sha"]) for event in events if event["type"] == COMMIT_CREATE]
     base = known["base_commit"]
     if named or not base:
         return named[-COMMITS:]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
+from faber.events.event_types import AGENT_TURN, HEALING_SKIPPED
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
@@ -159,7 +160,7 @@ class GroupHealer:
             failure = self._failure(phase, end)
         except FaberError as error:
             reason = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
-            self.journal.record("healing_skipped", phase, message=error.message, reason=reason.value, kind="unhealable")
+            self.journal.record(HEALING_SKIPPED, phase, message=error.message, reason=reason.value, kind="unhealable")
             return None
         why_not = self.policy.why_not(failure.diagnosis, failure.attempts, self.ledger.left(healing=True))
         if why_not is not None:
@@ -302,7 +303,7 @@ class GroupHealer:
         return plan
 
     def _count(self, phase: str, cost: float) -> None:
-        self.journal.record("agent_turn", phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
+        self.journal.record(AGENT_TURN, phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
 
     def _record(self, record: healing_history.HealingRecord) -> None:
         self.journal.record(record.type, record.phase, **record.arguments)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from faber.events.event_types import HEALING_DONE, HEALING_INSERT, HEALING_PLAN, HEALING_SKIPPED, HEALING_START
 from faber.model.documents import Event, State, nebula_phases
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
@@ -32,7 +33,7 @@ class HealingRecord(NamedTuple):
 def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> HealingRecord:
     """Attempt number `attempt` for the phase `original`, which failed itself or whose last remediation failed."""
     return HealingRecord(
-        "healing_start",
+        HEALING_START,
         diagnosis.phase_id,
         {
             "message": diagnosis.summary,
@@ -48,7 +49,7 @@ def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> H
 def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> HealingRecord:
     """The phase stays failed without an attempt."""
     arguments = {"message": diagnosis.summary, "reason": reason.value, "kind": diagnosis.kind.value}
-    return HealingRecord("healing_skipped", diagnosis.phase_id, arguments)
+    return HealingRecord(HEALING_SKIPPED, diagnosis.phase_id, arguments)
 
 
 def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> HealingRecord:
@@ -60,7 +61,7 @@ def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float 
         "architect_cost": architect_cost,
         "phase_file": text,
     }
-    return HealingRecord("healing_plan", failed, arguments)
+    return HealingRecord(HEALING_PLAN, failed, arguments)
 
 
 def healing_insert(
@@ -75,7 +76,7 @@ def healing_insert(
         "file": file,
         "digest": digest or None,
     }
-    return HealingRecord("healing_insert", failed, arguments)
+    return HealingRecord(HEALING_INSERT, failed, arguments)
 
 
 def healing_done(
@@ -90,7 +91,7 @@ def healing_done(
         "cost": cost,
         "remediation": remediation or None,
     }
-    return HealingRecord("healing_done", failed, arguments)
+    return HealingRecord(HEALING_DONE, failed, arguments)
 
 
 def healing_message(remediation: str, rewired: Sequence[str]) -> str:
@@ -152,13 +153,13 @@ class HealingHistory:
             if not kind.startswith("healing_"):
                 continue
             phase, given = event.get("phase", ""), event.get("metadata", {})
-            if kind in ("healing_start", "healing_skipped"):
+            if kind in (HEALING_START, HEALING_SKIPPED):
                 self._open[phase] = len(self.attempts)
                 self.attempts.append(_new_attempt(event, given))
             elif phase in self._open:
                 place = self._open[phase]
                 self.attempts[place] = _advanced(self.attempts[place], event, given)
-            if kind == "healing_done" and given.get("remediation"):
+            if kind == HEALING_DONE and given.get("remediation"):
                 result = RemediationResult(event.get("status") == "done", given.get("cost"))
                 self.results[str(given["remediation"])] = result
 
@@ -196,14 +197,14 @@ def read_history(layout: Layout, run_id: str) -> HealingHistory:
 def _new_attempt(event: Event, given: Mapping[str, Any]) -> Attempt:
     phase = event["phase"]
     attempt = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
-    if event["type"] == "healing_skipped":
+    if event["type"] == HEALING_SKIPPED:
         return replace(attempt, stage="skipped", reason=str(given.get("reason", "")))
     cycles, spent, number = given.get("cycles", 0), given.get("spent", 0.0), given.get("attempt", 1)
     return replace(attempt, cycles=int(cycles), spent=float(spent), number=int(number))
 
 
 def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attempt:
-    if event["type"] == "healing_plan":
+    if event["type"] == HEALING_PLAN:
         return replace(
             attempt,
             stage="planned",
@@ -212,7 +213,7 @@ def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attem
             phase_file=str(given.get("phase_file", "")),
             architect_cost=given.get("architect_cost"),
         )
-    if event["type"] == "healing_insert":
+    if event["type"] == HEALING_INSERT:
         rewired = tuple(map(str, given.get("rewired", ())))
         return replace(attempt, stage="inserted", remediation=str(given["remediation"]), rewired=rewired)
     reason = event.get("message", "")

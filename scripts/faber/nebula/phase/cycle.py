@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.events.event_types import CYCLE_START, REVIEW
 from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
 from faber.model.text import inert, redact, shorten
@@ -169,7 +170,7 @@ class Loop:
     def _code(self, cycle: int) -> None:
         progress = self.progress
         progress.state = replace(progress.state, cycle=cycle, phase=Stage.CODING)
-        progress.setup.record("cycle_start", cycle=cycle)
+        progress.setup.record(CYCLE_START, cycle=cycle)
         prompt = self._coder_prompt(cycle)
         progress.notes = []
         for attempt in range(1, AGENT_TRIES + 1):
@@ -236,7 +237,7 @@ class Loop:
         assert turn.answer is not None
         review = progress.review = take_review(turn.answer, tree=tree, cycle=state.cycle, earlier=state.findings)
         progress.setup.record(
-            "review",
+            REVIEW,
             status="approved" if review.approved else "not_approved",
             message=shorten(review.reason or review.summary, 500) or None,
             cycle=state.cycle,

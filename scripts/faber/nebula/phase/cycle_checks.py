@@ -3,6 +3,7 @@
 import os
 
 from faber.errors import FaberError
+from faber.events.event_types import FILTER_RUN
 from faber.nebula.phase.filters import run_filter
 from faber.nebula.phase.outcomes import PhaseCancelled
 from faber.nebula.phase.phase_progress import PhaseProgress
@@ -30,7 +31,7 @@ class CycleChecks:
         for guard in progress.setup.guards:
             problem = guard.problem(progress.tree, progress.head, named)
             if problem is not None:
-                progress.setup.record("filter_run", status="failed", filter=guard.name, cycle=progress.state.cycle)
+                progress.setup.record(FILTER_RUN, status="failed", filter=guard.name, cycle=progress.state.cycle)
                 return guard.name, problem
         return None
 
@@ -44,12 +45,12 @@ class CycleChecks:
             if result.cancelled:
                 progress.fail(PhaseCancelled, f"Stopped while the filter {one.name} ran.")
             status = "passed" if result.passed else "failed"
-            setup.record("filter_run", status=status, filter=one.name, cycle=cycle, detail=result.detail)
+            setup.record(FILTER_RUN, status=status, filter=one.name, cycle=cycle, detail=result.detail)
             if not result.passed:
                 return one.name, f"{result.output.rstrip()}\n({result.detail})".strip()
             self.passed.append(one.name)
         if not progress.task.filters:
-            setup.record("filter_run", status="passed", filter="none", cycle=cycle)
+            setup.record(FILTER_RUN, status="passed", filter="none", cycle=cycle)
         return None
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from faber.agents.outcome import TurnResult
 from faber.errors import Notice
+from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, CYCLE_COMPLETE
 from faber.model.text import shorten
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
@@ -155,7 +156,7 @@ class PhaseProgress:
         self.turns += 1
         self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
         self.setup.record(
-            "agent_turn",
+            AGENT_TURN,
             role=role,
             cycle=self.state.cycle,
             cost_usd=round(counted, 6),
@@ -199,7 +200,7 @@ class PhaseProgress:
         self.head = head
         if moved:
             self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, head))
-            self.setup.record("cycle_commit", cycle=self.state.cycle, commit=head)
+            self.setup.record(CYCLE_COMMIT, cycle=self.state.cycle, commit=head)
         self._idle_cycles = 0 if moved or refused else self._idle_cycles + 1
         self.state = replace(self.state, filter_check_name=check if refused else "", filter_output=refused or "")
         return moved or refused is not None
@@ -210,7 +211,7 @@ class PhaseProgress:
 
     def complete_cycle(self) -> None:
         """Record the end of a cycle."""
-        self.setup.record("cycle_complete", cycle=self.state.cycle, findings=len(self.open_findings))
+        self.setup.record(CYCLE_COMPLETE, cycle=self.state.cycle, findings=len(self.open_findings))
 
     def checkpoint(self, stage: Stage, **changes: object) -> None:
         """Save the state at the end of `stage`."""

@@ -11,6 +11,16 @@ from typing import NamedTuple
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.events.event_types import (
+    NEBULA_START,
+    PHASE_COMPLETE,
+    PHASE_RESET,
+    WORKFLOW_CANCELLED,
+    WORKFLOW_COMPLETE,
+    WORKFLOW_ERROR,
+    WORKFLOW_RESUMED,
+    WORKFLOW_START,
+)
 from faber.model.documents import nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -153,7 +163,7 @@ class Application:
             if not self.wanted.fresh:
                 return known.run_id, True
             old = Journal(self.layout, known.run_id, self.directory, actor=self.caller.actor)
-            old.record("workflow_cancelled", message="The nebula was started over.")
+            old.record(WORKFLOW_CANCELLED, message="The nebula was started over.")
         if self.wanted.fresh:
             into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
             for phase in load_all(self.directory) if known.run_id else ():
@@ -168,7 +178,7 @@ class Application:
         return kind(self.layout, names, exclude=exclude)
 
     def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: KnownRun, *, continued: bool) -> None:
-        journal.record("workflow_resumed" if continued else "workflow_start")
+        journal.record(WORKFLOW_RESUMED if continued else WORKFLOW_START)
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = journal.phases
         for name, phase in before.items():
@@ -176,7 +186,7 @@ class Application:
                 self._edited(name, phase["status"])
         if {name: phase.get("digest") for name, phase in before.items() if name in digests} != digests:
             journal.record(
-                "nebula_start",
+                NEBULA_START,
                 nebula=self.nebula.name,
                 directory=relative_directory(self.layout, self.directory),
                 phases=digests,
@@ -189,12 +199,12 @@ class Application:
         if self.wanted.heal:
             for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
-                    journal.record("phase_reset", name, message="The phase it depends on may be healed.")
+                    journal.record(PHASE_RESET, name, message="The phase it depends on may be healed.")
         if self.wanted.retry_failed:
             for name, phase in journal.phases.items():
                 # A phase with a remediation is not retried; its remediation is, if it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
-                    journal.record("phase_reset", name, message="Failed phases are retried.")
+                    journal.record(PHASE_RESET, name, message="Failed phases are retried.")
         journal.project()
 
     def _edited(self, name: str, status: str) -> None:
@@ -212,7 +222,7 @@ class Application:
         assert known.file is not None
         for name, record in known.file.phases.items():
             if record.status == "done" and name in journal.phases:
-                journal.record("phase_complete", name, message="Done before this run, according to nebula.state.toml.")
+                journal.record(PHASE_COMPLETE, name, message="Done before this run, according to nebula.state.toml.")
 
     def _plan_approved(self, journal: Journal) -> bool:
         """With the gate `approve`, a person approves the plan before anything starts."""
@@ -308,12 +318,12 @@ class Application:
             status = "waiting"
         elif all_done(phases):
             status = "done"
-            journal.record("workflow_complete")
+            journal.record(WORKFLOW_COMPLETE)
         else:
             status = "failed"
             failed = failed_phases(phases)
             count = f"{len(failed)} phase{'s' if len(failed) > 1 else ''}"
-            journal.record("workflow_error", error=f"{count} failed: {', '.join(failed[:20])}.")
+            journal.record(WORKFLOW_ERROR, error=f"{count} failed: {', '.join(failed[:20])}.")
         journal.project()
         return self._report(journal, status)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.event_types import CHECKPOINT_VERDICT, FILTER_RUN, PHASE_START
 from faber.git import diff
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.checkpoint_validity import BranchStanding, branch_verdict
@@ -68,7 +69,7 @@ class PhaseWork:
             base = tree.head()
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
-        shop.journal.record("phase_start", spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
+        shop.journal.record(PHASE_START, spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
         task = phase_task(
             shop.nebula, spec, top=tree.path, project_context=self.start.project_context, partial_work=partial
         )
@@ -164,7 +165,7 @@ class PhaseWork:
         resumes = verdict.resumes(force=shop.force)
         kept = f"; uncommitted work is kept at {parked.ref}" if parked else ""
         shop.journal.record(
-            "checkpoint_verdict",
+            CHECKPOINT_VERDICT,
             phase,
             message=f"{verdict.reason}{kept}",
             verdict=verdict.standing.value,
@@ -174,7 +175,7 @@ class PhaseWork:
         )
         severity = Severity.INFO if resumes and not parked else Severity.WARNING
         what = "resumes" if resumes else "starts over"
-        shop.notice(Notice("checkpoint_verdict", severity, f"{phase} {what}: {verdict.reason}{kept}.", "", phase))
+        shop.notice(Notice(CHECKPOINT_VERDICT, severity, f"{phase} {what}: {verdict.reason}{kept}.", "", phase))
         return checkpoint if resumes else None
 
     def _start_over(self, tree: PhaseTree) -> str:
@@ -226,7 +227,7 @@ class PhaseWork:
             return
         (result,) = run_filters([setup], tree.path, cancel=shop.cancel, label=shop.label)
         status = "passed" if result.passed else "failed"
-        shop.journal.record("filter_run", self.spec.id, status=status, filter=setup.name, detail=result.detail)
+        shop.journal.record(FILTER_RUN, self.spec.id, status=status, filter=setup.name, detail=result.detail)
         state = loop.state
         empty = TaskResult(self.spec.id, False, state.cycle, 0.0, loop.progress.base_commit, tree.head())
         if result.cancelled:
