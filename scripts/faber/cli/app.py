@@ -141,7 +141,7 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except FaberError as error:
         if invocation.is_agent and invocation.run is not None:
-            from faber.cli.audit import keep
+            from faber.cli.refusal_audit import keep
 
             keep(invocation.layout, invocation.run, error, arguments, invocation.session_id)
         print_error(error)

@@ -7,8 +7,8 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, require_person, run_argument
-from faber.cli.audit_trail import record
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import record
 from faber.errors import FaberError
 from faber.foreign.normalise import event_notice, normalise_event
 from faber.model import acceptance

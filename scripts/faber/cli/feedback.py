@@ -8,8 +8,8 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
-from faber.cli.audit_trail import record
 from faber.cli.output import print_json, write
+from faber.cli.recorded_answer import record
 from faber.errors import FaberError, UsageError
 from faber.feedback.requests import find_request
 from faber.feedback.requests import request as open_request

@@ -4,7 +4,7 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
-from faber.cli.audit_trail import record
+from faber.cli.recorded_answer import record
 from faber.cli.step_evidence import begin, verify
 from faber.model import commands
 from faber.model.ids import check_name

@@ -7,8 +7,8 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import require_person, run_argument, standing
-from faber.cli.audit_trail import record
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import record
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy

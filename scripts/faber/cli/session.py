@@ -6,8 +6,8 @@ import click
 
 from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, read_stdin, run_argument
-from faber.cli.audit_trail import answer
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import answer
 from faber.errors import InvalidInput
 from faber.store.resolve import resolve
 from faber.store.runs import load

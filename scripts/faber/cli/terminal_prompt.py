@@ -6,7 +6,7 @@ import sys
 from faber.cli.output import say
 from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
-from faber.feedback.answer_matching import Answer, Responder, read_answer
+from faber.feedback.answer_matching import MatchedAnswer, Responder, read_answer
 from faber.model.answers import FREE_TEXT, action_of
 from faber.model.documents import FeedbackRequest
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
@@ -53,7 +53,7 @@ def on_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> tuple[Answer, str | None]:
+def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> tuple[MatchedAnswer, str | None]:
     """Show `request` and read an answer, again until it is one; a revision's comment is asked for too.
 
     An option is named, meant by an alias, or given by its number. `more` counts the other open requests.
@@ -67,7 +67,7 @@ def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> t
     return answer, comment
 
 
-def _read_until_answered(request: FeedbackRequest) -> Answer:
+def _read_until_answered(request: FeedbackRequest) -> MatchedAnswer:
     while True:
         text = _line_of("Your answer: ").strip()
         if not text:
@@ -113,7 +113,7 @@ def described(request: FeedbackRequest, more: int = 0) -> str:
     artifacts = context.get("artifacts")
     lines += [f"  see {path}" for path in artifacts] if isinstance(artifacts, list) else []
     if request["type"] == FREE_TEXT:
-        lines.append("  Answer in your own words, in one line.")
+        lines.append("  MatchedAnswer in your own words, in one line.")
     for number, option in enumerate(request["options"], 1):
         lines.append(f"  {number}. {option}  ({_effect(request, option)})")
     if more:

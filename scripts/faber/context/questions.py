@@ -8,15 +8,15 @@ from faber.model.documents import FeedbackRequest, State
 ABORT = "abort"
 
 
-class Question(NamedTuple):
+class DecisionQuestion(NamedTuple):
     """What is asked when a notice of this code turns up; `options` map each answer to its meaning."""
 
     prompt: str
     options: dict[str, str]
 
 
-QUESTIONS: dict[str, Question] = {
-    "spec_unreadable": Question(
+QUESTIONS: dict[str, DecisionQuestion] = {
+    "spec_unreadable": DecisionQuestion(
         "The specification cannot be read. How should the run proceed?",
         {
             "skip": "Skip the specification and continue",
@@ -24,11 +24,11 @@ QUESTIONS: dict[str, Question] = {
             ABORT: "Abort the workflow",
         },
     ),
-    "issue_unauthorised": Question(
+    "issue_unauthorised": DecisionQuestion(
         "The work item cannot be fetched for lack of authorisation. How should the run proceed?",
         {"continue": "Continue without the work item's details", ABORT: "Abort the workflow"},
     ),
-    "feedback_mismatch": Question(
+    "feedback_mismatch": DecisionQuestion(
         "The run claims to wait for an answer, but the request does not fit its events. How should the run proceed?",
         {
             "repair": "Rebuild the state from the events",

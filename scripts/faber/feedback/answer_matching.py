@@ -9,7 +9,7 @@ from faber.model.documents import FeedbackRequest, Heard
 from faber.model.model_errors import NotAnOption
 from faber.model.text import inert, redact
 
-__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "Answer", "Responder", "read_answer", "same_answer"]
+__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]
 
 MAX_ANSWER = 2_000
 
@@ -32,14 +32,14 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
-class Answer(NamedTuple):
+class MatchedAnswer(NamedTuple):
     """`option` as the request spells it (a clarification's is the text itself), `action` one of `ACTIONS`."""
 
     option: str
     action: Action
 
 
-def read_answer(request: FeedbackRequest, text: str) -> Answer:
+def read_answer(request: FeedbackRequest, text: str) -> MatchedAnswer:
     """What `text` answers to `request`.
 
     The request's own options come first, exactly and then whatever the case, then `ALIASES`. To a
@@ -55,7 +55,7 @@ def read_answer(request: FeedbackRequest, text: str) -> Answer:
             raise InvalidInput(
                 f"The answer has {len(said)} characters; at most {MAX_ANSWER} are kept.", limit=MAX_ANSWER
             )
-        return Answer(said, action_of(kind, said, context))
+        return MatchedAnswer(said, action_of(kind, said, context))
     options = request["options"] or list(DEFAULT_OPTIONS.get(kind, ()))  # of another tool's request
     option = _option(options, said)
     if option is None:
@@ -64,7 +64,7 @@ def read_answer(request: FeedbackRequest, text: str) -> Answer:
             options=options,
             request_id=request["request_id"],
         )
-    return Answer(option, action_of(kind, option, context))
+    return MatchedAnswer(option, action_of(kind, option, context))
 
 
 def same_answer(heard: Heard, text: str) -> bool:

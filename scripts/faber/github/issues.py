@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from faber.github.calls import Calls, Machine, Request, Transport
-from faber.github.limits import PER_PAGE, first_page, newest, next_link
-from faber.github.place import (
-    Place,
+from faber.github.api_calls import ApiRequest, Calls, Timing, Transport
+from faber.github.api_responses import PER_PAGE, first_page, newest, next_link
+from faber.github.trusted_repository import (
+    GitHubRepository,
     advice,
     api_root,
     chosen,
@@ -32,7 +32,7 @@ _ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?")
 
 
-class Settings(NamedTuple):
+class GitHubSettings(NamedTuple):
     """`work_items.github` of config.yaml; None where remote and host decide. Times in seconds."""
 
     host: str | None = None
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     max_comments: int = 200
 
     @classmethod
-    def of(cls, config: Config) -> "Settings":
+    def of(cls, config: Config) -> "GitHubSettings":
         """What the project's configuration says."""
         return cls(**config.at("work_items.github"))
 
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
 class Connection(NamedTuple):
     """The repository, and what carries requests about it."""
 
-    place: Place
+    place: GitHubRepository
     transport: Transport
 
 
@@ -63,17 +63,17 @@ class GitHubWorkItems:
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], settings: Settings | None = None, machine: Machine | None = None
+        self, connect: Callable[[], Connection], settings: GitHubSettings | None = None, timing: Timing | None = None
     ) -> None:
         """`connect` is called once, by the first method that needs it."""
-        self.settings = settings or Settings()
-        self.machine = machine or Machine()
+        self.settings = settings or GitHubSettings()
+        self.timing = timing or Timing()
         self.in_actions = False
         self._connect = connect
-        self._connected: tuple[Place, Calls] | None = None
+        self._connected: tuple[GitHubRepository, Calls] | None = None
 
     @classmethod
-    def connecting(cls, root: StrPath, settings: Settings, environ: Mapping[str, str]) -> "GitHubWorkItems":
+    def connecting(cls, root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> "GitHubWorkItems":
         """The issues that belong to the repository at `root`, with the credentials of this environment."""
         made = cls(lambda: connection(root, settings, environ), settings)
         made.in_actions = environ.get("GITHUB_ACTIONS") == "true"
@@ -121,14 +121,14 @@ class GitHubWorkItems:
         look through `comments` before posting again.
         """
         path = self._issue_path(work_id)
-        request = Request("POST", f"{path}/comments", _body(body))
+        request = ApiRequest("POST", f"{path}/comments", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=False).value)
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace the text of a comment, at least a second after the last write."""
         if isinstance(comment_id, bool) or not isinstance(comment_id, int) or comment_id < 1:
             raise WorkItemInvalid("That is not the id of a comment.")
-        request = Request("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
+        request = ApiRequest("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=True).value)
 
     def account(self) -> str:
@@ -136,7 +136,7 @@ class GitHubWorkItems:
 
         The token of a GitHub Actions job may not ask who it is; what it posts is from `github-actions[bot]`.
         """
-        request = Request("GET", "user")
+        request = ApiRequest("GET", "user")
         try:
             answer = self._calls().call(request, self._deadline(), repeatable=True).value
         except WorkItemUnauthorised:
@@ -159,7 +159,7 @@ class GitHubWorkItems:
         if not _LOGIN.fullmatch(login):
             raise WorkItemInvalid("That is not the login of a user.")
         quoted = login.replace("[", "%5B").replace("]", "%5D")
-        request = Request("GET", f"{self._repository()}/collaborators/{quoted}/permission")
+        request = ApiRequest("GET", f"{self._repository()}/collaborators/{quoted}/permission")
         answer = _object(self._calls().call(request, self._deadline(), repeatable=True).value)
         named, kind = _account(answer)
         if named.lower() != login.lower():
@@ -179,7 +179,7 @@ class GitHubWorkItems:
 
     def _issue(self, path: str, deadline: float) -> tuple[dict[str, Any], str]:
         """The issue, and where it is now: the answer names that, wherever a transfer has led."""
-        issue = _object(self._calls().call(Request("GET", path), deadline, repeatable=True).value)
+        issue = _object(self._calls().call(ApiRequest("GET", path), deadline, repeatable=True).value)
         own = issue.get("url")
         now = within(self._calls().transport.root, own) if isinstance(own, str) else None
         return issue, now if now and _ISSUE.fullmatch(now) else path
@@ -188,7 +188,9 @@ class GitHubWorkItems:
         """The comments on the pages that hold the newest `most` of `total`, by id, each once; and how many there
         are: where the last page was read it tells better than the issue."""
         page = first_page(total, most) if most else 0
-        request: Request | None = Request("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
+        request: ApiRequest | None = (
+            ApiRequest("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
+        )
         left = most // PER_PAGE + 3  # more were written meanwhile, or the pages never end
         found: dict[int, dict[str, Any]] = {}
         while request is not None and left > 0:
@@ -198,7 +200,7 @@ class GitHubWorkItems:
                 raise WorkItemInvalid("GitHub's answer is not a list of comments.")
             found |= {_id(comment): comment for comment in map(_object, answer.value)}
             link = next_link(answer.headers.get("link"))
-            request = Request("GET", self._calls().path_of(link)) if link else None
+            request = ApiRequest("GET", self._calls().path_of(link)) if link else None
         if most and request is None:
             total = (page - 1) * PER_PAGE + len(found)
         return [found[key] for key in sorted(found)], max(total, len(found))
@@ -210,17 +212,17 @@ class GitHubWorkItems:
     def _calls(self) -> Calls:
         return self._opened()[1]
 
-    def _opened(self) -> tuple[Place, Calls]:
+    def _opened(self) -> tuple[GitHubRepository, Calls]:
         if self._connected is None:
             place, transport = self._connect()
-            self._connected = place, Calls(transport, self.settings.timeout_seconds, self.machine)
+            self._connected = place, Calls(transport, self.settings.timeout_seconds, self.timing)
         return self._connected
 
     def _deadline(self) -> float:
-        return self.machine.clock() + self.settings.deadline_seconds
+        return self.timing.clock() + self.settings.deadline_seconds
 
 
-def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) -> Connection:
+def connection(root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> Connection:
     """The repository whose issues are meant, and how to reach it: `gh` where it has a login for the host, else a
     token of the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with what to do."""
     listed = ask([Question(root, ["remote", "-v"])])[0]
@@ -229,13 +231,13 @@ def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) ->
     api = api_root(place.host, settings.api_url)
     token = token_for(place.host, environ)
     if api == standard_api(place.host):  # gh goes nowhere else
-        from faber.github.gh import logged_in
+        from faber.github.gh_transport import logged_in
 
         if through_gh := logged_in(place.host, environ):
             return Connection(place, through_gh)
     if token is None:
         raise WorkItemUnauthorised(f"There is no credential for {place.host}.", recovery=advice(place.host))
-    from faber.github.rest import RestTransport
+    from faber.github.rest_transport import RestTransport
 
     return Connection(place, RestTransport(api, token))
 

@@ -25,9 +25,9 @@ def open_source(config: Config, layout: Layout, environ: Mapping[str, str]) -> W
     if provider == "none":
         return None
     if provider == "github":
-        from faber.github.issues import GitHubWorkItems, Settings
+        from faber.github.issues import GitHubSettings, GitHubWorkItems
 
-        return GitHubWorkItems.connecting(layout.root, Settings.of(config), environ)
+        return GitHubWorkItems.connecting(layout.root, GitHubSettings.of(config), environ)
     from faber.sources.work_files import FileWorkItems
 
     return FileWorkItems(layout.work_items)

@@ -8,8 +8,8 @@ import urllib.request
 from typing import Any
 
 from faber import __version__
-from faber.github.calls import HEADERS, Request
-from faber.github.limits import MAX_RESPONSE, NoResponse, Response
+from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
 
 _CHUNK = 64 * 1024
 
@@ -30,7 +30,7 @@ class RestTransport:
             "User-Agent": f"faber/{__version__}",
         }
 
-    def send(self, request: Request, seconds: float) -> Response:
+    def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request; raises `NoResponse`, also where it takes longer than `seconds` in all."""
         headers = self._headers | ({"Content-Type": "application/json"} if request.body is not None else {})
         asked = urllib.request.Request(

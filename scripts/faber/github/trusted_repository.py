@@ -24,7 +24,7 @@ _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9.-]+)(?::(?P<port>[0
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1000}")
 
 
-class Place(NamedTuple):
+class GitHubRepository(NamedTuple):
     """A repository on a GitHub host; `host` in lower case."""
 
     host: str
@@ -36,28 +36,28 @@ class Place(NamedTuple):
         """`owner/name`."""
         return f"{self.owner}/{self.name}"
 
-    def same(self, other: "Place") -> bool:
+    def same(self, other: "GitHubRepository") -> bool:
         """True if both are one repository: GitHub does not tell names apart by case."""
         return (self.host, self.slug.lower()) == (other.host, other.slug.lower())
 
 
-def remote_place(url: str) -> Place | None:
+def remote_place(url: str) -> GitHubRepository | None:
     """The repository that the URL of a git remote names (https, ssh, `git@host:owner/name`), None if none."""
     match = _REMOTE.fullmatch(url.strip())
     if not match or match["name"] in (".", "..", ""):
         return None
     host = (match["host"] or match["scp"]).lower()
-    return Place(_OTHER_NAMES.get(host, host), match["owner"], match["name"])
+    return GitHubRepository(_OTHER_NAMES.get(host, host), match["owner"], match["name"])
 
 
-def remotes(printed: str) -> list[Place]:
+def remotes(printed: str) -> list[GitHubRepository]:
     """The repositories that `git remote -v` lists to fetch from, `origin` first."""
     rows = [line.split("\t", 1) for line in printed.splitlines() if line.endswith(" (fetch)") and "\t" in line]
     rows.sort(key=lambda row: row[0] != "origin")
     return [place for _, url in rows if (place := remote_place(url.removesuffix(" (fetch)")))]
 
 
-def person_names(environ: Mapping[str, str]) -> list[Place]:
+def person_names(environ: Mapping[str, str]) -> list[GitHubRepository]:
     """The repository that `GH_REPO` names as `[HOST/]OWNER/NAME`; none or one."""
     parts = environ.get("GH_REPO", "").split("/")
     host = parts[0] if len(parts) == 3 else environ.get("GH_HOST") or PUBLIC
@@ -65,14 +65,14 @@ def person_names(environ: Mapping[str, str]) -> list[Place]:
     return [place] if place else []
 
 
-def job_names(environ: Mapping[str, str]) -> list[Place]:
+def job_names(environ: Mapping[str, str]) -> list[GitHubRepository]:
     """The repository that a GitHub Actions job is of; none or one."""
     host = _actions_host(environ)
     place = remote_place(f"https://{host}/{environ.get('GITHUB_REPOSITORY', '')}") if host else None
     return [place] if place else []
 
 
-def chosen(host: str | None, repository: str | None, known: Sequence[Place]) -> Place:
+def chosen(host: str | None, repository: str | None, known: Sequence[GitHubRepository]) -> GitHubRepository:
     """The repository whose issues are meant: what is configured, as far as it is, and among `known`.
 
     `known` is what remotes and environment name, the preferred first. Raises `WorkItemUnauthorised` where

@@ -5,8 +5,16 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from faber.github.limits import ATTEMPTS, HOPS, WRITE_SPACING, NoResponse, Response, after_failure, after_response
-from faber.github.place import within
+from faber.github.api_responses import (
+    ATTEMPTS,
+    HOPS,
+    WRITE_SPACING,
+    NoResponse,
+    Response,
+    after_failure,
+    after_response,
+)
+from faber.github.trusted_repository import within
 from faber.sources.work_items import WorkItemError, WorkItemInvalid, WorkItemNetworkError
 from faber.store import strict_json
 
@@ -15,7 +23,7 @@ _HIDDEN = b"[REDACTED]"
 _SHORTEST_SECRET = 8  # shorter ones are no tokens, and stand in every text
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """A method, a path under the API's root (no leading slash, with its query), and a JSON body."""
 
     method: str
@@ -29,12 +37,12 @@ class Transport(Protocol):
     root: str
     secrets: tuple[str, ...]
 
-    def send(self, request: Request, seconds: float) -> Response:
+    def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request, redirects included as they are; raises `NoResponse`."""
         ...
 
 
-class Machine(NamedTuple):
+class Timing(NamedTuple):
     """What a test replaces: a clock that only goes forward, the time since 1970, waiting, chance."""
 
     clock: Callable[[], float] = time.monotonic
@@ -43,7 +51,7 @@ class Machine(NamedTuple):
     random: Callable[[], float] = _random.random
 
 
-class Answer(NamedTuple):
+class ApiAnswer(NamedTuple):
     """What the API said: the JSON value, and the headers by their lower-case names."""
 
     value: Any
@@ -57,43 +65,43 @@ class Calls:
     where nothing was done. Waiting that GitHub asks for is done within the deadline, or is the error.
     """
 
-    def __init__(self, transport: Transport, seconds: float, machine: Machine) -> None:
+    def __init__(self, transport: Transport, seconds: float, timing: Timing) -> None:
         """`seconds` is how long one request may take."""
         self.transport = transport
         self.seconds = seconds
-        self.machine = machine
+        self.timing = timing
         self._written: float | None = None
 
-    def call(self, request: Request, deadline: float, *, repeatable: bool) -> Answer:
-        """The answer to `request`, before `deadline` (of `machine.clock`); raises a `WorkItemError`."""
-        machine, attempt, hops = self.machine, 0, 0
+    def call(self, request: ApiRequest, deadline: float, *, repeatable: bool) -> ApiAnswer:
+        """The answer to `request`, before `deadline` (of `timing.clock`); raises a `WorkItemError`."""
+        timing, attempt, hops = self.timing, 0, 0
         while True:
             if request.method != "GET":
                 self._space()
-            left = deadline - machine.clock()
+            left = deadline - timing.clock()
             if left <= 0:
                 raise WorkItemNetworkError("GitHub did not answer in the time allowed.")
             try:
                 response = self._send(request, min(self.seconds, left))
             except NoResponse as failure:
-                verdict = after_failure(failure, repeatable=repeatable, attempt=attempt, random=machine.random())
+                verdict = after_failure(failure, repeatable=repeatable, attempt=attempt, random=timing.random())
             else:
                 if response.redirected and request.method == "GET" and hops < HOPS:
                     hops += 1
                     request = request._replace(path=self.path_of(response.headers.get("location", "")))
                     continue
                 judged = after_response(
-                    response, repeatable=repeatable, attempt=attempt, now=machine.now(), random=machine.random()
+                    response, repeatable=repeatable, attempt=attempt, now=timing.now(), random=timing.random()
                 )
                 if judged is None:
-                    return Answer(_json(response.body), dict(response.headers))
+                    return ApiAnswer(_json(response.body), dict(response.headers))
                 verdict = judged
             if isinstance(verdict, WorkItemError):
                 raise verdict
             attempt += 1
-            if attempt == ATTEMPTS or machine.clock() + verdict.seconds >= deadline:
+            if attempt == ATTEMPTS or timing.clock() + verdict.seconds >= deadline:
                 raise verdict.error
-            machine.sleep(verdict.seconds)
+            timing.sleep(verdict.seconds)
 
     def path_of(self, url: str) -> str:
         """The path under the API's root that a URL from an answer names: the token goes nowhere else."""
@@ -102,7 +110,7 @@ class Calls:
             raise WorkItemInvalid("GitHub's answer points to another host; it was not followed.")
         return path
 
-    def _send(self, request: Request, seconds: float) -> Response:
+    def _send(self, request: ApiRequest, seconds: float) -> Response:
         sent = True
         try:
             response = self.transport.send(request, seconds)
@@ -112,7 +120,7 @@ class Calls:
             raise NoResponse(reason, sent=sent, final=failure.final) from None
         finally:
             if sent and request.method != "GET":
-                self._written = self.machine.clock()
+                self._written = self.timing.clock()
         return response._replace(body=self._hidden(response.body))
 
     def _hidden(self, data: bytes) -> bytes:
@@ -123,9 +131,9 @@ class Calls:
 
     def _space(self) -> None:
         if self._written is not None:
-            pause = self._written + WRITE_SPACING - self.machine.clock()
+            pause = self._written + WRITE_SPACING - self.timing.clock()
             if pause > 0:
-                self.machine.sleep(pause)
+                self.timing.sleep(pause)
 
 
 def _json(body: bytes) -> Any:

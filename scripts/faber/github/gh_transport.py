@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from faber.github.calls import HEADERS, Request
-from faber.github.limits import MAX_RESPONSE, NoResponse, Response
-from faber.github.place import gh_environment, standard_api
+from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
+from faber.github.trusted_repository import gh_environment, standard_api
 from faber.processes.runner import Program, clean_environment, run
 
 ASKING_SECONDS = 10.0
@@ -41,7 +41,7 @@ class GhTransport:
         self._command = [program, "api", "--hostname", host, "--include"]
         self._headers = [word for name, value in HEADERS.items() for word in ("--header", f"{name}: {value}")]
 
-    def send(self, request: Request, seconds: float) -> Response:
+    def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request; raises `NoResponse`."""
         given = ["--input", "-"] if request.body is not None else []
         # The path begins with a letter and holds no braces, so that it is neither an option nor a placeholder.
