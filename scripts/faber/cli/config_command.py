@@ -14,7 +14,7 @@ def config() -> None:
 @config.command("show")
 @click.pass_obj
 def show(obj: Invocation) -> None:
-    """Show the settings in force and what config.yaml says; checks the file."""
+    """Show the effective settings and the content of config.yaml. An invalid file is an error."""
     from faber.store.config import load_config
 
     found = load_config(obj.layout)

@@ -1,9 +1,9 @@
-"""Calls of GitHub's API, whoever carries them: repeated, spaced, redirected and limited in time."""
+"""Calls of GitHub's API over any transport: retried, spaced, redirected and limited in time."""
 
 import random as _random
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from faber.github.api_responses import (
     ATTEMPTS,
@@ -20,7 +20,7 @@ from faber.store import strict_json
 
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _HIDDEN = b"[REDACTED]"
-_SHORTEST_SECRET = 8  # shorter ones are no tokens, and stand in every text
+_SHORTEST_SECRET = 8  # shorter ones are not tokens, and occur in any text
 
 
 class ApiRequest(NamedTuple):
@@ -32,18 +32,18 @@ class ApiRequest(NamedTuple):
 
 
 class Transport(Protocol):
-    """What carries a request to the API at `root` and its answer back; `secrets` never come out of it."""
+    """Sends requests to the API at `root`; `secrets` are removed from whatever comes back."""
 
     root: str
     secrets: tuple[str, ...]
 
     def send(self, request: ApiRequest, seconds: float) -> Response:
-        """The answer to one request, redirects included as they are; raises `NoResponse`."""
+        """The answer to one request, without following redirects; raises `NoResponse`."""
         ...
 
 
 class Timing(NamedTuple):
-    """What a test replaces: a clock that only goes forward, the time since 1970, waiting, chance."""
+    """A monotonic clock, the time since 1970, sleeping and chance; times in seconds. Tests replace them."""
 
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -52,21 +52,21 @@ class Timing(NamedTuple):
 
 
 class ApiAnswer(NamedTuple):
-    """What the API said: the JSON value, and the headers by their lower-case names."""
+    """An answer of the API: the JSON value, and the headers by lower-case name."""
 
-    value: Any
-    headers: "dict[str, str]"
+    value: object
+    headers: dict[str, str]
 
 
 class Calls:
-    """Calls over one transport, one after the other.
+    """Calls over one transport, one at a time.
 
-    Reads, and writes that may be done twice, are repeated after network failures and 5xx; other writes only
-    where nothing was done. Waiting that GitHub asks for is done within the deadline, or is the error.
+    Reads and idempotent writes are retried after network failures and 5xx; other writes only where nothing was sent
+    or done. A pause that GitHub asks for is waited out if the deadline allows it, and is an error otherwise.
     """
 
     def __init__(self, transport: Transport, seconds: float, timing: Timing) -> None:
-        """`seconds` is how long one request may take."""
+        """`seconds` limits one request."""
         self.transport = transport
         self.seconds = seconds
         self.timing = timing
@@ -104,10 +104,10 @@ class Calls:
             timing.sleep(verdict.seconds)
 
     def path_of(self, url: str) -> str:
-        """The path under the API's root that a URL from an answer names: the token goes nowhere else."""
+        """The path under the API's root that a URL from an answer names; the token is sent nowhere else."""
         path = within(self.transport.root, url)
         if path is None:
-            raise WorkItemInvalid("GitHub's answer points to another host; it was not followed.")
+            raise WorkItemInvalid("GitHub's answer redirects to another host; faber did not follow it.")
         return path
 
     def _send(self, request: ApiRequest, seconds: float) -> Response:
@@ -136,10 +136,10 @@ class Calls:
                 self.timing.sleep(pause)
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes) -> object:
     try:
         return strict_json.loads(body)
     except strict_json.InvalidJSON:
         raise WorkItemInvalid(
-            "GitHub's answer is not JSON.", recovery="Check that the host and api_url in config.yaml are GitHub's."
+            "GitHub's answer is not JSON.", recovery="Check that host and api_url in config.yaml name a GitHub server."
         ) from None

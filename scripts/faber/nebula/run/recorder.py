@@ -5,14 +5,13 @@ on and when the group ends, and again from the events by whoever resumes. So an 
 and among five thousand.
 """
 
-import secrets
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity, UsageError
-from faber.feedback.requests import request
+from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
 from faber.model.documents import Draft, Heard, Plan, State
 from faber.model.text import inert, redact, shorten
@@ -102,20 +101,12 @@ class Journal:
 
     def ask(self, kind: str, prompt: str, *, phase: str | None, context: dict[str, Any]) -> str:
         """Open a feedback request about `phase` (None: about the whole run); its id."""
-        request_id = f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+        request_id = new_request_id()
         said = shorten(redact(inert(prompt)), MESSAGE)
 
         def decide(state: State, plan: Plan) -> Decision:
-            return request(
-                state,
-                plan,
-                request_id=request_id,
-                kind=kind,
-                prompt=said,
-                options=[],
-                place=None,
-                context={**context, "nebula_phase": phase},
-            )
+            asked = NewRequest(request_id, kind, said, context={**context, "nebula_phase": phase})
+            return open_request(state, plan, asked)
 
         self._commit(decide)
         return request_id

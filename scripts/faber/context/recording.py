@@ -1,0 +1,119 @@
+"""Recording what a context shows: that it was loaded, its open decisions as requests, and a person's decisions."""
+
+from typing import NamedTuple
+
+from faber.context.context_document import ConsolidatedContext, OpenDecision
+from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
+from faber.errors import FaberError, Notice, Refused, Severity
+from faber.feedback.requests import NewRequest, new_request_id, open_request, respond
+from faber.model import acceptance
+from faber.model.answers import Responder
+from faber.model.documents import CLOSED, Draft, Plan, State
+from faber.model.text import shorten
+from faber.store.runs import Committed, Run, commit, load
+
+
+class NothingToDecide(Refused):
+    """The decision answered is not open."""
+
+    code = "nothing_to_decide"
+    recovery = "Run `faber context RUN` without --decide to see what is open."
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"{code} is not open on this run.", decision=code)
+
+
+class Author(NamedTuple):
+    """Who records: the session, if one does, and `agent` or `person`."""
+
+    session_id: str | None
+    actor: str
+
+
+def record_loaded(run: Run, context: ConsolidatedContext, author: Author) -> Committed | Notice:
+    """Append `context_loaded` once a session, and ask people about open decisions, each once.
+
+    Returns the commit, or a notice that says why nothing was recorded.
+    """
+    if run.foreign or run.state["status"] in CLOSED:
+        why = "made by another tool" if run.foreign else run.state["status"]
+        message = f"Nothing was recorded: the run is {why}."
+        return Notice("not_recorded", Severity.INFO, message, source=run.run_id)
+    session = author.session_id
+    codes = [{"code": w["code"], "severity": w["severity"]} for w in context["warnings"] if w["severity"] != "INFO"]
+
+    def decide(state: State, plan: Plan) -> acceptance.Decision:
+        drafts = _requests(state, plan, context["decisions"])
+        if session and session in state["context_sessions"]:
+            return drafts
+        return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
+
+    try:
+        return commit(run.layout, run.run_id, decide, session_id=session, actor=author.actor)
+    except FaberError as error:
+        return Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)
+
+
+def _requests(state: State, plan: Plan, decisions: list[OpenDecision]) -> list[Draft]:
+    """A request for each decision that has none yet."""
+    if any(decision["code"] in NOT_ASKED for decision in decisions):
+        return []
+    drafts: list[Draft] = []
+    for decision in decisions:
+        if request_about(state, decision["code"]) is not None:
+            continue
+        about = f" ({shorten(decision['about'], 300)})" if decision["about"] else ""
+        asked = NewRequest(
+            new_request_id(),
+            "error_resolution",
+            decision["prompt"] + about,
+            options=[option["option"] for option in decision["options"]],
+            context={"question": {"code": decision["code"], "subject": decision["about"]}},
+        )
+        opened = open_request(state, plan, asked)
+        drafts += opened if isinstance(opened, list) else []
+    return drafts
+
+
+def record_decisions(
+    run: Run, context: ConsolidatedContext, answers: dict[str, str], author: Author, responder: Responder
+) -> Run:
+    """Record the options that a person chose (decision code to option), and carry them out; the run afterwards.
+
+    Raises `NothingToDecide` for a code that `context` does not warn about. Of another tool's run nothing is recorded:
+    the answers hold for this output only.
+    """
+    subjects = {warning["code"]: warning["source"] for warning in context["warnings"]}
+    for code, option in answers.items():
+        if code not in subjects:
+            raise NothingToDecide(code)
+        if run.foreign:
+            continue
+        if code == "feedback_mismatch" and option == "repair":
+            from faber.store.repair import repair_run  # brings the doctor, for this one answer
+
+            repair_run(run.layout, run.run_id)
+        _settle(run, code, option, subjects[code], author, responder)
+    return load(run.layout, run.run_id)
+
+
+def _settle(run: Run, code: str, option: str, subject: str | None, author: Author, responder: Responder) -> None:
+    """Answer the request that asks this, or record a decision if none does."""
+    draft: Draft = {
+        "type": "decision_point",
+        "message": f"{code}: {QUESTIONS[code].options[option]}",
+        "metadata": {"question": code, "option": option, "subject": subject},
+    }
+
+    def decide(state: State, plan: Plan) -> acceptance.Decision:
+        asked = request_about(state, code)
+        if asked is not None:
+            return respond(
+                state, plan, request_id=asked["request_id"], response=option, comment=None, responder=responder
+            )
+        drafts = acceptance.emit(state, plan, draft)
+        if option == ABORT and isinstance(drafts, list):
+            drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
+        return drafts
+
+    commit(run.layout, run.run_id, decide, session_id=author.session_id, actor=author.actor)
