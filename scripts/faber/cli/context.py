@@ -52,7 +52,7 @@ class ContextArguments(NamedTuple):
     help="Use the saved copy of the work item; so does FABER_NO_FETCH=1.",
 )
 @click.pass_obj
-def context(obj: Invocation, run: str, **given: Any) -> int:
+def context(obj: Invocation, /, run: str, **given: Any) -> int:
     """Show everything the next session needs to resume RUN.
 
     Exit status 3 if a person must decide something first: see `decisions`.
@@ -122,10 +122,10 @@ def _record(obj: Invocation, run: Run, document: ConsolidatedContext) -> Consoli
 
     recorded = record_loaded(run, document, Author(obj.session_id, obj.actor))
     if isinstance(recorded, Notice):
-        notices, state = (recorded,), run.state
+        notices, state = [recorded], run.state
     else:
         report, state = tell(obj.layout, recorded), recorded.state
-        notices = report.warnings if report else ()
+        notices = list(report.warnings) if report else []
     if document["decisions"]:
         document = with_requests(document, state, run.plan)
     return {**document, "warnings": [*document["warnings"], *map(context_warning, notices)]}

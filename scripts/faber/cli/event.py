@@ -1,7 +1,7 @@
 """`faber event …`: recording facts that no other command records, and reading the log."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -54,14 +54,14 @@ class EmitOptions(NamedTuple):
 @click.option("--error", metavar="JSON", help='{"message": …}')
 @key_option
 @click.pass_obj
-def emit(obj: Invocation, **given: Any) -> None:
+def emit(obj: Invocation, /, **given: Any) -> None:
     """Record an event. Types that have a command of their own are refused."""
     options = EmitOptions(**given)
     if event_type(options.kind).person:
         require_person(obj, f"faber event emit --type {options.kind}", options.run)
     draft = _draft(options)
     if not event_type(options.kind).command:
-        check_required(options.kind, draft)
+        check_required(options.kind, dict(draft))
     record(obj, options.run, lambda state, plan: acceptance.emit(state, plan, draft), key=options.key)
 
 
@@ -98,7 +98,7 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     )
     if entries is None:
         entries = [e for e in log.listing(made.directory) if kind in (None, e.type)]
-    found = []
+    found: list[Mapping[str, object]] = []
     warnings = []
     for entry in reversed(entries):
         if last is not None and len(found) == last:

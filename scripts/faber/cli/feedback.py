@@ -57,7 +57,7 @@ class RequestOptions(NamedTuple):
 @click.option("--post", is_flag=True, help="Also post it as a comment on the run's issue.")
 @key_option
 @click.pass_obj
-def request(obj: Invocation, **given: Any) -> None:
+def request(obj: Invocation, /, **given: Any) -> None:
     """Ask a person; the run waits for the answer.
 
     Without --option: approval offers approve, reject; confirmation confirm, cancel; review approve,

@@ -151,7 +151,7 @@ class HealReport(TypedDict):
     remediation: NotRequired[str]
     title: NotRequired[str]
     phase_file: NotRequired[str]
-    architect_cost: NotRequired[float]
+    architect_cost: NotRequired[float | None]
     corrections: NotRequired[int]
 
 

@@ -150,7 +150,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
 @format_option
 @click.pass_obj
 def apply_command(
-    obj: Invocation, directory: str, scheduler: str | None, remote: str, dry_run: bool, form: str, **given: Any
+    obj: Invocation, /, directory: str, scheduler: str | None, remote: str, dry_run: bool, form: str, **given: Any
 ) -> int:
     """Run a nebula with headless agents, several phases at a time, each until its reviewer approves it.
 

@@ -71,7 +71,7 @@ class _Arrival(NamedTuple):
     @property
     def may_resume(self) -> bool:
         """True if an answer from a comment lets the run resume at once."""
-        return self.config.at("feedback.from_comments") == "resume"
+        return bool(self.config.at("feedback.from_comments") == "resume")
 
 
 def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
