@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
-from nebulas import DIAMOND, Author, Project, nebula_files
+from support.nebulas import DIAMOND, Author, Project, nebula_files
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -17,8 +17,8 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
 from faber.nebula.plan.parse import parse_phase
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
-from nebulas import nebula_files
-from trees import commit, git, repository
+from support.nebulas import nebula_files
+from support.repositories import commit, git, repository
 
 GOOD = (
     '+++\nid = "heal-a"\ntitle = "Write it properly"\nmax_review_cycles = 1\nscope = ["**"]\n+++\n\nThe cause is X.\n'

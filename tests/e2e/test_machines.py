@@ -22,7 +22,7 @@ from e2e.request import Request
 from github.actions import Runner
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
-from machines.clones import MACHINE_LOCAL, Clone, differing
+from sync.clones import MACHINE_LOCAL, Clone, differing
 
 ROOT = Path(__file__).parents[2]
 JOBS = yaml.safe_load((ROOT / "examples" / "github" / "faber.yml").read_text("utf-8"))["jobs"]

@@ -6,8 +6,8 @@ import pytest
 
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
-from nebulas import DIAMOND, nebula_files
-from trees import repository
+from support.nebulas import DIAMOND, nebula_files
+from support.repositories import repository
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clusters import Processes
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
-from nebulas import nebula_files
-from trees import git, repository
+from support.clusters import Processes
+from support.nebulas import nebula_files
+from support.repositories import git, repository
 
 if os.environ.get("CI") != "true":  # there a missing package fails
     pytest.importorskip("distributed", reason="the extra `distributed` is not installed")

@@ -11,9 +11,9 @@ from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
 from e2e.replies import Reply
 from e2e.request import Request
-from interrupted import Seen
-from nebulas import DIAMOND, Project, nebula_files
-from trees import git
+from support.interruption import Seen
+from support.nebulas import DIAMOND, Project, nebula_files
+from support.repositories import git
 
 # Fails for c alone, takes a moment, and can be seen from outside when it runs.
 FILTER = """

@@ -16,8 +16,8 @@ from e2e.nebulas import ROOT, Faber, Model, until
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
 from e2e.terminal import on_terminal
-from nebulas import Project, nebula_files
-from trees import git
+from support.nebulas import Project, nebula_files
+from support.repositories import git
 
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
 from faber.errors import StoreUnwritable
 from faber.store.runs import load
-from nebulas import Author, Project, nebula_files
+from support.nebulas import Author, Project, nebula_files
 
 mounted, home = Path(sys.argv[3]), Path(sys.argv[3]) / "p"
 (mounted.parent / "gitconfig").write_text("[user]\\n\\tname = A\\n\\temail = a@example.com\\n")

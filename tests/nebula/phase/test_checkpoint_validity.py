@@ -1,0 +1,228 @@
+"""Whether a checkpoint fits its branch, merges that a coder finishes, and writes outside a worktree."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber.git import commit_messages
+from faber.git.commit_messages import Made
+from faber.git.programs import Git
+from faber.nebula.phase.checkpoint_validity import Facts, Standing, Verdict, verdict
+from faber.nebula.worktrees import conflicts, tamper_check
+from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
+from support.repositories import RUN, Bench, bench, commit, git, write
+
+OLD, NEW = "a" * 40, "b" * 40
+
+
+@pytest.fixture(autouse=True)
+def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Bench:
+    """A phase's worktree."""
+    return bench(tmp_path)
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("facts", "standing", "resumes", "forced"),
+        [
+            (Facts(OLD, OLD, True, [], False), "same", True, True),
+            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", 2)], False), "ahead_own", True, True),
+            (Facts(OLD, NEW, True, [Made(NEW)], False), "ahead_others", False, True),
+            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", None)], False), "ahead_others", False, True),
+            (Facts(OLD, NEW, True, [Made(NEW, RUN, "other", 1)], False), "ahead_others", False, True),
+            (Facts(OLD, NEW, True, [Made(NEW, "other", "p", 1)], False), "ahead_others", False, True),
+            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", 2), Made(OLD)], False), "ahead_others", False, True),
+            (Facts(OLD, NEW, False, [], False), "diverged", False, False),
+            (Facts(OLD, OLD, True, [], True), "dirty", False, False),
+        ],
+    )
+    def test_table(self, facts: Facts, standing: str, resumes: bool, forced: bool) -> None:
+        """Each standing, and what it allows."""
+        found = verdict(facts, RUN, "p")
+        assert (found.standing, found.resumes, found.resumes_forced) == (standing, resumes, forced)
+
+    @pytest.mark.parametrize(
+        ("recorded", "standing"), [("m", "ahead_others"), ("n", "ahead_own"), (None, "ahead_others")]
+    )
+    def test_what_was_recorded_is_own(self, recorded: str | None, standing: str) -> None:
+        """A commit that an agent made itself is the phase's once an event says so; one after it is not."""
+        facts = Facts(OLD, "n", True, [Made("n"), Made("m"), Made("l", RUN, "p", 1)], False)
+        assert verdict(facts, RUN, "p", recorded).standing == standing
+
+    @given(st.booleans(), st.booleans(), st.lists(st.sampled_from([Made(NEW, RUN, "p", 1), Made(NEW), Made(NEW, RUN)])))
+    def test_dirty_hides_nothing(self, inside: bool, dirty: bool, between: list[Made]) -> None:
+        """Uncommitted work makes it dirty, and how the commits stand is the same with and without it."""
+        facts = Facts(OLD, NEW, inside, between if inside else [], dirty)
+        found, clean = verdict(facts, RUN, "p"), verdict(facts._replace(dirty=False), RUN, "p")
+        assert (found.standing is Standing.DIRTY) == dirty
+        assert found.committed is clean.standing
+
+    @pytest.mark.parametrize(
+        ("prepare", "standing"),
+        [
+            (lambda one: None, "same"),
+            (lambda one: (write(one.path, {"a.txt": "3"}), one.tree.commit_cycle(2, "x")), "ahead_own"),
+            (lambda one: commit(one.path, {"a.txt": "3"}), "ahead_others"),
+            (lambda one: _merge_of_others(one), "ahead_own"),
+            (lambda one: git(one.path, "reset", "-q", "--hard", one.base), "diverged"),
+            (lambda one: write(one.path, {"new": "3"}), "dirty"),
+        ],
+    )
+    def test_facts_from_git(self, one: Bench, prepare: Callable[[Bench], None], standing: str) -> None:
+        """In a real repository the facts lead to the verdict that is true."""
+        write(one.path, {"a.txt": "2"})
+        checkpoint = one.tree.commit_cycle(1, "x")
+        assert checkpoint
+        prepare(one)
+        found: Verdict = verdict(one.tree.facts(checkpoint), RUN, "parser")
+        assert found.standing == standing
+
+    def test_a_commit_that_was_never_here(self, one: Bench) -> None:
+        """A checkpoint of another repository is diverged, not an error."""
+        assert verdict(one.tree.facts("c" * 40), RUN, "parser").standing is Standing.DIVERGED
+
+
+@given(st.text(), st.text(), st.integers(0, 10**6))
+def test_messages_are_read_back(summary: str, title: str, cycle: int) -> None:
+    """Whatever agents and people write, the trailers are those that faber wrote."""
+    assert commit_messages.read(NEW, commit_messages.cycle_message(RUN, "p", cycle, summary)) == Made(
+        NEW, RUN, "p", cycle
+    )
+    assert commit_messages.read(NEW, commit_messages.merge_message(RUN, "p", title)) == Made(NEW, RUN, "p", None)
+    assert commit_messages.cycle_message(RUN, "p", 1, summary).count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "x", "x\n\nFaber-Run: a b", "Faber-Run: r\nFaber-Phase: p\n\nlast paragraph", "x\n\nFaber-Cycle: -1"],
+)
+def test_what_is_not_fabers(message: str) -> None:
+    """A message without faber's trailers at its end names nobody."""
+    assert commit_messages.read(NEW, message) == Made(NEW)
+
+
+def _merge_of_others(one: Bench) -> None:
+    """The coder's cycle that resolves a merge with three commits of other phases."""
+    for number in range(3):
+        other = commit(one.root, {"other.txt": str(number)})
+    conflicts.begin(one.tree.git, other)
+    assert one.tree.commit_cycle(2, "merged")
+
+
+class TestConflicts:
+    def begun(self, one: Bench, ours: dict[str, str | bytes], theirs: dict[str, str | bytes | None]) -> list[str]:
+        """A merge of `theirs` into the tree that has `ours`."""
+        write(one.path, ours)
+        one.tree.commit_cycle(1, "x")
+        for name, content in theirs.items():
+            if content is None:
+                (one.root / name).unlink()
+            else:
+                write(one.root, {name: content})
+        return conflicts.begin(one.tree.git, commit(one.root, {}))
+
+    def test_markers_that_are_left_are_found(self, one: Bench) -> None:
+        """The conflict is handed over with markers; while any are left nothing is committed, added or not."""
+        assert self.begun(one, {"a.txt": "ours\n"}, {"a.txt": "theirs\n", "c": "c"}) == ["a.txt"]
+        write(one.path, {"a.txt": (one.path / "a.txt").read_text() + "edited\n"})
+        for added in (False, True):
+            if added:
+                git(one.path, "add", "-A")
+            with pytest.raises(GitUnfinished) as caught:
+                one.tree.commit_cycle(2, "x")
+            assert caught.value.fields["files"] == ["a.txt"]
+        write(one.path, {"a.txt": "both\n"})
+        assert conflicts.unresolved(one.tree.git) == []
+        sha = one.tree.commit_cycle(2, "resolved")
+        assert sha
+        assert len(git(one.path, "show", "-s", "--format=%P", sha).split()) == 2
+        assert not one.tree.is_dirty()
+        assert not os.path.exists(one.tree.git.path("faber-conflicts"))
+
+    @pytest.mark.parametrize("kind", ["binary", "deleted"])
+    def test_conflicts_without_markers(self, one: Bench, kind: str) -> None:
+        """A binary file, or one that one side deleted, is unresolved until it was changed or added."""
+        ours: dict[str, str | bytes] = {"a.txt": b"\0ours" if kind == "binary" else "ours\n"}
+        theirs: dict[str, str | bytes | None] = {"a.txt": b"\0theirs" if kind == "binary" else None}
+        assert self.begun(one, ours, theirs) == ["a.txt"]
+        with pytest.raises(GitUnfinished):
+            one.tree.commit_cycle(2, "x")
+        git(one.path, "add", "a.txt")
+        assert one.tree.commit_cycle(2, "x")
+
+    def test_files_that_have_markers_anyway(self, one: Bench) -> None:
+        """A file with markers that one side has exactly so is no conflict, nor is a heading of equals signs."""
+        text = "<<<<<<< HEAD\n=======\n>>>>>>> x\n"
+        assert self.begun(one, {"mine": text, "a.txt": "1\n"}, {"theirs": text, "a.txt": "2\n"}) == ["a.txt"]
+        write(one.path, {"a.txt": "title\n=======\n", "doc.rst": "Heading\n=======\n"})
+        assert conflicts.unresolved(one.tree.git) == []
+
+    def test_without_conflicts(self, one: Bench) -> None:
+        """A merge without conflicts is committed as a merge even where it changes nothing by itself."""
+        assert self.begun(one, {"mine": "1"}, {"theirs": "2"}) == []
+        assert one.tree.commit_cycle(2, "x")
+        head = one.tree.head()
+        assert conflicts.begin(one.tree.git, git(one.root, "rev-parse", "HEAD")) == []
+        assert one.tree.commit_cycle(3, "x") is None
+        assert one.tree.head() == head
+
+    def test_never_over_uncommitted_work(self, one: Bench) -> None:
+        """With uncommitted work nothing is merged."""
+        write(one.path, {"new": "x"})
+        with pytest.raises(TreeDirty) as caught:
+            conflicts.begin(one.tree.git, one.base)
+        assert caught.value.fields["files"] == ["new"]
+
+
+class TestOutside:
+    @pytest.mark.parametrize(
+        ("act", "expected"),
+        [
+            (lambda one, two: None, []),
+            (lambda one, two: write(one.path, {"inside": "x"}), []),
+            (lambda one, two: write(one.root, {"a.txt": "changed"}), ["the main tree: a.txt"]),
+            (lambda one, two: write(one.root, {"dirty": "changed again"}), ["the main tree: dirty"]),
+            (lambda one, two: write(two, {"x\ny": ""}), ["other: x y"]),
+            (lambda one, two: git(one.root, "tag", "v1"), ["ref refs/tags/v1"]),
+            (lambda one, two: git(one.path, "config", "x.y", "z"), ["the repository's config"]),
+            (
+                lambda one, two: git(one.root, "checkout", "-q", "--detach"),
+                ["the main tree: (HEAD)"],
+            ),
+            (lambda one, two: one.tree.commit_cycle(1, "x"), []),
+        ],
+    )
+    def test_what_was_written_outside_is_named(
+        self, one: Bench, act: Callable[[Bench, Path], None], expected: list[str]
+    ) -> None:
+        """Each write outside the worktree is named, and nothing inside it is."""
+        two = one.path.parent / "other"
+        git(one.root, "worktree", "add", "-q", "--detach", str(two))
+        write(one.root, {"dirty": "x"})
+        common = str(one.root / ".git")
+        main, other = Git(str(one.root), common), Git(str(two), git(two, "rev-parse", "--absolute-git-dir"))
+
+        def look() -> tamper_check.Look:
+            return tamper_check.look(main, {"other": other}, common, ["refs/heads/faber/demo/", "refs/faber/"])
+
+        before = look()
+        act(one, two)
+        assert tamper_check.written(before, look()) == expected
+
+    def test_many_writes_are_counted(self) -> None:
+        """The list is bounded."""
+        after = tamper_check.Look({"the main tree": {f"{n:03}": "x" for n in range(100)}}, {}, {})
+        found = tamper_check.written(tamper_check.Look({"the main tree": {}}, {}, {}), after)
+        assert (len(found), found[-1]) == (21, "and 80 more")

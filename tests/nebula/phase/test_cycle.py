@@ -1,0 +1,434 @@
+"""The coder-reviewer loop on a real worktree, with agents that do what a test wrote down."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.errors import Notice
+from faber.nebula.phase.agents import ReviewTurn
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.checkpoint import Checkpoint
+from faber.nebula.phase.cycle import Loop
+from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.filters import Check
+from faber.nebula.phase.findings import finding_id
+from faber.nebula.phase.outcomes import (
+    AgentFailed,
+    BudgetExceeded,
+    FilterFailed,
+    MaxCyclesReached,
+    MergeConflict,
+    PhaseCancelled,
+)
+from faber.nebula.phase.task import PhaseTask
+from faber.nebula.worktrees import conflicts
+from support.repositories import Bench, bench, commit, git, write
+from support.scripted_agents import Scripted, approves, ends, objects, tree_in, writes
+
+
+@pytest.fixture(autouse=True)
+def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name)
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text("[user]\n\tname = A\n\temail = a@example.com\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+class Work:
+    """One phase's loop with what it recorded, saved and noticed."""
+
+    def __init__(
+        self, one: Bench, coders: list[Any], reviews: list[Any], ledger: Ledger | None = None, **task: Any
+    ) -> None:
+        self.one = one
+        self.agents = Scripted(one.path, coders, reviews)
+        self.events: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.saved: list[Checkpoint] = []
+        self.notices: list[Notice] = []
+        self.cancel = threading.Event()
+        self.ledger = ledger or Ledger()
+        self.guards: list[Any] = []
+        self.watch: Callable[[], Callable[[], list[str]]] = lambda: list
+        given: dict[str, Any] = {"title": "The parser", "body": "Write the parser.", "max_cycles": 3}
+        self.task = PhaseTask("parser", **(given | task))
+
+    def loop(self) -> Loop:
+        return Loop(
+            self.task,
+            self.one.tree,
+            self.agents,
+            ledger=self.ledger,
+            record=self._record,
+            checkpoint=self._save,
+            cancel=self.cancel,
+            base_commit=self.one.base,
+            label="test",
+            guards=self.guards,
+            notice=self.notices.append,
+            watch=self.watch,
+        )
+
+    def _record(self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
+        self.events.append((type, status, metadata))
+
+    def _save(self, state: CycleState, head: str) -> None:
+        self.saved.append(Checkpoint("parser", "demo", "", head, len(self.events), state))
+
+    @property
+    def types(self) -> list[str]:
+        return [type for type, _, _ in self.events]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Bench:
+    """A phase's worktree."""
+    return bench(tmp_path)
+
+
+def test_a_phase_is_coded_committed_filtered_reviewed_and_approved(one: Bench) -> None:
+    """One cycle: the coder's files are committed under its first sentence, filtered, reviewed, approved."""
+    work = Work(
+        one, [writes({"p.py": "x"}, "Add p.\nMore.")], [approves()], filters=[Check("there", "test -f p.py", 5)]
+    )
+    result = work.loop().run_task()
+    assert (result.approved, result.cycles, result.turns) == (True, 1, 2)
+    assert git(one.path, "log", "-1", "--format=%s") == "parser/cycle-1: Add p."
+    assert result.commit == git(one.path, "rev-parse", "HEAD")
+    assert work.types == [
+        "cycle_start", "agent_turn", "cycle_commit", "filter_run", "agent_turn", "review", "cycle_complete",
+    ]  # fmt: skip
+    assert [(c.state.phase, c.git_sha) for c in work.saved] == [
+        (Stage.CODE_COMPLETE, result.commit), (Stage.REVIEWING, result.commit), (Stage.APPROVED, result.commit),
+    ]  # fmt: skip
+
+
+def test_findings_go_back_to_the_coder_until_they_are_fixed(one: Bench) -> None:
+    """The second prompt names the open finding; the third review may only approve once it is said to be fixed."""
+    name = finding_id("No tests", "a.txt")
+    work = Work(
+        one,
+        [writes({"p": "1"}), writes({"p": "2"}), writes({"p": "3"})],
+        [objects("No tests"), approves(), approves(**{name.replace("-", "_"): "fixed"})],
+    )
+    result = work.loop().run_task()
+    assert result.cycles == 3
+    assert f"{name} [major] a.txt:1: No tests" in work.agents.asked[2][1]
+    assert name in work.agents.asked[3][1]
+    assert result.findings == ()
+
+
+def test_approval_of_another_tree_counts_for_nothing(one: Bench) -> None:
+    """A verdict that names another tree than the one reviewed is not an approval."""
+    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [approves() | {"tree": "0" * 40}] * 3)
+    with pytest.raises(MaxCyclesReached):
+        work.loop().run_task()
+    assert [status for type, status, _ in work.events if type == "review"] == ["not_approved"] * 3
+
+
+def test_a_failing_filter_goes_back_without_a_review(one: Bench) -> None:
+    """The output of the first filter that fails is in the next prompt, and nobody reviewed in between."""
+    work = Work(
+        one,
+        [writes({"p": "bad"}), writes({"p": "good"})],
+        [approves()],
+        filters=[Check("lint", "grep good p || { echo no good; exit 3; }", 5), Check("later", "touch ran", 5)],
+    )
+    work.loop().run_task()
+    assert work.agents.roles == ["coder", "coder", "reviewer"]
+    assert "`lint` must pass" in work.agents.asked[1][1]
+    assert "no good\n(ended with status 3)" in work.agents.asked[1][1]
+    assert [(status, given["filter"]) for type, status, given in work.events if type == "filter_run"] == [
+        ("failed", "lint"), ("passed", "lint"), ("passed", "later"),
+    ]  # fmt: skip
+
+
+def test_a_filter_that_fails_to_the_end(one: Bench) -> None:
+    """The last cycle ended in a failing filter: that is what the error says, with the state that names it."""
+    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [], filters=[Check("no", "echo E1; false", 5)])
+    with pytest.raises(FilterFailed) as raised:
+        work.loop().run_task()
+    state = raised.value.state
+    assert (state.filter_check_name, state.cycle, len(state.cycle_commits)) == ("no", 3, 3)
+    assert "E1" in state.filter_output
+    assert raised.value.result.cycles == 3
+
+
+def test_a_filter_that_hangs_is_ended(one: Bench) -> None:
+    """A filter past its time fails, with everything it started."""
+    command = "sleep 300 & echo $! > child; wait"
+    work = Work(one, [writes({"p": "1"})], [], filters=[Check("hang", command, 0.3)], max_cycles=1)
+    with pytest.raises(FilterFailed, match="hang"):
+        work.loop().run_task()
+    child = int((one.path / "child").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_cycles_run_out(one: Bench) -> None:
+    """Without approval the phase ends after its cycles, with every finding of every cycle."""
+    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [objects(f"Fault {'abc'[n]}") for n in range(3)])
+    with pytest.raises(MaxCyclesReached, match="not approved in 3 cycles") as raised:
+        work.loop().run_task()
+    assert [finding.description for finding in raised.value.state.findings] == ["Fault a", "Fault b", "Fault c"]
+    assert len(raised.value.state.all_findings) == 1 + 2 + 3  # each again while it is still there
+    assert work.saved[-1].state == raised.value.state
+
+
+def test_a_coder_that_changes_nothing_twice_ends_it(one: Bench) -> None:
+    """Two idle cycles, and the rest are not paid for."""
+    idle = ends(None, "I did nothing.")
+    work = Work(one, [writes({"p": "1"}), idle, idle], [objects("A"), objects("B"), objects("C")], max_cycles=9)
+    with pytest.raises(MaxCyclesReached, match="changed nothing in two cycles"):
+        work.loop().run_task()
+    assert work.agents.roles.count("coder") == 3
+
+
+def test_the_same_findings_on_the_same_tree_end_it(one: Bench) -> None:
+    """A coder that goes back and forth is stopped when a tree comes up again with the same objections."""
+    coders = [writes({"p": "1"}), writes({"p": "2"}), writes({"p": "1"})]
+    work = Work(one, coders, [objects("A"), objects("A"), objects("A")], max_cycles=9)
+    with pytest.raises(MaxCyclesReached, match="twice on the same tree"):
+        work.loop().run_task()
+
+
+def test_the_phases_budget(one: Bench) -> None:
+    """A phase spends what it may and no more; what was spent and the limit are said."""
+    work = Work(one, [writes({"p": str(n)}) for n in range(9)], [objects("A")] * 9, max_budget_usd=0.35, max_cycles=9)
+    with pytest.raises(BudgetExceeded) as raised:
+        work.loop().run_task()
+    assert (raised.value.limit, raised.value.spent) == (0.35, pytest.approx(0.4))
+    assert [budget for _, _, budget in work.agents.asked] == pytest.approx([0.35, 0.25, 0.15, 0.05])
+
+
+def test_the_runs_budget(one: Bench) -> None:
+    """Where the run has nothing left no turn begins."""
+    work = Work(one, [], [], ledger=Ledger(1.0, spent=1.0))
+    with pytest.raises(BudgetExceeded, match=r"The run has spent 1\.00 of 1\.00"):
+        work.loop().run_task()
+    assert work.agents.asked == []
+
+
+def test_an_unknown_cost_counts_as_all_of_it(one: Bench) -> None:
+    """A turn that does not say what it cost has spent its whole grant."""
+    killed = ends(TurnResult(Outcome.TIMED_OUT, error="too long"))
+    work = Work(one, [killed, killed], [], ledger=Ledger(12.0))
+    with pytest.raises(AgentFailed, match="without anything: too long"):
+        work.loop().run_task()
+    assert work.ledger.spent == 10.0
+
+
+def test_work_of_a_stopped_turn_is_kept_and_judged(one: Bench) -> None:
+    """A turn that reached its limit is committed like any other, and the next prompt says so."""
+
+    def stopped(path: Path, prompt: str) -> TurnResult:
+        write(path, {"p": "half"})
+        return TurnResult(Outcome.TURN_STOP, "", cost_usd=0.1, error="The agent took as many steps as it may.")
+
+    work = Work(
+        one,
+        [stopped, writes({"p": "whole"})],
+        [objects("Half"), approves(**{finding_id("Half", "a.txt").replace("-", "_"): "fixed"})],
+    )
+    assert work.loop().run_task().cycles == 2
+    assert "Your last turn was ended early" in work.agents.asked[2][1]
+
+
+def test_an_agent_that_gives_nothing_is_tried_twice(one: Bench) -> None:
+    """Garbage, a crash: once more, then the phase fails with what was said; a missing client is not tried again."""
+    crash = ends(TurnResult(Outcome.AGENT_ERROR, error="exit status 1", cost_usd=0.0))
+    gone = ends(TurnResult(Outcome.CLIENT_MISSING, error="no client", cost_usd=0.0))
+    with pytest.raises(AgentFailed, match="exit status 1"):
+        (work := Work(one, [crash, crash], [])).loop().run_task()
+    assert work.agents.roles == ["coder"] * 2
+    with pytest.raises(AgentFailed, match="no client"):
+        (work := Work(one, [gone], [])).loop().run_task()
+    assert work.agents.roles == ["coder"]
+
+
+def test_a_reviewer_without_a_review(one: Bench) -> None:
+    """No answer is no approval: asked once more, then the phase fails."""
+    nothing = ReviewTurn(None, "Looks good!", cost_usd=0.1, error="It is no JSON.")
+    work = Work(one, [writes({"p": "1"})], [nothing, nothing])
+    with pytest.raises(AgentFailed, match="no JSON"):
+        work.loop().run_task()
+    assert work.agents.roles == ["coder", "reviewer", "reviewer"]
+
+
+def test_a_reviewer_that_writes_approves_nothing_of_its_own(one: Bench) -> None:
+    """What a reviewer changed is parked, and the tree is as the coder left it."""
+
+    def meddles(path: Path, prompt: str) -> Any:
+        write(path, {"p": "reviewer's", "new": "x"})
+        return approves()
+
+    work = Work(one, [writes({"p": "coder's"})], [meddles])
+    work.loop().run_task()
+    assert (one.path / "p").read_text() == "coder's"
+    assert not (one.path / "new").exists()
+    assert [notice.code for notice in work.notices] == ["reviewer_wrote"]
+    assert git(one.root, "for-each-ref", "refs/faber/parked")
+
+
+def test_a_coder_that_commits_itself(one: Bench) -> None:
+    """An agent's own commits on the branch count as the cycle's work."""
+
+    def commits(path: Path, prompt: str) -> str:
+        commit(path, {"own": "1"}, "mine")
+        return "I committed."
+
+    work = Work(one, [commits], [approves()])
+    result = work.loop().run_task()
+    assert result.commit == git(one.path, "rev-parse", "HEAD") == work.saved[0].state.cycle_commits[0]
+
+
+def test_a_coder_that_deletes_its_worktree(one: Bench) -> None:
+    """The phase fails saying so; nothing else happens."""
+    import shutil
+
+    work = Work(one, [lambda path, prompt: shutil.rmtree(path)], [])
+    with pytest.raises(AgentFailed, match="worktree is gone"):
+        work.loop().run_task()
+
+
+def test_what_was_written_outside_is_reported(one: Bench) -> None:
+    """A change outside the worktree is a WARNING that names it."""
+    work = Work(one, [writes({"p": "1"})], [approves()])
+    work.watch = lambda: lambda: ["the main tree: a.txt"]
+    work.loop().run_task()
+    assert [(notice.code, "a.txt" in notice.message) for notice in work.notices] == [("wrote_outside", True)]
+
+
+def test_a_guard_sends_back_without_filters(one: Bench) -> None:
+    """What a guard objects to goes to the coder as a failed check."""
+
+    class Once:
+        name = "kept"
+
+        def __init__(self) -> None:
+            self.said = ["You took back a.txt."]
+
+        def problem(self, tree: Any, head: str, open_files: frozenset[str]) -> str | None:
+            return self.said.pop() if self.said else None
+
+    work = Work(one, [writes({"p": "1"}), writes({"p": "2"})], [approves()])
+    work.guards = [Once()]
+    work.loop().run_task()
+    assert "`kept` must pass" in work.agents.asked[1][1]
+    assert "You took back a.txt." in work.agents.asked[1][1]
+
+
+def test_cancelled_between_stages(one: Bench) -> None:
+    """Once cancelled, no turn begins, and what was finished is in the checkpoint."""
+    work = Work(one, [writes({"p": "1"})], [])
+
+    def stop(path: Path, prompt: str) -> Any:
+        work.cancel.set()
+        return objects("A")
+
+    work.agents.reviews = [stop]
+    with pytest.raises(PhaseCancelled):
+        work.loop().run_task()
+    assert work.saved[-1].state.phase is Stage.REVIEWING
+    assert work.agents.roles == ["coder", "reviewer"]
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path, stop: int) -> None:
+    """From whatever checkpoint was written last it ends in the same tree, and asks only for what was missing."""
+    fixed = approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})
+    coders: list[Any] = [writes({"p": "bad"}), writes({"p": "good"}), writes({"p": "good", "q": "1"})]
+    reviews: list[Any] = [objects("A"), fixed]
+    checks = [Check("good", "grep -q good p", 5)]
+    whole = Work(bench(tmp_path / "whole"), list(coders), list(reviews), filters=checks)
+    whole.loop().run_task()
+    if stop > len(whole.saved):
+        assert len(whole.saved) == 8
+        return
+    one = bench(tmp_path / "stopped")
+    first = Work(one, list(coders), list(reviews), filters=checks)
+
+    class Killed(BaseException):
+        pass
+
+    keep = first._save
+
+    def save(state: CycleState, head: str) -> None:
+        keep(state, head)
+        if len(first.saved) == stop:
+            raise Killed
+
+    first._save = save  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        first.loop().run_task()
+    second = Work(one, first.agents.coders, first.agents.reviews, filters=checks)
+    result = second.loop().run_from_checkpoint(first.saved[-1])
+    assert result.approved
+    assert first.agents.roles + second.agents.roles == whole.agents.roles
+    assert git(one.path, "rev-parse", "HEAD^{tree}") == git(whole.one.path, "rev-parse", "HEAD^{tree}")
+
+
+def test_a_commit_without_its_checkpoint_is_filtered_not_coded_again(one: Bench) -> None:
+    """Killed between the commit and its checkpoint: the coder's turn is not paid for twice."""
+    first = Work(one, [writes({"p": "1"}), writes({"p": "2"})], [objects("A")])
+    keep = first._save
+
+    class Killed(BaseException):
+        pass
+
+    def save(state: CycleState, head: str) -> None:
+        if state.cycle == 2:
+            raise Killed
+        keep(state, head)
+
+    first._save = save  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        first.loop().run_task()
+    second = Work(one, [], [approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})])
+    assert second.loop().run_from_checkpoint(first.saved[-1]).cycles == 2
+    assert second.agents.roles == ["reviewer"]
+
+
+def test_a_conflict_is_the_coders_for_one_cycle(one: Bench) -> None:
+    """The coder gets the files, resolves them, is filtered and reviewed; the merge is one commit with two parents."""
+    work = Work(one, [writes({"a.txt": "phase\n"})], [approves()])
+    loop = work.loop()
+    loop.run_task()
+    other = commit(one.root, {"a.txt": "main\n"})
+    files = conflicts.begin(one.tree.git, other)
+    work.agents.coders = [writes({"a.txt": "both\n"})]
+    work.agents.reviews = [approves()]
+    result = loop.resolve_conflict(files, other)
+    assert result.approved
+    assert git(one.path, "log", "-1", "--format=%P").split()[1] == other
+    assert "a.txt" in work.agents.asked[2][1]
+
+
+def test_a_conflict_that_stays_fails_the_phase(one: Bench) -> None:
+    """Markers left: one cycle, and it is a merge conflict."""
+    work = Work(one, [writes({"a.txt": "phase\n"})], [approves()])
+    loop = work.loop()
+    loop.run_task()
+    other = commit(one.root, {"a.txt": "main\n"})
+    files = conflicts.begin(one.tree.git, other)
+    work.agents.coders = [lambda path, prompt: "I could not."]
+    with pytest.raises(MergeConflict, match="not resolved"):
+        loop.resolve_conflict(files, other)
+    assert work.agents.roles == ["coder", "reviewer", "coder"]
+
+
+def test_files_outside_the_scope_are_shown_to_the_reviewer(one: Bench) -> None:
+    """What no glob of the scope matches is named in the reviewer's prompt."""
+    work = Work(one, [writes({"src/x/p.py": "1", "other.txt": "2"})], [approves()], scope=["src/**"])
+    work.loop().run_task()
+    said = work.agents.asked[1][1].partition("## Outside the scope")[2].partition("##")[0]
+    assert "other.txt" in said
+    assert "p.py" not in said
+    assert tree_in(work.agents.asked[1][1])

@@ -1,0 +1,1 @@
+"""What tests in several rooms share: projects, repositories, and agents that follow a script."""

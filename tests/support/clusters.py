@@ -1,0 +1,203 @@
+"""Projects with a bare repository that workers share, and a cluster whose workers are directories of this process."""
+
+import json
+import os
+import pickle
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from faber.nebula.cluster.dask_cluster import Cluster, ClusterLost, JobLost, Stopped
+from faber.nebula.cluster.leader import Fleet
+from faber.nebula.cluster.messages import Job, Report
+from faber.nebula.cluster.worker import work
+from faber.store.layout import Layout
+from support import remote_agents
+from support.nebulas import Author, Project, nebula_files
+from support.repositories import git
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
+SECONDS = 30.0
+
+
+class SharedProject(Project):
+    """A project whose remote `origin` is a bare repository; `script` is what `remote_agents` reads."""
+
+    def __init__(self, path: Path, phases: Mapping[str, list[str]], manifest: str = "", **extra: Any) -> None:
+        super().__init__(path / "project", nebula_files(phases, manifest, **extra))
+        self.origin = path / "origin.git"
+        git(path, "clone", "-q", "--bare", str(self.root), str(self.origin))
+        git(self.root, "remote", "add", "origin", str(self.origin))
+        self.script = path / "script"
+        self.script.mkdir()
+
+    def over(self, cluster: Any, **wanted: Any) -> Any:
+        """`faber nebula apply --scheduler …`; nothing may be worked on here."""
+        author = Author()
+        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1, patience=PATIENCE)
+        applied = self.apply(author, fleet, **wanted)
+        assert author.asked == []
+        return applied
+
+    def say(self, name: str, text: str = "") -> Path:
+        """Put a file into the script."""
+        path = self.script / name
+        path.write_text(text)
+        return path
+
+    def turns(self, file: str = "asked") -> list[list[str]]:
+        """The turns that were asked for, or ended, each as its words."""
+        path = self.script / file
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def coded(self) -> list[str]:
+        """`<phase> <cycle>` of every coder's turn, sorted."""
+        return sorted(f"{phase} {cycle}" for role, phase, cycle, *_ in self.turns() if role == "coder")
+
+    def await_turn(self, *words: str, file: str = "asked", seconds: float = 30.0) -> list[str]:
+        """The first turn that begins with these words."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            for turn in self.turns(file):
+                if turn[: len(words)] == list(words):
+                    return turn
+            time.sleep(0.05)
+        raise AssertionError(f"no {words} in {file}: {self.turns(file)}; {self.said}")
+
+    def refs(self) -> dict[str, str]:
+        """The shared repository's refs."""
+        lines = git(self.origin, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        return dict(line.split() for line in lines)
+
+    def events(self, run_id: str, kind: str) -> list[Any]:
+        """The events of one type in the run's log."""
+        from faber.store import log
+
+        directory = Layout(str(self.root)).run_dir(run_id)
+        return [log.read_event(directory, e.file) for e in log.listing(directory) if e.type == kind]
+
+
+class _Link:
+    def __init__(self, hear: Callable[[Mapping[str, Any]], None], stop: Callable[[], bool]) -> None:
+        self._hear = hear
+        self._stop = stop
+        self._lock = threading.Lock()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self._hear(message)
+
+    def stop_wanted(self) -> bool:
+        return self._stop()
+
+
+class Directories:
+    """A cluster without one: each job is pickled and done in this process, in a directory that stands for a worker.
+
+    A job whose worker dies is done again in another. `alter` may change a job before, or a report after; with `deaf`
+    what workers tell is lost on the way.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.session = secrets.token_hex(4)
+        self.place = place
+        self.jobs: list[Job] = []
+        self.reports: list[Report] = []
+        self.alter: Callable[[Any], Any] = lambda each: each
+        self.deaf = False
+        self.lost = False
+        self._workers = 0
+
+    def agents(self) -> int:
+        return 2
+
+    def worker(self) -> str:
+        """A worker's directory, empty."""
+        self._workers += 1
+        path = self.place / f"worker-{self._workers}"
+        path.mkdir(parents=True)
+        return str(path)
+
+    def run(self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event) -> Report:
+        job = self.alter(pickle.loads(pickle.dumps(job)))
+        self.jobs.append(job)
+        link = _Link((lambda message: None) if self.deaf else hear, cancel.is_set)
+        for _ in range(20):
+            if self.lost:
+                raise ClusterLost("The scheduler was lost.")
+            try:
+                report = self.alter(pickle.loads(pickle.dumps(work(job, link, self.worker()))))
+            except remote_agents.Died:
+                if cancel.is_set():
+                    raise Stopped from None
+                continue
+            self.reports.append(report)
+            assert isinstance(report, Report)
+            return report
+        raise JobLost("Nobody finished it.")
+
+
+class Processes:
+    """A Dask scheduler on loopback and its workers, each in a process of its own with this environment."""
+
+    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+        self.place = place
+        self.file = place / "scheduler.json"
+        self.environment = {
+            **environment,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts"), str(ROOT / "tests")]),
+            # A worker that is not heard of for so long is lost.
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",
+            "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
+        }
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._start("scheduler", "--port", "0")
+        self.address = self._address()
+
+    def _start(self, kind: str, *options: str) -> "subprocess.Popen[bytes]":
+        common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
+        with open(self.place / f"{kind}-{len(self.workers)}.log", "wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{kind}", *common, *options],
+                env=self.environment,
+                cwd=self.place,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _address(self) -> str:
+        give_up = time.monotonic() + SECONDS
+        while time.monotonic() < give_up:
+            try:
+                return str(json.loads(self.file.read_text())["address"])
+            except (FileNotFoundError, ValueError):
+                time.sleep(0.05)
+        raise AssertionError((self.place / "scheduler-0.log").read_text())
+
+    def start_worker(self, agents: int = 1) -> None:
+        """One more worker, for so many agents at a time."""
+        directory = self.place / f"worker-{len(self.workers)}"
+        offered = ("--nthreads", str(agents + 1), "--resources", f"agent={agents}")
+        self.workers.append(self._start("worker", "--no-nanny", *offered, "--local-directory", str(directory)))
+
+    def await_agents(self, cluster: Cluster, count: int) -> None:
+        """Until so many agents are offered."""
+        give_up = time.monotonic() + SECONDS
+        while cluster.agents() != count:
+            assert time.monotonic() < give_up, [log.read_text() for log in self.place.glob("*.log")]
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """Kill what was started."""
+        for process in [*self.workers, self.scheduler]:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
