@@ -88,7 +88,7 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     feedback = told(state, phase, step)
     sent_back = revised(feedback)
     if sent_back:
-        why = f"{phase}:{step} is to be revised: a person asked for changes (see `feedback`)."
+        why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
     elif begun:
         why = f"{phase}:{step} is in progress."
     elif known["status"] == "failed" and known["error"]:
