@@ -1,7 +1,6 @@
 """`faber doctor` and `faber repair`."""
 
 import os
-from typing import TypedDict
 
 import click
 
@@ -9,26 +8,9 @@ from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
 from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError, Notice, Severity
-from faber.model.text import redact_json
+from faber.model.text import redact, redact_json
 from faber.store.layout import Layout
 from faber.store.resolve import resolve
-
-
-class Finding(TypedDict):
-    """A notice of the doctor."""
-
-    code: str
-    severity: str
-    message: str
-    recovery: str
-    source: str | None
-
-
-class DoctorReport(TypedDict):
-    """The findings about one run; about the store where `run_id` is null."""
-
-    run_id: str | None
-    findings: list[Finding]
 
 
 @click.command()
@@ -51,11 +33,9 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     reports += [(run_id, examine_run(obj.layout, run_id)) for run_id in run_ids]
     severities = {finding.severity for _, findings in reports for finding in findings}
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
-    shown: list[DoctorReport] = [
-        {"run_id": run_id, "findings": redact_json([finding.as_dict() for finding in findings])}
-        for run_id, findings in reports
-    ]
-    print_answer({"healthy": healthy, "reports": shown}, form, lambda _: "".join(map(_lines, shown)))
+    shown = [{"run_id": run_id, "findings": [finding.as_dict() for finding in found]} for run_id, found in reports]
+    text = "".join(_text(run_id or "store", found) for run_id, found in reports)
+    print_answer(redact_json({"healthy": healthy, "reports": shown}), form, lambda _: redact(text))
     return Exit.OK if healthy else Exit.FAILED
 
 
@@ -80,15 +60,14 @@ def _named(obj: Invocation, run: str) -> str:
         raise
 
 
-def _lines(report: DoctorReport) -> str:
-    title = report["run_id"] or "store"
-    if not report["findings"]:
+def _text(title: str, findings: list[Notice]) -> str:
+    if not findings:
         return f"✓ {title}: nothing to report\n"
     lines = [f"{title}:"]
-    for finding in report["findings"]:
-        lines.append(f"  {finding['severity']} [{finding['code']}] {finding['message']}")
-        if finding["recovery"]:
-            lines.append(f"    → {finding['recovery']}")
+    for finding in findings:
+        lines.append(f"  {finding.severity} [{finding.code}] {finding.message}")
+        if finding.recovery:
+            lines.append(f"    → {finding.recovery}")
     return "\n".join(lines) + "\n"
 
 
