@@ -14,7 +14,7 @@ from faber.store.resolve import resolve
 
 
 @click.command()
-@click.argument("run", metavar="RUN", required=False)
+@click.argument("run", metavar="[RUN]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Check the store and all its runs.")
 @format_option
 @click.pass_obj
@@ -72,7 +72,7 @@ def _text(title: str, findings: list[Notice]) -> str:
 
 
 @click.command()
-@click.argument("run", metavar="RUN", required=False)
+@click.argument("run", metavar="[RUN]", required=False)
 @click.option(
     "--store", "whole_store", is_flag=True, help="Rebuild index and recovery log, move unfinished runs aside."
 )

@@ -44,7 +44,14 @@ class RequestOptions(NamedTuple):
 
 @feedback.command("request")
 @run_argument
-@click.option("--type", "kind", type=click.Choice(list(DEFAULT_OPTIONS)), default="approval", show_default=True)
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(list(DEFAULT_OPTIONS)),
+    default="approval",
+    show_default=True,
+    help="The kind of question.",
+)
 @click.option("--prompt", metavar="TEXT", help="The question (2,000 characters). A gate has its own.")
 @click.option("--option", "options", multiple=True, metavar="O", help="A possible answer; repeatable.")
 @click.option(

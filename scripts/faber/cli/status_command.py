@@ -16,7 +16,7 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 
 
 @click.command()
-@click.argument("run", metavar="RUN", required=False)
+@click.argument("run", metavar="[RUN]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also completed and cancelled runs.")
 @format_choice("json", "text", default="text")
 @click.pass_obj

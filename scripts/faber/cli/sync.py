@@ -20,7 +20,7 @@ def sync() -> None:
     """Exchange runs with other machines through a git remote."""
 
 
-run_argument = click.argument("run", metavar="RUN", required=False)
+run_argument = click.argument("run", metavar="[RUN]", required=False)
 remote_option = click.option(
     "--remote", "name", metavar="NAME", default="origin", show_default=True, help="The git remote."
 )
