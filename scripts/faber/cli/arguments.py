@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput, PersonRequired
 from faber.model.ids import check_name
 from faber.store import strict_json

@@ -2,8 +2,9 @@
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.store.config import load_config
 
 
 @click.group()
@@ -15,8 +16,6 @@ def config() -> None:
 @click.pass_obj
 def show(obj: Invocation) -> None:
     """Show the effective settings and the content of config.yaml. An invalid file is an error."""
-    from faber.store.config import load_config
-
     found = load_config(obj.layout)
     print_json(
         {

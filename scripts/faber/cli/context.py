@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json, say, write
 from faber.context.assemble import ContextOptions, context_warning, reconstitute, with_requests
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.context_document import ConsolidatedContext
 from faber.context.questions import check_answers
+from faber.context.render import critical, text
 from faber.errors import Exit, FaberError, Notice
 from faber.github.notifications import tell
 from faber.github.work_item_source import open_source
@@ -70,8 +71,6 @@ def critical_in(form: str) -> Iterator[None]:
     except FaberError as error:
         if form != "text" or error.exit_code != Exit.FAILED:
             raise
-        from faber.context.render import critical
-
         write(critical(error))
         raise click.exceptions.Exit(error.exit_code) from error
 
@@ -92,8 +91,6 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
     document = redact_json(document)
     fitted = fit(document, _budget(wanted, config))
     if wanted.form == "text":
-        from faber.context.render import text
-
         write(text(document))
     else:
         print_json(fitted)

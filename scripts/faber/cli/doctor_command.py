@@ -4,12 +4,14 @@ import os
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.model.text import redact, redact_json
+from faber.store.doctor import examine_run, examine_store
 from faber.store.layout import Layout
+from faber.store.repair import repair_run, repair_store
 from faber.store.resolve import resolve
 
 
@@ -24,8 +26,6 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     Without RUN, check what all runs share: configuration, index, recovery log, leftover files. Exit status 1
     if a finding is CRITICAL or an ERROR.
     """
-    from faber.store.doctor import examine_run, examine_store
-
     reports: list[tuple[str | None, list[Notice]]] = []
     if run is None:
         reports.append((None, [*examine_store(obj.layout), *_database(obj.layout)]))
@@ -83,8 +83,6 @@ def repair(obj: Invocation, run: str | None, whole_store: bool) -> None:
     Replaced files are moved to `damaged/`. Nothing is invented: if the events do not suffice, the problems are listed
     and nothing is changed.
     """
-    from faber.store.repair import repair_run, repair_store
-
     if (run is None) == (not whole_store):
         raise click.UsageError("Give either RUN or --store.")
     if run is not None:

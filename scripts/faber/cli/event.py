@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.errors import FaberError

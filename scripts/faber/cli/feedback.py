@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.cli.recorded_answer import record
 from faber.errors import FaberError, UsageError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
 from faber.model.text import redact, redact_json

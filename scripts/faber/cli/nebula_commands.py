@@ -1,16 +1,28 @@
 """`faber nebula …`: checking, planning and running directories of phases."""
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_choice, format_option
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say, write
 from faber.errors import Exit, Notice
 from faber.model.text import redact, redact_json
+from faber.nebula.phase.checkpoint import load_all
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
+from faber.nebula.plan import draw
+from faber.nebula.plan.draw import status_text
+from faber.nebula.plan.graph import nebula_dag
+from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.problems import is_valid, require_valid
+from faber.nebula.plan.state_file import load_state
+from faber.nebula.plan.validate import Machine, validate
+from faber.nebula.run.phase_branches import phase_branches
+from faber.nebula.run.plan_report import plan_document
+from faber.nebula.run.resumption import verdicts
 
 if TYPE_CHECKING:
     from faber.nebula.plan.parse import Parsed
@@ -37,9 +49,6 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
     `problems` lists category, severity, file, line, message and fix. Exit status 1 if one is an ERROR; a nebula
     with warnings or unknown keys can still run.
     """
-    from faber.nebula.plan.load import load_nebula
-    from faber.nebula.plan.problems import is_valid
-
     parsed = load_nebula(directory)
     problems = _problems(obj, parsed)
     valid = is_valid(problems)
@@ -62,10 +71,6 @@ def _validation_text(name: str, phases: int, problems: "list[Problem]") -> str:
 
 
 def _problems(obj: Invocation, parsed: "Parsed") -> "list[Problem]":
-    import shutil
-
-    from faber.nebula.plan.validate import Machine, validate
-
     base = os.path.join(obj.layout.root, parsed.nebula.context.working_dir)
 
     def is_program(name: str) -> bool:
@@ -83,8 +88,6 @@ def _problems(obj: Invocation, parsed: "Parsed") -> "list[Problem]":
 @click.pass_obj
 def plan_command(obj: Invocation, directory: str, form: str, retry_failed: bool, force: bool) -> None:
     """Show the order of a nebula's phases, and what a resume would do with each. Changes nothing."""
-    from faber.nebula.plan import draw
-
     plan, notices = _plan(obj, directory, retry_failed, force)
     if form == "json":
         print_json(redact_json({**plan, "warnings": [notice.as_dict() for notice in notices]}))
@@ -114,8 +117,6 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     healing = _healing(obj, plan["run"] and plan["run"]["run_id"])
     answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
-    from faber.nebula.plan.draw import status_text
-
     shown = redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]})
     print_answer(shown, form, status_text)
 
@@ -190,15 +191,6 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
-    from faber.nebula.phase.checkpoint import load_all
-    from faber.nebula.plan.graph import nebula_dag
-    from faber.nebula.plan.load import load_nebula
-    from faber.nebula.plan.problems import require_valid
-    from faber.nebula.plan.state_file import load_state
-    from faber.nebula.run.phase_branches import phase_branches
-    from faber.nebula.run.plan_report import plan_document
-    from faber.nebula.run.resumption import verdicts
-
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)
     state, notices = load_state(directory)

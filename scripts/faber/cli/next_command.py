@@ -2,12 +2,14 @@
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.context.session_parts import last_session
 from faber.model.next import next_action
 from faber.store.resolve import resolve
 from faber.store.runs import Run, load
+from faber.store.sessions import history
 
 BUILD = "build"
 
@@ -28,9 +30,6 @@ def next_command(obj: Invocation, run: str) -> None:
 
 def _build_context(made: Run) -> dict[str, object]:
     """What a build step needs to know about earlier sessions (context reconstitution 0.4.5)."""
-    from faber.context.session_parts import last_session
-    from faber.store.sessions import history
-
     summaries = history(made).summaries
     latest = last_session(summaries[-1]) if summaries else None
     remaining = latest["remaining_phases"] if latest else []

@@ -2,8 +2,8 @@
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.cli.step_evidence import base_commit, verify
 from faber.model import commands

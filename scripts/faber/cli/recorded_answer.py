@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.context.resume import run_position
 from faber.github.notifications import tell, with_report

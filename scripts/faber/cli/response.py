@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, InvalidInput
 from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt

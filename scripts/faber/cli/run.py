@@ -5,16 +5,18 @@ from typing import TypedDict
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
+from faber.store.config import load_config
 from faber.store.files import make_directories
 from faber.store.lock import locked
 from faber.store.resolve import resolve
@@ -83,7 +85,6 @@ def _create(
     autonomy: Autonomy | None,
     run_id: str | None,
 ) -> Run:
-    from faber.store.config import load_config
     from faber.store.create import create_run
     from faber.workflows.definitions import load_plan
 
@@ -162,8 +163,6 @@ def new_id(obj: Invocation) -> str:
 
 def _bind_here(obj: Invocation, run_id: str) -> None:
     """Make this run the one that this worktree and this session resume."""
-    from faber.git.repository import find
-
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
     if obj.session_id:

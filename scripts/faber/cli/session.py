@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, read_stdin, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import recorded_answer
 from faber.errors import InvalidInput
+from faber.git.inspect import branch_head
 from faber.store.resolve import resolve
 from faber.store.runs import load
 from faber.store.sessions import check_summary, history, save_summary
@@ -64,8 +65,6 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
 
 def _head(obj: Invocation, run_id: str) -> str | None:
     """The head of the run's branch, so that the next session sees later commits."""
-    from faber.git.inspect import branch_head
-
     name = load(obj.layout, run_id).state["artifacts"].get("branch_name")
     return branch_head(obj.layout.root, name if isinstance(name, str) else None)
 

@@ -2,8 +2,8 @@
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_choice
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer
 from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
 from faber.context.resume import run_position

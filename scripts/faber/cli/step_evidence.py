@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-from faber.cli.app import Invocation
 from faber.cli.cli_errors import EvidenceMissing, ProtectedBranch
+from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput
 from faber.feedback.requests import new_request_id
 from faber.github.notifications import tell

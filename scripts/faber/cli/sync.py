@@ -4,15 +4,19 @@ from collections.abc import Callable, Mapping
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.model.ids import check_run_id, is_run_id
 from faber.model.text import redact_json
 from faber.store.layout import Layout
 from faber.store.resolve import LATEST, resolve
+from faber.sync.pull import pull as take
+from faber.sync.push import push as send
 from faber.sync.remotes import Listing, Remote, listing, open_remote
+from faber.sync.sync_status import fetch_runs
+from faber.sync.sync_status import status as stand
 
 
 @click.group()
@@ -46,8 +50,6 @@ merge_option = click.option(
 @click.pass_obj
 def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: str, timeout: float) -> int:
     """Send RUN (default: latest) and its branch to the remote."""
-    from faber.sync.push import push as send
-
     remote = _remote(obj, name, timeout)
     if everything:
         _one_or_all(run)
@@ -73,12 +75,8 @@ def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: 
 @click.pass_obj
 def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: bool, name: str, timeout: float) -> int:
     """Fetch RUN (default: latest) and its branch from the remote, and verify them."""
-    from faber.sync.pull import pull as take
-
     remote = _remote(obj, name, timeout)
     if everything:
-        from faber.sync.sync_status import fetch_runs
-
         _one_or_all(run)
         if park:
             raise UsageError("--park-mine needs one RUN.")
@@ -104,9 +102,6 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
 @click.pass_obj
 def status(obj: Invocation, run: str | None, everything: bool, name: str, timeout: float) -> None:
     """Compare RUN, or every run, with the remote. Changes no run."""
-    from faber.sync.sync_status import fetch_runs
-    from faber.sync.sync_status import status as stand
-
     if everything:
         _one_or_all(run)
     remote = _remote(obj, name, timeout)

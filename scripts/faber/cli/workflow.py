@@ -4,11 +4,13 @@ from typing import TypedDict
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError
 from faber.model.text import redact_json
+from faber.workflows.definitions import find, known_workflows, load_plan, project_definitions, resolve, source
+from faber.workflows.source_map import described
 from faber.workflows.workflow_errors import InvalidDefinition
 
 
@@ -42,8 +44,6 @@ def list_workflows(obj: Invocation) -> None:
 
     `source` is a file in the project, or built-in. An invalid one is listed with its first problem.
     """
-    from faber.workflows.definitions import find, known_workflows, resolve, source
-
     rows: list[dict[str, object]] = []
     for name in known_workflows(obj.layout):
         path = find(obj.layout, name)
@@ -68,8 +68,6 @@ def list_workflows(obj: Invocation) -> None:
 @click.pass_obj
 def show(obj: Invocation, workflow: str) -> None:
     """Show the plan that a run of the workflow gets."""
-    from faber.workflows.definitions import load_plan
-
     print_json(load_plan(obj.layout, workflow))
 
 
@@ -82,8 +80,6 @@ def validate(obj: Invocation, workflows: tuple[str, ...], form: str) -> int:
 
     Exit status 2 if one is invalid: `problems` lists file, line, path and message.
     """
-    from faber.workflows.definitions import project_definitions
-
     if workflows:
         reports = [_report(obj, name, None) for name in workflows]
     else:
@@ -97,8 +93,6 @@ def validate(obj: Invocation, workflows: tuple[str, ...], form: str) -> int:
 
 def _report(obj: Invocation, name: str | None, path: str | None) -> DefinitionReport:
     """Check one definition, given by its name or its path."""
-    from faber.workflows.definitions import find, resolve, source
-
     where = None
     problems: list[DefinitionProblem] = []
     try:
@@ -113,8 +107,6 @@ def _report(obj: Invocation, name: str | None, path: str | None) -> DefinitionRe
 
 
 def _lines(report: DefinitionReport) -> str:
-    from faber.workflows.source_map import described
-
     if report["valid"]:
         return f"✓ {report['workflow']}\n"
     return "".join(f"✗ {described(problem)}\n" for problem in report["problems"])
