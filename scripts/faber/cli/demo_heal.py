@@ -57,7 +57,7 @@ def show_healing(project: str) -> None:
     run_faber(project, ["nebula", "land", "plan"])
     subprocess.run([sys.executable, "test_export.py"], cwd=project, check=True)
     write("\n")
-    announce("Landed on main, with the work of both attempts; the test that failed passes there.")
+    announce("Landed on main with the work of both attempts; the failed test passes there.")
     write(
         f"\nExplore further:\n"
         f"  cd {project}\n"
