@@ -88,7 +88,7 @@ def envelope(random_: random.Random, size: int) -> str:
 
 
 def malformed(random_: random.Random, text: str) -> str:
-    """`text` with one mistake that no continuation mends, and cut somewhere after it, or not."""
+    """`text` with one mistake that no continuation fixes, and cut somewhere after it, or not."""
     at = text.index('"parameters"')
     mistakes = [
         ("'parameters'", 1),
@@ -139,7 +139,7 @@ UNPROVEN = ("exact", "exact, fenced", "exact after prose", "overlap", "token aga
 
 
 def reply(random_: random.Random, style: str, text: str, cut: int, token: str, certain: int, index: int) -> str:
-    """What a model that was cut at `cut` of `text` answers in `style`, when asked to go on from `token`.
+    """What a model that was cut at `cut` of `text` answers in `style`, asked to continue from `token`.
 
     `certain` is where the token ends in `text`, `index` where the last complete token does.
     """

@@ -3,7 +3,7 @@
 Usage:
     benchmarks/hooks.py [--quick] [--json] [--rounds N] [--directory DIR]
 
-The client waits for its hooks at every start, resume and compaction. The store holds 10,000 active runs, all begun
+The client waits for its hooks at every start, resume and compaction. The store holds 10,000 active runs, all started
 in the one worktree; the session is bound to the demo's run, whose branch is checked out. A call without a
 store beside it is what faber costs everybody else's projects. p95 is printed for every hook: the promise is 300 ms.
 """
@@ -28,7 +28,7 @@ PROMISE = 300  # ms, of the 95th percentile
 
 
 def crowd(layout: Layout, count: int) -> None:
-    """Let the index hold `count` active runs more, begun in the project's own worktree, each with a directory."""
+    """Let the index hold `count` active runs more, started in the project's own worktree, each with a directory."""
     for number in range(count):
         run_id = f"sample/crowd/{number:05}"
         os.makedirs(layout.run_dir(run_id))

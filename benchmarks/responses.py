@@ -3,7 +3,7 @@
 Usage:
     benchmarks/responses.py [--quick] [--json] [--rounds N] [--directory DIR] [--peers DIR]
 
-Three tables: what share of a corpus each library classifies right; what becomes of a cut response and its continuation,
+Three tables: what share of a corpus each library classifies right; the outcome of a cut response and its continuation,
 by the way in which models continue; the time of `detect_truncation` as a multiple of `json.loads` on the same text.
 Exits with 1 if faber calls a text wrong, joins anything wrong that it proved, refuses an echo, or is wrong without one
 on anything but a gap. Times never decide.

@@ -4,7 +4,7 @@ Usage:
     benchmarks/resume.py [--quick] [--json] [--rounds N] [--directory DIR]
 
 `faber context` beside peers/resume.sh on the same runs of different lengths (the number is that of its events). What a
-context costs must not depend on how long the run has been going on: its target is against itself, at the shortest.
+context costs must not depend on how long the run has been in progress: its target is relative to the shortest run.
 """
 
 import os

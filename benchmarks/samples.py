@@ -19,16 +19,19 @@ from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
 from faber.model.reducer import event_file, fold
 from faber.store import strict_json
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.clock import utc_now
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import EVENTS, STATE, Layout
-from faber.store.runs import Run, commit, load, utc_now
+from faber.store.load import Run, load
 from faber.store.sessions import check_summary, save_summary
 from faber.workflows.definitions import load_plan
 
 DEMO_RUN = RUN_ID
 SPECIFICATION = os.path.join("specs", "csv-export.md")
 
-# What goes on in a long step, over and over.
+# What happens in a long step, repeatedly.
 _DAY: tuple[Draft, ...] = (
     {"type": "artifact_modify", "artifacts": [{"name": "report", "value": "report.py"}], "message": "Quote commas"},
     {"type": "test_run", "status": "failed", "message": "1 failed, 41 passed", "metadata": {"failed": 1, "passed": 41}},
@@ -57,12 +60,14 @@ def long_run(layout: Layout, events: int) -> Run:
     run_id = f"sample/report-tool/{events}-events"
     run = create_run(
         layout,
-        run_id=run_id,
-        plan=load_plan(layout, "default"),
-        work_id=WORK_ID,
-        target=None,
-        autonomy="guarded",
-        created_by="person",
+        NewRun(
+            run_id=run_id,
+            plan=load_plan(layout, "default"),
+            work_id=WORK_ID,
+            target=None,
+            autonomy="guarded",
+            created_by="person",
+        ),
     )
     commit(layout, run_id, lambda state, plan: commands.start_step(state, plan, "frame", "fetch-work"))
     _emit(layout, run_id, {"type": "branch_create", "metadata": {"branch": BRANCH}})
@@ -87,7 +92,7 @@ def long_run(layout: Layout, events: int) -> Run:
                 "context_notes": "The yearly report is the test case: a million rows.",
             }
         ),
-        session_id="morning",
+        Writer("morning"),
         head_commit=None,
     )
     return load(layout, run_id)

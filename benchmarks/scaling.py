@@ -114,7 +114,7 @@ def simulate(dag: Dag, cycles: dict[str, list[float]], workers: int, chance: ran
             for cycle in cycles[phase]:
                 part = cycle + PUSHES * PUSH
                 while chance is not None and (lost := chance.expovariate(1 / LOST_EVERY)) < part:
-                    # The cycle is begun again elsewhere.
+                    # The cycle is started again elsewhere.
                     seconds += lost + FOUND_AFTER + SETUP
                 seconds += part
             worked += seconds

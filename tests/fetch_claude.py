@@ -7,7 +7,7 @@ The version and the SHA-512 of each platform's package are pinned here: what the
 client. It comes through the ordinary npm client and is kept in $XDG_CACHE_HOME/faber (default ~/.cache), where it
 appears whole or not at all. Once it is there, neither npm nor the network is asked.
 
-Exit status: 1 with one line on stderr if it cannot be had.
+Exit status: 1 with one line on stderr if it cannot be obtained.
 """
 
 import base64
@@ -35,7 +35,7 @@ SHA512 = {
 
 
 class CannotFetch(Exception):
-    """The client cannot be had; the message says why."""
+    """The client cannot be obtained; the message says why."""
 
 
 def this_platform() -> str:

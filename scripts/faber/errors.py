@@ -141,34 +141,3 @@ class PersonRequired(Refused):
 
     code = "person_required"
     recovery = "A person runs this in a terminal of their own, outside the agent's session."
-
-
-# --- runs on other machines ------------------------------------------------------------------------
-
-
-class SyncFailed(FaberError):
-    """A git program that a sync needs is missing, refused or failed; `error` is what it said."""
-
-    code = "sync_failed"
-    recovery = "See what git says in the repository; repeating the command is harmless."
-
-
-class RemoteUnreachable(FaberError):
-    """The remote does not answer: no network, no such host, no such repository."""
-
-    code = "remote_unreachable"
-    recovery = "Check the network and `git remote -v`, then repeat: nothing was changed here."
-
-
-class RemoteTimeout(RemoteUnreachable):
-    """git did not end in time and was ended, with everything it had started."""
-
-    code = "remote_timeout"
-    recovery = "Repeat it, with a longer --timeout if the run is large or the line is slow: repeating is harmless."
-
-
-class ObjectsMissing(FaberError):
-    """The repository lacks objects that it should have: a partial fetch, or a pruned one."""
-
-    code = "objects_missing"
-    recovery = "Run `git fetch --refetch` on the remote (or clone anew), then repeat."

@@ -79,7 +79,7 @@ def test_truncation_never_triggers_a_correction() -> None:
 
 
 def test_malformed_text_never_triggers_a_resume() -> None:
-    """What no continuation can mend is corrected, and no recovery is recorded."""
+    """What no continuation can fix is corrected, and no recovery is recorded."""
     model, recorded = Model('{"action": }', WHOLE), list[Recovery]()
     response = run(model, recorded)
     assert (response.value, response.final_status, response.corrections) == (VALUE, None, 1)

@@ -56,7 +56,7 @@ def test_an_agent_does_not_free_itself(faber: Faber, project: Path, monkeypatch:
 def test_a_branch_that_was_pointed_elsewhere_is_no_commit(
     faber: Faber, git: Callable[..., str], project: Path, run_dir: Callable[[str], Path]
 ) -> None:
-    """Commit evidence wants the branch to go on from where it was, not another branch under its name."""
+    """Commit evidence wants the branch to continue from where it was, not another branch under its name."""
     git("checkout", "-q", "-b", "old")
     (project / "old.txt").write_text("old")
     git("add", "old.txt")

@@ -1,4 +1,4 @@
-"""`faber doctor` finds damage without touching it; `faber repair` makes good what the events tell."""
+"""`faber doctor` finds damage without touching it; `faber repair` restores what the events tell."""
 
 import fcntl
 import json

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from faber.model import acceptance
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.runs import commit
 
 Faber = Callable[..., Any]
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"

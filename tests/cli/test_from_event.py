@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
+from faber.store.layout import METADATA, PLAN, STATE
 from github.comments import OUTSIDER, PERSON, WEBHOOKS, environment, event, examples, remote, settings, write_event
 from github.fake import FakeGitHub, Fault
+from support.opens import CONFIG, opened
 
 Faber = Callable[..., Any]
 RUN = "demo/one/run"
@@ -81,6 +83,16 @@ def test_the_payloads_are_githubs() -> None:
                 {"$ref": f"#/definitions/issue_comment${payload['action']}", **schema}
             )
             assert [problem.message for problem in validator.iter_errors(payload)] == []
+
+
+@pytest.mark.parametrize("words", ["@faber approve", "@faber status"])
+def test_a_comment_costs_one_reading(world: World, words: str) -> None:
+    """A comment that answers, or asks for the progress, opens the run's documents and the configuration once."""
+    world.configure(post="all", refusals=True)
+    world.ask()
+    event_path = write_event(world.project.parent, event(world.github, words))
+    counted = opened(world.project, "feedback", "from-event", "--event-path", event_path, environment=dict(os.environ))
+    assert counted == {STATE: 1, METADATA: 1, PLAN: 1, CONFIG: 1}
 
 
 def test_an_answer_is_recorded_with_who_gave_it(world: World) -> None:

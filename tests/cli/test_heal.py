@@ -233,7 +233,7 @@ def test_a_failed_step_is_diagnosed_from_its_log(faber: Faber, project: Path, ru
     assert len(found["partial_work"]["commit_shas"]) == 2
     assert found["partial_work"]["files_touched"] == ["f0.py", "f1.py"]
     assert "A calculator" in answer["prompt"]
-    assert "Implement what the specification says" in answer["prompt"]
+    assert "Implement the specification" in answer["prompt"]
     named = faber("heal", "diagnose", run, place).json
     assert named["diagnosis"] == found
     assert faber("heal", "diagnose", run, "implement").json["diagnosis"] == found

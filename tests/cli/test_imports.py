@@ -14,7 +14,6 @@ RUN = "sample/report-tool/demo"  # what `faber demo` makes
 # Third-party packages, and what of the standard library takes long and is rarely needed.
 HEAVY = frozenset(
     {
-        "anthropic",
         "asyncio",
         "concurrent",
         "dataclasses",

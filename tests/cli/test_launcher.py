@@ -421,7 +421,7 @@ def test_only_dead_builds_are_cleared_away(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_installed_is_one_line(bundle: Bundle, tmp_path: Path) -> None:
-    """When packages cannot be had it gives the installer's reason in one line, exits with 1 and leaves nothing."""
+    """When packages cannot be obtained it gives the installer's reason in one line, exits with 1 and leaves nothing."""
     bundle.need_little()
     result = bundle.run(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path), PIP_CONFIG_FILE=os.devnull)
     first, second = result.stderr.splitlines()

@@ -15,9 +15,9 @@ from faber.model.documents import Plan
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
-from faber.store.create import create_run
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import commit
 
 Faber = Callable[..., Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
@@ -200,7 +200,7 @@ def test_the_plan_of_a_killed_run(faber: Faber, begun: Path, project: Path) -> N
 
 
 def test_own_commits_after_the_checkpoint_go_on(faber: Faber, begun: Path, project: Path) -> None:
-    """A branch that is ahead by the commit that the run recorded as the phase's own is gone on with."""
+    """A phase whose branch is ahead by a commit that the run recorded as its own is resumed."""
     tree = project / "trees/reader"
     (tree / "new.py").write_text("x = 1\n")
     git(tree, "add", "-A")
@@ -283,7 +283,9 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
     recorded by no hand."""
     layout = Layout(str(project))
     plan: Plan = {"schema_version": 1, "workflow_id": "nebula", "phases": []}
-    create_run(layout, run_id="r", plan=plan, work_id=None, target=None, autonomy="autonomous", created_by="test")
+    create_run(
+        layout, NewRun(run_id="r", plan=plan, work_id=None, target=None, autonomy="autonomous", created_by="test")
+    )
     drafts: list[Any] = [
         {
             "type": "nebula_start",

@@ -46,7 +46,7 @@ def test_a_completed_step_is_not_done_again(faber: Faber, run: str, advance: Cal
 
 
 def test_completing_a_step_that_was_not_started_is_refused(faber: Faber, run: str) -> None:
-    """A step cannot be declared done without having begun."""
+    """A step cannot be declared done without having started."""
     faber("run", "resume", run)
     answer = faber("step", "complete", run, "frame:fetch-work")
     assert (answer.status, answer.code) == (4, "illegal_transition")

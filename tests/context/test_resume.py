@@ -93,7 +93,7 @@ def test_a_closed_run_is_not_resumed(status: str) -> None:
 
 
 def test_a_pending_run_starts_at_its_first_phase() -> None:
-    """A run that has not begun resumes in mode start, and its first step is advised."""
+    """A run that has not started resumes in mode start, and its first step is advised."""
     plan = plan_of([1, 2])
     state = state_of(plan, "pending", [])
     resume = resume_point(state, plan)

@@ -260,7 +260,7 @@ class MessagesApi:
 
     @property
     def compactions(self) -> list[Request]:
-        """The requests for the summary that a conversation goes on from."""
+        """The requests for the summary that a conversation continues from."""
         return [each for each in self.requests if each.kind == "compaction"]
 
     @property

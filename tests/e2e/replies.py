@@ -66,7 +66,7 @@ class Reply:
         return replace(self, blocks=(*whole, part), stop_reason="max_tokens")
 
     def after(self, seconds: float) -> "Reply":
-        """This response, begun `seconds` after the request."""
+        """This response, started `seconds` after the request."""
         return replace(self, delay=seconds)
 
     def hang(self) -> "Reply":

@@ -1,10 +1,6 @@
-"""Agents in the real client and over the Messages API: answers really cut, by a scripted API on loopback."""
+"""Agents in the real client: answers really cut, by a scripted API on loopback."""
 
 import json
-import os
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +9,9 @@ from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, call, error, hang, text, tool
 from e2e.request import Request
-from faber.agents.anthropic_client import AnthropicClient
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.outcome import BudgetStop, NotLoggedIn, Outcome, TimedOut, TurnFailed, TurnStop
 from faber.agents.pipeline import AgentLoop
-from faber.errors import FaberError
 from faber.responses.recovery_log import Recovery
 
 VALUE = {"action": "write_file", "parameters": {"path": "/src/a.ts", "content": 'line 1\nline 2 — "é" 🙂\n' * 6}}
@@ -110,7 +104,7 @@ def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recor
 
 
 def test_malformed_answers_are_corrected_and_never_resumed(agent: Any, api: MessagesApi) -> None:
-    """JSON that no continuation can mend goes to correction, with the validator's words."""
+    """JSON that no continuation can fix goes to correction, with the validator's words."""
     api.script.reply(text('{"action": "write_file", }'), text('{"action": "read"}'), text(WHOLE))
     recorded: list[Recovery] = []
     response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
@@ -230,90 +224,3 @@ def test_a_session_begun_elsewhere_cannot_be_resumed_from_nowhere(agent: Any) ->
     result = gone.turn("go")
     assert result.outcome is Outcome.AGENT_ERROR
     assert "No conversation found" in result.error
-
-
-# --- the Messages API ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def direct(api: MessagesApi) -> Iterator[Any]:
-    """`direct(…)`: an `AnthropicClient` of the scripted API."""
-    api.script.is_side = lambda request: False
-    made: list[AnthropicClient] = []
-
-    def make(**options: Any) -> AnthropicClient:
-        given = {"base_url": api.url, "api_key": "dummy", "max_retries": 0, **options}
-        made.append(AnthropicClient("a-model", **given))
-        return made[-1]
-
-    yield make
-    for each in made:
-        if each._made is not None:
-            each._made.close()
-
-
-@pytest.mark.parametrize("cuts", [0, 1, 2])
-def test_an_answer_of_the_api_is_completed(direct: Any, api: MessagesApi, recorded: list[Recovery], cuts: int) -> None:
-    """Cut never, once or twice, an answer of the Messages API comes to the same value."""
-    first = text(WHOLE).cut(90) if cuts else text(WHOLE)
-    api.script.reply(first, *[echo(WHOLE, 80)] * (cuts - 1), *[echo(WHOLE)] * (cuts > 0))
-    response = loop(direct(prices=(1e6, 2e6)), recorded).run_turn("task", 1, "Write it.", SCHEMA)
-    assert (response.value, response.resume_attempts) == (VALUE, cuts)
-    assert [each.final_status for each in recorded] == ["RESOLVED"] * (cuts > 0)
-    assert response.cost_usd == (cuts + 1) * (10 + 20)
-    said = [message["role"] for message in api.requests[-1].messages]
-    assert said == ["user", "assistant"] * cuts + ["user"]
-
-
-def test_an_answer_of_the_api_cut_for_ever_is_exhausted(
-    direct: Any, api: MessagesApi, recorded: list[Recovery]
-) -> None:
-    """After two resumes and two corrections, each cut, the turn ends with what the validator says."""
-    api.script.always(text(WHOLE).cut(90))
-    with pytest.raises(FaberError) as caught:
-        loop(direct(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
-    assert caught.value.code == "response_invalid"
-    assert len(api.requests) == 3 * 3
-    assert [each.final_status for each in recorded] == ["EXHAUSTED"] * 3
-
-
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        (error(401, "invalid x-api-key"), "not_logged_in"),
-        (error(529, "Overloaded"), "agent_error"),
-        (error(400, "prompt is too long"), "agent_error"),
-        (text("half").hang(), "timed_out"),
-        (hang(), "timed_out"),
-    ],
-)
-def test_what_the_api_refuses_has_a_name(direct: Any, api: MessagesApi, answer: Reply, code: str) -> None:
-    """A refused key, an overloaded API and silence are told apart, and nothing of them is remembered."""
-    api.script.reply(answer, text("well"))
-    made = direct(timeout=0.5)
-    with pytest.raises(FaberError) as caught:
-        made.complete("go")
-    assert caught.value.code == code
-    assert made.complete("again").text == "well"
-    assert len(api.requests[-1].messages) == 1
-
-
-def test_an_answer_of_the_api_can_be_cancelled(direct: Any, api: MessagesApi) -> None:
-    """Set from another thread, `cancel` ends an answer that does not come; the conversation is over."""
-    api.script.reply(text("half").hang())
-    made = direct()
-    threading.Thread(target=lambda: (api.wait_for("go"), made.cancel())).start()
-    for prompt in ("go", "again"):
-        with pytest.raises(FaberError) as caught:
-            made.complete(prompt)
-        assert caught.value.code == "cancelled"
-    assert len(api.requests) == 1
-
-
-def test_a_key_is_needed(direct: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without any key the API is not asked, and the error says what is lacking."""
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(NotLoggedIn):
-        direct(api_key=None).complete("go")

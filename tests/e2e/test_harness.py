@@ -274,7 +274,7 @@ def test_a_client_that_hangs_up_is_reported(client: Client) -> None:
 
 
 def test_a_compaction_on_command(client: Client, api: MessagesApi) -> None:
-    """`/compact` asks for a summary, with the words given; the conversation goes on from that alone."""
+    """`/compact` asks for a summary, with the words given; the conversation continues from that alone."""
     api.script.reply(text("one"), text("two"), text("three"))
     api.script.compact(summary("Only the harbour matters."))
     running = client.start(None)
@@ -289,7 +289,7 @@ def test_a_compaction_on_command(client: Client, api: MessagesApi) -> None:
 
 
 def test_a_compaction_by_itself(client: Client, api: MessagesApi) -> None:
-    """A conversation that the API calls too long is compacted, and goes on from the summary in the same run."""
+    """A conversation that the API calls too long is compacted, and continues from the summary in the same run."""
     api.script.reply(tool("Bash", command="echo 1"), tool("Bash", command="echo 2"), too_long(), text("Done."))
     api.script.compact(lambda request: summary(f"Compacted after {len(request.results)} results."))
     result = client.run("count", allowed_tools=["Bash"])
@@ -333,7 +333,7 @@ def test_an_overloaded_api_is_asked_again(client: Client, api: MessagesApi) -> N
 
 
 def test_an_error_is_told(client: Client, api: MessagesApi) -> None:
-    """An error that asking again cannot mend ends the run with its message."""
+    """An error that asking again cannot fix ends the run with its message."""
     api.script.reply(error(400, "the scripted refusal"))
     result = client.run("hello")
     assert result.status == 1

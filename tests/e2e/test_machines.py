@@ -129,7 +129,7 @@ def _publish(seed: Path, github: FakeGitHub) -> None:
 
 
 def begin_and_ask(place: Place) -> tuple[str, str]:
-    """On A: a run is begun, one phase of it done, a person asked on the issue, all of it pushed. Run and request."""
+    """On A: a run is started, one phase of it done, a person asked on the issue, all of it pushed. Run and request."""
     a = place.a
     run = a.must("run", "init", "--work-id", str(NUMBER))["run_id"]
     a.git("switch", "-q", "-c", "feat/7")

@@ -207,7 +207,7 @@ def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) 
 )
 def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """On a terminal each phase has a line with its cycle, cost and what it does, at most as wide as that; a terminal
-    that can do nothing gets plain lines. Killed and resumed in it, a phase goes on from its checkpoint."""
+    that can do nothing gets plain lines. Killed and resumed in it, a phase continues from its checkpoint."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))
     faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Model()
     environment = {**faber.environment, "TERM": "xterm-256color", **variables}

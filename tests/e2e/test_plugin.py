@@ -1,4 +1,4 @@
-"""The plugin in the real client: a workflow is begun, killed, resumed, compacted, and cheated on."""
+"""The plugin in the real client: a workflow is started, killed, resumed, compacted, and cheated on."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, hang, summary, text, tool
 from e2e.repositories import git
+from faber.foreign.resolve import latest
 from faber.store.layout import Layout
+from faber.store.load import Run
 from faber.store.log import listing, read_event
-from faber.store.resolve import latest
-from faber.store.runs import Run
 
 Say = Callable[..., Reply]
 
@@ -55,7 +55,7 @@ def answers(result: Any) -> list[Any]:
 
 
 def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
-    """A session in which a run for work item 158 is begun, its context loaded, and `more` done."""
+    """A session in which a run for work item 158 is started, its context loaded, and `more` done."""
     api.script.reply(say("run begin '158'"), say("context latest --record"), *more)
     return client.run("/faber:run 158", **how)
 
@@ -134,10 +134,11 @@ def test_a_resumed_session_is_told_only_what_is_new(
     full = next(t for t in api.turns[-1].texts if "frame:fetch-work" in t and "Next command" in t)
     run = run_of(project)
     from faber.model import acceptance
-    from faber.store.runs import commit
+    from faber.store.appending import Writer
+    from faber.store.commit import commit
 
     draft: Any = {"type": "decision_point", "message": "A person decided on CSV"}
-    commit(run.layout, run.run_id, lambda s, p: acceptance.emit(s, p, draft), actor="person")
+    commit(run.layout, run.run_id, lambda s, p: acceptance.emit(s, p, draft), Writer(actor="person"))
     api.script.reply(text("noted"))
     before = len([t for t in api.turns[-1].texts if "Next command" in t])
     plugged.run("and now", resume=session)
@@ -186,7 +187,7 @@ def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, say:
 
 
 def _loader(layout: Layout) -> Callable[[str], Run]:
-    from faber.store.runs import load
+    from faber.store.load import load
 
     return lambda run_id: load(layout, run_id)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from faber.errors import FaberError
 from faber.store import strict_json
 from faber.store.layout import Layout
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
 
 SUMMARY = ("--accomplished", "Wrote the parser", "--decision", "Keep the old format", "--notes", "Tests are next")

@@ -4,8 +4,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from faber.model import acceptance
+from faber.store.appending import Writer
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 from faber.store.sessions import check_summary, history, save_summary
 from faults.store import RUN, must
 
@@ -25,7 +27,7 @@ def test_the_order_is_that_of_the_ids(tmp_path: Path) -> None:
             Layout(str(tmp_path)),
             RUN,
             lambda state, plan, n=number: acceptance.emit(state, plan, {"type": "decision_point", "message": f"{n}"}),  # type: ignore[misc]
-            clock=lambda n=number: times(n),  # type: ignore[misc]
+            Writer(clock=lambda n=number: times(n)),  # type: ignore[misc]
         )
     listed = must(tmp_path, "event", "list", RUN)["events"]
     assert [(event["event_id"], event["message"]) for event in listed] == [(n + 1, f"{n}") for n in range(10)]
@@ -44,9 +46,8 @@ def test_the_last_session_is_the_last_that_was_saved(tmp_path: Path) -> None:
             Layout(str(tmp_path)),
             RUN,
             check_summary({"accomplished": [f"{number}"]}),
-            session_id=None,
+            Writer(clock=lambda n=number: times(n)),  # type: ignore[misc]
             head_commit=None,
-            clock=lambda n=number: times(n),  # type: ignore[misc]
         )
     found = history(load(Layout(str(tmp_path)), RUN))
     assert [summary["summary"]["accomplished"] for summary in found.summaries] == [[f"{n}"] for n in range(10)]

@@ -11,7 +11,7 @@ import pytest
 
 from faber.errors import FaberError
 from faber.store.layout import Layout
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from faults.operations import Operation, Prepared
 from faults.sampling import spread
 from faults.store import RUN, call, logged, must, run_directory

@@ -8,7 +8,7 @@ import pytest
 
 from faber.errors import FaberError
 from faber.store.layout import Layout
-from faber.store.runs import load
+from faber.store.load import load
 from faults.store import RUN, Answer, call, must, run_directory, snapshot
 
 COMMANDS = (

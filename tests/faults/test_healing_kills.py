@@ -117,7 +117,7 @@ def sweep(whole: Whole, tmp_path: Path, chosen: list[str]) -> list[str]:
 
 
 def test_a_death_while_a_phase_heals_costs_no_attempt(tmp_path: Path) -> None:
-    """Killed where an attempt was begun, planned, put into files, and done: one attempt, one architect, one tree."""
+    """Killed where an attempt was started, planned, put into files, and done: one attempt, one architect, one tree."""
     whole = begun(tmp_path, "cycles")
     chosen = [
         f"event-{whole.at('healing_start')}",

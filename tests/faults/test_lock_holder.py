@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from faber.model import acceptance, commands
 from faber.store.layout import Layout
-from faber.store.runs import commit
+from faber.store.commit import commit
 
 def decide(state, plan):
     print("inside", flush=True)

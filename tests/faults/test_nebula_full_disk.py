@@ -9,7 +9,7 @@ import json, os, subprocess, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
 from faber.errors import StoreUnwritable
-from faber.store.runs import load
+from faber.store.load import load
 from support.nebulas import Author, Project, nebula_files
 
 mounted, home = Path(sys.argv[3]), Path(sys.argv[3]) / "p"

@@ -32,7 +32,7 @@ EVERY = {
 
 
 def _of_the_run(root: Path) -> dict[str, bytes]:
-    """Every file of the run that nothing else could make good.
+    """Every file of the run that nothing else could restore.
 
     state.json may be an earlier one: what it has not seen is folded in. The lock names nobody who still lives.
     """

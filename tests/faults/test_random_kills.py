@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faber.store.layout import Layout
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory
 
 # Appends events until it is killed; each id is printed when it is acknowledged, and not before.
@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from faber.model import acceptance, commands
 from faber.store.layout import Layout
-from faber.store.runs import commit
+from faber.store.commit import commit
 layout, number = Layout(sys.argv[2]), 0
 while True:
     number += 1

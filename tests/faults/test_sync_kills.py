@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.store.layout import Layout
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from faults.operations import Operation
 from faults.sampling import spread
 from faults.store import DRIVER, RUN, Answer, answer_of, call, environment, must, run_directory

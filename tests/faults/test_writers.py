@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from faber.store.layout import Layout
-from faber.store.runs import load, refold
+from faber.store.load import load, refold
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory
 
 # Waits for its peers, so that they really meet, then records its events and prints their ids.
@@ -18,7 +18,7 @@ if mutant:
     runpy.run_path(sys.argv[2])["MUTANTS"][mutant]()
 from faber.model import acceptance, commands
 from faber.store.layout import Layout
-from faber.store.runs import commit
+from faber.store.commit import commit
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[6])):

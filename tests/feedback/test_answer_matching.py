@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from faber.errors import InvalidInput
 from faber.feedback.answer_matching import ACTIONS, ALIASES, MAX_ANSWER, read_answer
 from faber.model.answers import DEFAULT_OPTIONS, MEANINGS
-from faber.model.documents import FeedbackRequest
 from faber.model.model_errors import NotAnOption
+from faber.model.state_parts import FeedbackRequest
 
 
 def asked(kind: str, options: list[str] | None = None, **context: Any) -> FeedbackRequest:

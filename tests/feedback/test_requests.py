@@ -180,7 +180,7 @@ def test_artifacts_are_inside_the_repository(bench: Bench) -> None:
 
 
 def test_a_request_always_knows_its_step(bench: Bench) -> None:
-    """Without a place it is asked at the step begun, else at the next, else at the last."""
+    """Without a place it is asked at the step in progress, else at the next, else at the last."""
     places = []
     for act in (lambda: None, lambda: bench.start("a:s1"), lambda: bench.do(_complete(bench, "a:s1"))):
         act()
@@ -306,7 +306,7 @@ def test_retry_lets_a_failed_run_go_on(bench: Bench) -> None:
 
 
 def test_retry_goes_on_though_the_run_failed_meanwhile(bench: Bench) -> None:
-    """A run that failed while it was asked goes on with `retry`; with an approval it stays failed."""
+    """A run that failed while it was asked continues with `retry`; with an approval it stays failed."""
     for said, status in (("again", "in_progress"), ("continue", "failed")):
         run = Bench()
         run.start("a:s1")

@@ -11,10 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from faber.errors import Notice, Severity
+from faber.git.asking import GitQuestion, ask
 from faber.git.branch_questions import parse_log, parse_status
+from faber.git.configuration import environment
 from faber.git.inspect import branch_problem, current_branch, head_commit, inspect_branch, remote_slug
 from faber.git.refs import slug_of
-from faber.processes.runner import Answer, Question, ask, clean_environment
+from faber.processes.runner import ProgramResult
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +62,10 @@ def codes(notices: Sequence[Notice]) -> list[str]:
     return [notice.code for notice in notices]
 
 
-def counting(waves: list[int], **replaced: Answer) -> Callable[[Sequence[Question]], list[Answer]]:
+def counting(waves: list[int], **replaced: ProgramResult) -> Callable[[Sequence[GitQuestion]], list[ProgramResult]]:
     """`ask`, noting how many questions each wave has, with the answers to some subcommands replaced."""
 
-    def run(questions: Sequence[Question]) -> list[Answer]:
+    def run(questions: Sequence[GitQuestion]) -> list[ProgramResult]:
         waves.append(len(questions))
         answers = ask(questions)
         return [replaced.get(q.arguments[0].replace("-", "_"), a) for q, a in zip(questions, answers, strict=True)]
@@ -178,7 +180,7 @@ class TestBranch:
         (root / "c").write_text("staged")
         git(root, "add", "c")
         (root / "c").write_text("and changed")
-        assert parse_status(ask([Question(root, ["status", "--porcelain=v2", "-z"])])[0].out) == [
+        assert parse_status(ask([GitQuestion(root, ["status", "--porcelain=v2", "-z"])])[0].out) == [
             {"status": "D", "path": "b"},
             {"status": "MM", "path": "c"},
             {"status": "R", "path": "ä renamed\nfile", "from": "a"},
@@ -522,7 +524,7 @@ class TestProcesses:
             f'case "$*" in *slow*) sleep 60 & echo $! >{tmp_path}/pid; wait;; *) echo quick;; esac',
         )
         started = time.monotonic()
-        slow, quick = ask([Question(tmp_path, ["slow"]), Question(tmp_path, ["quick"])], seconds=0.5)
+        slow, quick = ask([GitQuestion(tmp_path, ["slow"]), GitQuestion(tmp_path, ["quick"])], seconds=0.5)
         assert time.monotonic() - started < 60  # not for ever
         assert (slow.code, slow.problem, slow.ok) == (None, "timeout", False)
         assert (quick.code, quick.out, quick.ok) == (0, "quick\n", True)
@@ -532,27 +534,27 @@ class TestProcesses:
     def test_streams_left_open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A program that git leaves behind with its streams open delays the answer, and no more."""
         self.fake(tmp_path, monkeypatch, "echo answer; sleep 2 &")
-        (answer,) = ask([Question(tmp_path, ["x"])], seconds=0.5)
+        (answer,) = ask([GitQuestion(tmp_path, ["x"])], seconds=0.5)
         assert (answer.code, answer.out, answer.problem) == (0, "answer\n", None)
 
     def test_streams_closed_early(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A git that closes its streams and goes on is killed in time."""
         self.fake(tmp_path, monkeypatch, "exec >&- 2>&-; sleep 60")
-        (answer,) = ask([Question(tmp_path, ["x"])], seconds=0.5)
+        (answer,) = ask([GitQuestion(tmp_path, ["x"])], seconds=0.5)
         assert answer.problem == "timeout"
 
     def test_flood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A git that never stops talking is cut at the limit, on stderr too."""
         self.fake(tmp_path, monkeypatch, 'case "$*" in *out*) yes;; *) yes >&2 & sleep 0.3; kill $!; exit 1;; esac')
-        out, error = ask([Question(tmp_path, ["out"]), Question(tmp_path, ["err"])], limit=100_000)
+        out, error = ask([GitQuestion(tmp_path, ["out"]), GitQuestion(tmp_path, ["err"])], limit=100_000)
         assert (out.problem, len(out.out), out.ok) == ("cut", 100_000, True)
-        assert (error.code, error.error) == (1, "y")
+        assert (error.code, error.complaint) == (1, "y")
 
     def test_many_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Questions run side by side and are answered in order."""
         meet = 'touch "met-$last"; while [ "$(ls met-* | wc -l)" -lt 5 ]; do sleep 0.02; done'
         self.fake(tmp_path, monkeypatch, f'for last; do :; done; {meet}; echo "$last"')
-        answers = ask([Question(tmp_path, [str(number)]) for number in range(5)])
+        answers = ask([GitQuestion(tmp_path, [str(number)]) for number in range(5)])
         assert [answer.out for answer in answers] == [f"{number}\n" for number in range(5)]
 
     def test_missing(self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,7 +567,7 @@ class TestProcesses:
 
     def test_each_question_may_fail(self, root: Path) -> None:
         """Whichever question has no answer, the others' answers are told, with a warning."""
-        timeout = Answer(None, "", problem="timeout")
+        timeout = ProgramResult(None, problem="timeout")
         lost = {
             "log": ("commits",),
             "diff": ("files_changed",),
@@ -583,7 +585,7 @@ class TestProcesses:
 
     def test_cut_answer(self, root: Path) -> None:
         """An answer that was cut is used up to its last whole record, with a warning."""
-        cut = Answer(None, "? one\0? tw", problem="cut")
+        cut = ProgramResult(None, b"? one\0? tw", problem="cut")
         branch, notices = inspect_branch(root, "feat/x", run=counting([], status=cut))
         assert codes(notices) == ["git_output_cut"]
         assert branch is not None
@@ -591,7 +593,7 @@ class TestProcesses:
 
     def test_secret_in_complaint(self, root: Path) -> None:
         """What git complains of is redacted."""
-        said = Answer(128, "", f"fatal: https://me:{'hunter2'}@host/x")
+        said = ProgramResult(128, b"", f"fatal: https://me:{'hunter2'}@host/x".encode())
         _, notices = inspect_branch(root, "feat/x", run=counting([], status=said))
         assert "hunter2" not in str(notices)
         assert "[REDACTED]" in notices[0].message
@@ -617,7 +619,7 @@ class TestProcesses:
     def test_environment(self) -> None:
         """A person's configuration stays, what steers git's answers goes, and the language is fixed."""
         given_ = {"HOME": "/h", "GIT_CONFIG_GLOBAL": "/g", "GIT_CONFIG_KEY_0": "k", "GIT_DIR": "/d", "LC_ALL": "de_DE"}
-        cleaned = clean_environment(given_)
+        cleaned = environment(given_)
         assert cleaned["HOME"] == "/h"
         assert {name for name in cleaned if name.startswith("GIT_CONFIG")} == {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_KEY_0"}
         assert "GIT_DIR" not in cleaned

@@ -95,7 +95,7 @@ def test_the_workflow_is_safe() -> None:
         ("feedback from-event", "feedback from-event ${{ github.event.comment.body }}", "expression in its command"),
         ("@11bd71901bbe5b1630ceea73d27597364c9af683", "@v4", "not pinned"),
         ("permissions: {}", "permissions: write-all", "did not ask for"),
-        ("issues: write # refusals", "packages: write #", "other permissions"),
+        ("issues: write # posts", "packages: write #", "other permissions"),
         ("persist-credentials: false", "persist-credentials: true", "leaves its token"),
         ("GH_TOKEN: ${{ github.token }}", "KEY: ${{ secrets.ANTHROPIC_API_KEY }}", "holds a secret"),
         ("TOKEN: ${{ github.token }}", "BODY: ${{ github.event.comment.body }}", "takes text of the event"),

@@ -20,10 +20,12 @@ from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
 from faber.model.documents import Draft
 from faber.store import index, session_record
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.doctor import store_leftovers
 from faber.store.layout import Layout
-from faber.store.runs import Run, commit, load
+from faber.store.load import Run, load
 from faber.store.sessions import check_summary, history, save_summary
 from faber.workflows.definitions import load_plan
 
@@ -73,12 +75,14 @@ class Project:
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
         create_run(
             self.layout,
-            run_id=run_id,
-            plan=load_plan(self.layout, "default"),
-            work_id="158",
-            target=None,
-            autonomy="guarded",
-            created_by="person",
+            NewRun(
+                run_id=run_id,
+                plan=load_plan(self.layout, "default"),
+                work_id="158",
+                target=None,
+                autonomy="guarded",
+                created_by="person",
+            ),
         )
         if branch:
             self.emit(run_id, {"type": "branch_create", "metadata": {"branch": branch}})
@@ -87,10 +91,10 @@ class Project:
         return run_id
 
     def step(self, run_id: str, session: str | None = None) -> None:
-        commit(self.layout, run_id, lambda s, p: commands.start_step(s, p, "frame", "fetch-work"), session_id=session)
+        commit(self.layout, run_id, lambda s, p: commands.start_step(s, p, "frame", "fetch-work"), Writer(session))
 
     def emit(self, run_id: str, draft: Draft, session: str | None = None) -> None:
-        commit(self.layout, run_id, lambda s, p: acceptance.accept(s, p, draft), session_id=session)
+        commit(self.layout, run_id, lambda s, p: acceptance.accept(s, p, draft), Writer(session))
 
     def cancel(self, run_id: str) -> None:
         commit(self.layout, run_id, lambda s, p: commands.cancel_run(s, p, "not needed"))
@@ -451,7 +455,7 @@ def test_an_index_that_cannot_be_written(project: Project, event: str) -> None:
 
 
 def test_ten_thousand_runs(project: Project) -> None:
-    """Among 10,000 active runs, 2,000 of them begun here, the session's own is found, and no listing is longer than
+    """Among 10,000 active runs, 2,000 of them started here, the session's own is found, and no listing is longer than
     can be read."""
     run = project.new(branch="feat/158", session="s")
     template = Path(project.load(run).directory)
@@ -534,7 +538,7 @@ def test_a_branch_that_a_run_left_leads_nowhere(project: Project) -> None:
 
 
 def test_a_run_begun_here_has_no_branch_yet(project: Project) -> None:
-    """A run that has no branch yet is found by the worktree it was begun in."""
+    """A run that has no branch yet is found by the worktree it was started in."""
     run = project.new()
     assert project.start() == NOTHING
     index.bind(project.layout, index.WORKTREES, str(project.root), run)
@@ -566,7 +570,7 @@ def test_a_run_elsewhere_is_said_to_be_elsewhere(project: Project) -> None:
 
 
 def test_begun_here_and_gone_elsewhere(project: Project) -> None:
-    """A run begun in this worktree whose branch is not checked out is offered only where nothing fits better."""
+    """A run started in this worktree whose branch is not checked out is offered only where nothing fits better."""
     away = project.new("org/p/away", branch="feat/away")
     index.bind(project.layout, index.WORKTREES, str(project.root), away)
     assert f" {away} " in project.start().context
@@ -799,7 +803,7 @@ def test_a_summary_that_lost_the_thread_is_made_good(project: Project, summary: 
 def test_a_session_s_end_is_recorded(project: Project) -> None:
     """SessionEnd records one session_end with the reason, and session summaries stay as they were."""
     run = project.new(session="s")
-    save_summary(project.layout, run, check_summary({"accomplished": ["all"]}), session_id="before", head_commit=None)
+    save_summary(project.layout, run, check_summary({"accomplished": ["all"]}), Writer("before"), head_commit=None)
     before = project.load(run)
     for _ in range(2):
         assert project.hook("session-end", {"session_id": "s", "reason": "logout"}) == NOTHING
@@ -886,11 +890,11 @@ def test_hooks_import_nothing_of_others(project: Project) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT / "scripts")!r})
 import io, os
-from faber.hooks import calls
-calls._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
+from faber.hooks import hook_call
+hook_call._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
 before = set(sys.modules)
 for event in ["session-start", "pre-compact", "post-compact", "session-start", "session-end", "stop-failure"]:
-    calls.answer(event)
+    hook_call.answer(event)
 names = {{name.partition(".")[0] for name in sys.modules}} - sys.stdlib_module_names
 print(); print(sorted(name for name in names if not name.startswith("__")))
 print([name for name in sys.modules if name in ("subprocess", "socket", "ssl", "asyncio", "multiprocessing")])

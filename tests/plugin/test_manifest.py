@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -51,8 +52,11 @@ def test_the_client_refuses_a_broken(claude_binary: str, tmp_path: Path, manifes
 
 
 def test_one_version() -> None:
-    """The plugin's version is the package's."""
+    """Package, plugin and newest release in the changelog agree; the marketplace leaves the version to the plugin."""
     assert _load(MANIFESTS[0])["version"] == faber.__version__
+    assert not any("version" in entry for entry in _load(MANIFESTS[1])["plugins"])
+    released = re.findall(r"^## \[(\d[^]]*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert released[0] == faber.__version__
 
 
 def test_the_top_level_manifest_is_a_relative_link() -> None:

@@ -1,5 +1,6 @@
-"""The documents say what is so."""
+"""The documents are true: links, commands, paths, keys and tables agree with the code."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -18,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 # What an agent reads: protocols, skills, agents. They must not name what is not there.
 PROTOCOLS = [path for folder in ("workflows", "skills", "agents") for path in sorted((ROOT / folder).rglob("*.md"))]
 DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "ARCHITECTURE.md",
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *PROTOCOLS,
 ]
@@ -83,13 +84,26 @@ def test_keys_named_exist(document: Path) -> None:
         assert f'"{key}"' in source + schemas, key
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md"])
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md"])
 def test_paths_named_exist(document: str) -> None:
-    """Every source path that the map names is there."""
-    for path in re.findall(
-        r"`((?:model|store|sources|context|cli|tests|scripts)/[\w/.-]+)`", (ROOT / document).read_text()
-    ):
-        assert (ROOT / path).exists() or (ROOT / "scripts/faber" / path).exists(), path
+    """Every path that the map and the pages for contributors name exists, from the top or in the package."""
+    named = re.findall(r"`((?:\.?\w[\w.-]*/)[\w/.-]*)`", (ROOT / document).read_text())
+    assert len(named) > 3
+    assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "scripts/faber" / path).exists())] == []
+
+
+def test_the_map_shows_the_rooms_in_their_order() -> None:
+    """ARCHITECTURE.md lists the rooms in the order that test_architecture enforces, and places only in these."""
+    rooms = [quoted(row[0])[0] for row in table("ARCHITECTURE.md", "room | concern")]
+    source = ast.parse((ROOT / "tests/project/test_architecture.py").read_text())
+    (order,) = (
+        ast.literal_eval(node.value)
+        for node in source.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "ORDER"
+    )
+    assert rooms == [room.replace(".", "/") for room in order]
+    places = {row[0] for row in table("ARCHITECTURE.md", "room | to change")} - {"", "the plugin"}
+    assert places <= set(rooms)
 
 
 def test_every_code_of_the_context_is_documented() -> None:

@@ -229,7 +229,7 @@ def test_refusals_say_why(initial, continuation, join, reason):
 
 
 def test_a_lone_number_goes_on_where_the_source_says_so():
-    """`12`, cut at the limit, is continued by `34`; what may be the number begun again is refused."""
+    """`12`, cut at the limit, is continued by `34`; what may be the number started again is refused."""
     chunk = Chunk.of("12", "max_tokens")
     assert chunk.join(".5").text == "12.5"
     for reply in ("34", "12.5"):
@@ -328,7 +328,7 @@ def test_deep_documents_are_joined():
 @pytest.mark.parametrize("size", [48, 49, 50, 53, 60, 96, 97])
 @pytest.mark.parametrize("before", ["", "one\\n", "x = 1; "])
 def test_a_line_that_is_there_twice_is_no_echo(size, before):
-    """However long the line, wherever it was cut: what goes on with its copy, without the echo, is never taken for one.
+    """However long the line, wherever it was cut: what repeats its copy without the echo is never taken for one.
 
     Only between two copies of just the anchor's length, at the very place where the text begins to repeat itself, can
     nothing tell the two; that place is where no anchor begins if it can help it.
@@ -377,7 +377,7 @@ def test_an_echo_in_the_middle_of_a_line_is_refused():
     ],
 )
 def test_few_characters_prove_only_what_the_grammar_does(initial, reply, stop_reason, made):
-    """All of a tiny text begun again is an echo, unless it may as well be what was to come."""
+    """All of a tiny text started again is an echo, unless it may as well be what was to come."""
     try:
         joined = join_chunks(initial, reply, "proven", stop_reason=stop_reason).text
     except ChunkMergeError as refused:

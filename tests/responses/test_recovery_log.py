@@ -15,9 +15,9 @@ from faber.errors import InvalidInput
 from faber.responses import RecoveryLogUnreadable, recovery_log
 from faber.responses.migrate import DIRECTORY, migrate, statements
 from faber.responses.recovery_log import Recovery, RecoveryLog, database, entries, examine, rebuild
-from faber.store.create import create_run
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import load
+from faber.store.load import load
 from faber.workflows.definitions import load_plan
 
 FILE = Path(DIRECTORY) / "017_partial_completion_log.sql"
@@ -37,13 +37,15 @@ def run(layout: Layout) -> str:
     plan = load_plan(layout, "default")
     create_run(
         layout,
-        run_id=RUN,
-        plan=plan,
-        work_id="1",
-        target=None,
-        autonomy="guarded",
-        created_by="test",
-        first={"type": "checkpoint"},
+        NewRun(
+            run_id=RUN,
+            plan=plan,
+            work_id="1",
+            target=None,
+            autonomy="guarded",
+            created_by="test",
+            first={"type": "checkpoint"},
+        ),
     )
     return RUN
 
@@ -320,7 +322,7 @@ def test_a_run_that_takes_no_event_still_has_its_row(layout: Layout, run: str) -
 
 
 def test_damaged_events_are_counted_and_passed_over(layout: Layout, run: str) -> None:
-    """One unreadable event costs its own row; so does a run that is none."""
+    """One unreadable event costs only its own row, and so does a directory that is not a run."""
     log = RecoveryLog(layout, run_id=run)
     log.record(ONE)
     log.record(ONE._replace(task_id="second"))

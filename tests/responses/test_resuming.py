@@ -91,7 +91,7 @@ def test_the_prompt_never_holds_the_whole_of_a_longer_chunk(unit):
     ("refused", "reason"), [("lo and more", "end_turn"), ("lo and", "max_tokens"), ("lo", "max_tokens")]
 )
 def test_after_a_piece_was_refused_only_an_echo_is_taken(refused, reason):
-    """A reply that goes on from the refused one would leave a gap; with the echo it is the right one."""
+    """A reply that continues from the refused one would leave a gap; with the echo it is the right one."""
     model = Model(Completion(refused, reason), ' of it"}')
     with pytest.raises(PartialCompletionResumeExhaustedError):
         resume_if_truncated(model, '{"a":"hel')

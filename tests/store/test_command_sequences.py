@@ -29,9 +29,11 @@ from faber.errors import FaberError
 from faber.model import acceptance, commands
 from faber.model.reducer import fold
 from faber.store import files
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import Committed, commit, load, refold
+from faber.store.load import load, refold
 from faber.store.schema import problems
 from faber.store.sessions import check_summary, history, save_summary
 from faber.store.store_errors import Stale
@@ -217,12 +219,14 @@ class StoreMachine(RuleBasedStateMachine):
     def make(self, plan: Any) -> None:
         made = create_run(
             self.layout,
-            run_id=RUN,
-            plan=plan,
-            work_id="7",
-            target=None,
-            autonomy="guarded",
-            created_by="test",
+            NewRun(
+                run_id=RUN,
+                plan=plan,
+                work_id="7",
+                target=None,
+                autonomy="guarded",
+                created_by="test",
+            ),
             clock=self.clock,
         )
         self.plan, self.directory, self.metadata = plan, made.directory, made.metadata
@@ -278,7 +282,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         def act(key: str | None) -> Committed:
             return commit(
-                self.layout, RUN, lambda state, plan: decide(state, plan, *arguments), key=key, clock=self.clock
+                self.layout, RUN, lambda state, plan: decide(state, plan, *arguments), Writer(clock=self.clock), key=key
             )
 
         return act
@@ -504,14 +508,14 @@ class StoreMachine(RuleBasedStateMachine):
             done = state["status"] in ("completed", "cancelled") or session in state["context_sessions"]
             return [] if done else [{"type": "context_loaded", "metadata": {"warnings": []}}]
 
-        self.do(lambda key: commit(self.layout, RUN, decide, session_id=session, clock=self.clock), crash=crash)
+        self.do(lambda key: commit(self.layout, RUN, decide, Writer(session, clock=self.clock)), crash=crash)
 
     @rule(key=keyed, crash=crashes)
     def save_session(self, key: bool, crash: tuple[int, bool] | None) -> None:
         given = check_summary({"accomplished": ["A step"], "decisions": ["Keep it small"]})
 
         def act(key: str | None) -> Committed:
-            return save_summary(self.layout, RUN, given, session_id="s1", head_commit=None, key=key, clock=self.clock)
+            return save_summary(self.layout, RUN, given, Writer("s1", clock=self.clock), head_commit=None, key=key)
 
         self.do(act, key, crash)
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from faber.model.ids import is_run_id
 from faber.store import index
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 
 PLAN: Any = {
     "schema_version": 1,
@@ -35,7 +37,7 @@ def layout(tmp_path: Path) -> Layout:
 def make(layout: Layout, run_id: str) -> Any:
     """A run, with its place in the index."""
     return create_run(
-        layout, run_id=run_id, plan=PLAN, work_id=None, target=None, autonomy="guarded", created_by="test"
+        layout, NewRun(run_id=run_id, plan=PLAN, work_id=None, target=None, autonomy="guarded", created_by="test")
     )
 
 
@@ -95,7 +97,7 @@ def test_a_run_is_active_until_it_is_closed(layout: Layout) -> None:
 def test_a_commit_binds_branch_and_session(layout: Layout) -> None:
     """The branch that a run records and the session that recorded it lead to the run."""
     make(layout, "r")
-    commit(layout, "r", lambda *_: [{"type": "branch_create", "metadata": {"branch": "feat/x"}}], session_id="s1")
+    commit(layout, "r", lambda *_: [{"type": "branch_create", "metadata": {"branch": "feat/x"}}], Writer("s1"))
     for kind, name in ((index.BRANCHES, "feat/x"), (index.SESSIONS, "s1")):
         assert [binding.run_id for binding in index.bound(layout, kind, name)] == ["r"]
 
@@ -128,7 +130,7 @@ def test_an_index_that_cannot_be_written_is_no_error(layout: Layout) -> None:
     os.makedirs(layout.store)
     Path(layout.index).write_text("in the way")
     make(layout, "r")
-    assert commit(layout, "r", lambda *_: [{"type": "checkpoint"}], session_id="s").state["last_event_id"] == 1
+    assert commit(layout, "r", lambda *_: [{"type": "checkpoint"}], Writer("s")).state["last_event_id"] == 1
     assert index.bound(layout, index.SESSIONS, "s") == []
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from faber.errors import AmbiguousRun, RunNotFound
+from faber.foreign.resolve import latest, resolve
 from faber.model.model_errors import InvalidRunId
 from faber.store import index
-from faber.store.create import create_run
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.resolve import latest, resolve
-from faber.store.runs import commit
 
 PLAN: Any = {
     "schema_version": 1,
@@ -29,12 +29,14 @@ def layout(tmp_path: Path) -> Layout:
     for number, run_id in enumerate(RUNS):
         create_run(
             made,
-            run_id=run_id,
-            plan=PLAN,
-            work_id=None,
-            target=None,
-            autonomy="guarded",
-            created_by="test",
+            NewRun(
+                run_id=run_id,
+                plan=PLAN,
+                work_id=None,
+                target=None,
+                autonomy="guarded",
+                created_by="test",
+            ),
             clock=lambda n=number: f"2026-01-01T00:00:0{n}.000Z",
         )
         for entry in os.scandir(Path(made.index, "active")):

@@ -1,6 +1,7 @@
 """Reading and writing one run: what commit records, refuses and repeats."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from faber.errors import FaberError, InvalidInput, RunNotFound
 from faber.model import acceptance, commands
 from faber.model.model_errors import StateCorrupt
 from faber.store import files, strict_json
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.commit import NOBODY, commit, settle
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.run_cache import Kept
-from faber.store.runs import Run, commit, load, refold, settle
+from faber.store.load import Run, load, refold
+from faber.store.pace import Pace
 from faber.store.store_errors import NewerSchema, Stale
 
 AWKWARD = "task-implement-authentication-module", "sk-0123456789-abcdefghij-klmnop"
@@ -29,18 +32,37 @@ def layout(tmp_path: Path) -> Layout:
         "workflow_id": "w",
         "phases": [{"id": name, "name": name, "steps": steps} for name in AWKWARD],
     }
-    create_run(made, run_id="r", plan=plan, work_id=None, target=None, autonomy="guarded", created_by="test")
+    create_run(made, NewRun(run_id="r", plan=plan, work_id=None, target=None, autonomy="guarded", created_by="test"))
     return made
 
 
-def do(layout: Layout, decide: Any, *arguments: Any, **options: Any) -> Any:
-    """Commit what `decide` answers."""
-    return commit(layout, "r", lambda state, plan: decide(state, plan, *arguments), **options)
+def do(layout: Layout, decide: Any, *arguments: Any, by: Writer = NOBODY, **options: Any) -> Any:
+    """Commit what `decide` returns."""
+    return commit(layout, "r", lambda state, plan: decide(state, plan, *arguments), by, **options)
 
 
 def emit(layout: Layout, draft: dict[str, Any], **options: Any) -> Any:
     """Commit an event."""
     return do(layout, acceptance.emit, draft, **options)
+
+
+class Again:
+    """A process that writes to the run again and again: what it knows of it, and when it replaces state.json."""
+
+    def __init__(self, layout: Layout, monotonic: Any = time.monotonic) -> None:
+        self.layout = layout
+        self.pace = Pace(monotonic)
+        self.known: Run | None = None
+
+    def commit(self, decide: Any) -> Any:
+        """Commit what `decide` returns, and remember the run."""
+        done = commit(self.layout, "r", decide, Writer(pace=self.pace), known=self.known)
+        self.known = done.run
+        return done
+
+    def emit(self, draft: dict[str, Any]) -> Any:
+        """Commit an event."""
+        return self.commit(lambda state, plan: acceptance.emit(state, plan, draft))
 
 
 def on_disk(layout: Layout) -> dict[str, bytes]:
@@ -131,7 +153,7 @@ def test_a_state_never_outgrows_what_readers_read(layout: Layout) -> None:
 
 def test_a_session_and_an_actor_are_noted_on_every_event(layout: Layout) -> None:
     """Session and actor of a command stand on each of its events, the key on its own event alone."""
-    made = do(layout, commands.start_step, AWKWARD[0], AWKWARD[0], session_id="s", actor="agent", key="k")
+    made = do(layout, commands.start_step, AWKWARD[0], AWKWARD[0], by=Writer("s", "agent"), key="k")
     assert [event["type"] for event in made.events] == ["workflow_start", "phase_start", "step_start"]
     assert {(event["session_id"], event["actor"]) for event in made.events} == {("s", "agent")}
     assert [event.get("key") for event in made.events] == [None, None, "k"]
@@ -248,40 +270,40 @@ class Watch:
 def test_an_event_is_in_the_log_before_state_has_it(layout: Layout) -> None:
     """Of a kept run, state.json is replaced now and then; what was acknowledged is read at once all the same."""
     watch = Watch()
-    kept: Kept[Run] = Kept(watch)
+    writer = Again(layout, watch)
     stored = Path(layout.run_dir("r"), "state.json")
-    emit(layout, {"type": "checkpoint", "message": "1"}, kept=kept)
+    writer.emit({"type": "checkpoint", "message": "1"})
     first = stored.read_bytes()
     for number in range(2, 6):
-        done = emit(layout, {"type": "checkpoint", "message": str(number)}, kept=kept)
+        done = writer.emit({"type": "checkpoint", "message": str(number)})
         assert stored.read_bytes() == first
         assert load(layout, "r").state == done.state
-    assert kept.behind == 4
+    assert writer.pace.behind == 4
     watch.now = 0.5
-    done = emit(layout, {"type": "checkpoint", "message": "6"}, kept=kept)
+    done = writer.emit({"type": "checkpoint", "message": "6"})
     assert strict_json.loads(stored.read_bytes()) == done.state
-    assert kept.behind == 0
-    emit(layout, {"type": "checkpoint", "message": "7"}, kept=kept)
-    settle(layout, "r", kept)
+    assert writer.pace.behind == 0
+    writer.emit({"type": "checkpoint", "message": "7"})
+    settle(layout, "r", writer.pace)
     assert strict_json.loads(stored.read_bytes()) == load(layout, "r").state
     assert load(layout, "r").folded == 0
-    assert kept.behind == 0
+    assert writer.pace.behind == 0
 
 
 def test_a_kept_run_is_not_read_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two events of one writer neither state nor metadata nor plan is read."""
-    kept: Kept[Run] = Kept()
-    emit(layout, {"type": "checkpoint"}, kept=kept)
-    monkeypatch.setattr("faber.store.runs.read_json", lambda *given: pytest.fail(f"read {given}"))
-    emit(layout, {"type": "checkpoint"}, kept=kept)
+    writer = Again(layout)
+    writer.emit({"type": "checkpoint"})
+    monkeypatch.setattr("faber.store.load.read_json", lambda *given: pytest.fail(f"read {given}"))
+    writer.emit({"type": "checkpoint"})
 
 
 def test_what_others_record_is_folded_into_a_kept_run(layout: Layout) -> None:
     """Two processes that write in turn lose nothing, whichever of them keeps the run."""
-    kept: Kept[Run] = Kept(Watch())
-    one = emit(layout, {"type": "checkpoint"}, kept=kept)
+    writer = Again(layout, Watch())
+    one = writer.emit({"type": "checkpoint"})
     other = commit(layout, "r", lambda state, plan: [{"type": "workflow_start"}])
-    last = emit(layout, {"type": "checkpoint"}, kept=kept)
+    last = writer.emit({"type": "checkpoint"})
     ids = [done.events[-1]["event_id"] for done in (one, other, last)]
     assert ids == [ids[0], ids[0] + 1, ids[0] + 2]
     assert last.state["status"] == "in_progress"
@@ -291,15 +313,15 @@ def test_what_others_record_is_folded_into_a_kept_run(layout: Layout) -> None:
 
 def test_a_refused_event_leaves_a_kept_run_as_it_is(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an event that no reader could take, and after a full disk, the next is recorded as ever."""
-    kept: Kept[Run] = Kept(Watch())
-    emit(layout, {"type": "checkpoint"}, kept=kept)
+    writer = Again(layout, Watch())
+    writer.emit({"type": "checkpoint"})
     with pytest.raises(InvalidInput):
-        emit(layout, {"type": "checkpoint", "message": "m" * 2_000_000}, kept=kept)
+        writer.emit({"type": "checkpoint", "message": "m" * 2_000_000})
     with monkeypatch.context() as patched:
         patched.setattr("faber.store.log.write_atomic", refuse)
         with pytest.raises(FaberError):
-            emit(layout, {"type": "checkpoint"}, kept=kept)
-    done = emit(layout, {"type": "checkpoint"}, kept=kept)
+            writer.emit({"type": "checkpoint"})
+    done = writer.emit({"type": "checkpoint"})
     run = load(layout, "r")
     assert run.state == refold(run.directory, run.metadata, run.plan) == done.state
 
@@ -311,17 +333,17 @@ def refuse(path: str, data: bytes) -> None:
 
 def test_the_limit_of_the_state_holds_for_a_kept_run(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the size is reckoned, no event is taken that would make the state too large to be read."""
-    kept: Kept[Run] = Kept(Watch())
+    writer = Again(layout, Watch())
     limit = 40_000
     monkeypatch.setattr("faber.store.appending.MAX_STATE", limit)
-    monkeypatch.setattr("faber.store.run_cache.MAX_STATE", limit)
+    monkeypatch.setattr("faber.store.pace.MAX_STATE", limit)
     taken = 0
 
     def fill() -> None:
         nonlocal taken
         while taken < 1000:
             artifact = {"name": f"a{taken}", "value": "v" * 300}
-            emit(layout, {"type": "artifact_create", "artifacts": [artifact]}, kept=kept)
+            writer.emit({"type": "artifact_create", "artifacts": [artifact]})
             taken += 1
 
     with pytest.raises(InvalidInput, match="state would have"):
@@ -332,13 +354,13 @@ def test_the_limit_of_the_state_holds_for_a_kept_run(layout: Layout, monkeypatch
 
 def test_a_run_that_was_taken_back_is_read_again(layout: Layout) -> None:
     """Where the newest event that a writer knows is gone from the log, the log is what counts."""
-    kept: Kept[Run] = Kept()
+    writer = Again(layout)
     saved = on_disk(layout)
-    emit(layout, {"type": "checkpoint"}, kept=kept)
+    writer.emit({"type": "checkpoint"})
     for path in set(on_disk(layout)) - set(saved):
         os.unlink(path)
     for path, data in saved.items():
         Path(path).write_bytes(data)
-    done = commit(layout, "r", lambda state, plan: [{"type": "workflow_start"}], kept=kept)
+    done = writer.commit(lambda state, plan: [{"type": "workflow_start"}])
     run = load(layout, "r")
     assert run.state == refold(run.directory, run.metadata, run.plan) == done.state

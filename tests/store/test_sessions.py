@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from faber.errors import FaberError, InvalidInput
-from faber.store.create import create_run
+from faber.store.appending import Writer
+from faber.store.clock import utc_now
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 from faber.store.schema import problems
 from faber.store.sessions import check_summary, history, save_summary
 from faber.store.store_errors import KeyReused
@@ -26,14 +29,15 @@ PLAN: Any = {
 def layout(tmp_path: Path) -> Layout:
     """A store with the run `r`."""
     made = Layout(str(tmp_path))
-    create_run(made, run_id="r", plan=PLAN, work_id=None, target=None, autonomy="guarded", created_by="test")
+    create_run(made, NewRun(run_id="r", plan=PLAN, work_id=None, target=None, autonomy="guarded", created_by="test"))
     return made
 
 
-def save(layout: Layout, *accomplished: str, **options: Any) -> Any:
+def save(layout: Layout, *accomplished: str, session_id: str | None = "s1", **options: Any) -> Any:
     """Save a summary."""
     given = check_summary({"accomplished": list(accomplished)})
-    return save_summary(layout, "r", given, **{"session_id": "s1", "head_commit": None} | options)
+    by = Writer(session_id, clock=options.pop("clock", utc_now))
+    return save_summary(layout, "r", given, by, **{"head_commit": None} | options)
 
 
 def directory(layout: Layout) -> Path:

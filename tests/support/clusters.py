@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faber.nebula.cluster.dask_cluster import Cluster, ClusterLost, JobLost, Stopped
+from faber.nebula.cluster.cluster_errors import ClusterLost, JobLost, JobStopped
+from faber.nebula.cluster.dask_cluster import Cluster
 from faber.nebula.cluster.leader import Fleet
 from faber.nebula.cluster.messages import Job, Report
 from faber.nebula.cluster.worker import work
@@ -89,7 +90,7 @@ class _Link:
         self._stop = stop
         self._lock = threading.Lock()
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: Mapping[str, object]) -> None:
         with self._lock:
             self._hear(message)
 
@@ -135,7 +136,7 @@ class Directories:
                 report = self.alter(pickle.loads(pickle.dumps(work(job, link, self.worker()))))
             except remote_agents.Died:
                 if cancel.is_set():
-                    raise Stopped from None
+                    raise JobStopped from None
                 continue
             self.reports.append(report)
             assert isinstance(report, Report)

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faber.model.documents import nebula_phases
 from faber.nebula.phase.checkpoint import Checkpoint, load_all
 from faber.nebula.phase.cycle_state import Stage
+from faber.store.load import load
 from faber.store.log import after
-from faber.store.runs import load
 from support.nebulas import Project
 from support.repositories import git
 
@@ -37,7 +38,7 @@ class Seen(NamedTuple):
         """What stands now; `asked` are lines like `coder a`, `names` the phases."""
         runs = project.layout.run_ids()
         state = load(project.layout, runs[0]).state if runs else None
-        phases = state["nebula"]["phases"] if state and "nebula" in state else {}
+        phases = nebula_phases(state) if state else {}
         return cls(
             project,
             list(asked),

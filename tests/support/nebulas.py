@@ -19,8 +19,8 @@ from faber.nebula.run.apply import Application, Applied, Crew, Wanted
 from faber.nebula.run.display import PlainRunner
 from faber.nebula.run.phase_worker import MakeAgents
 from faber.responses.llm import Completion
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.runs import commit
 from support.repositories import git, repository
 from support.scripted_agents import tree_in, writes
 
@@ -173,5 +173,5 @@ class Project:
         return [name for name in names if not name.startswith("plan/")]
 
     def left(self) -> list[str]:
-        """What stands beside the nebula's own files."""
+        """What is next to the nebula's own files."""
         return sorted(name for name in os.listdir(self.directory) if not name.endswith(".md") and name != "nebula.toml")

@@ -3,7 +3,8 @@ they did.
 
 `FABER_TEST_SCRIPT` names the directory. `cycles-<phase>` says how many cycles a phase takes (else one),
 `text-<phase>` what it writes into which file. While `hold-<role>-<phase>-<cycle>` is there, that turn waits; of
-`die-…` it dies. In `asked`, a line a turn: role, phase, cycle, process; in `ended` the same with how it ended.
+`die-…` it dies. With `recover-<phase>` it records a recovery first.
+In `asked`, a line a turn: role, phase, cycle, process; in `ended` the same with how it ended.
 """
 
 import json
@@ -16,18 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.agents.pipeline import Record
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_worker import MakeAgents
+from faber.responses.recovery_log import Recovery
 from support.scripted_agents import tree_in
 
 COST = 0.1  # of a turn, where the file `cost` says nothing else
 
 
-def make(nebula: Nebula, label: str) -> MakeAgents:
+def make(nebula: Nebula, label: str, record: Record) -> MakeAgents:
     """What a job names as the maker of its agents."""
 
     def agents(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
+        if (Path(os.environ["FABER_TEST_SCRIPT"]) / f"recover-{spec.id}").exists():
+            record(Recovery(spec.id, 1, 90, 100, 1, "RESOLVED"))
         return _Remote(Path(os.environ["FABER_TEST_SCRIPT"]), spec.id, Path(directory), cancel)
 
     return agents

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from faber.git.programs import Git
+from faber.git.stash import status
+from faber.nebula.worktrees import conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
 
 _SOMEBODY = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A") | dict.fromkeys(
@@ -52,6 +54,11 @@ def repository(directory: Path, files: dict[str, str | bytes] | None = None) -> 
     git(directory, "init", "-q", "-b", "main")
     commit(directory, files or {"a.txt": "one\n", "src/b.txt": "two\n"}, "begin")
     return directory.resolve()
+
+
+def is_dirty(tree: PhaseTree) -> bool:
+    """True if there is anything that a commit would take, or a merge in progress."""
+    return conflicts.merging(tree.git) or not status(tree.git, tree.exclude).clean
 
 
 class Bench(NamedTuple):

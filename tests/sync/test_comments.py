@@ -15,7 +15,7 @@ Take = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def take(a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Take]:
-    """`take(a, 1, "@faber approve")`: comment 1 arrives there; what became of it. A's request is on both machines."""
+    """`take(a, 1, "@faber approve")`: comment 1 arrives there; returns its outcome. A's request is on both machines."""
     with FakeGitHub() as github:
         github.permissions = {PERSON: ("write", "write")}
         for name, value in {**environment(github), "GH_REPO": f"127.0.0.1/{github.slug}"}.items():

@@ -168,8 +168,8 @@ def test_what_follows_by_itself_follows_again() -> None:
 @pytest.mark.parametrize(
     ("mine", "theirs", "why"),
     [
-        ([WORK], [WORK], "both copies went on"),
-        ([WORK, answered(1)], [answered(1)], "rests on an answer to fr-1"),
+        ([WORK], [WORK], "both copies continued"),
+        ([WORK, answered(1)], [answered(1)], "depends on an answer to fr-1"),
         ([asked(4)], [asked(4)], "both copies asked fr-4"),
         ([asked(4)], [answered(1, "abort", "abort")], "the run was cancelled"),
     ],
@@ -196,7 +196,7 @@ def test_a_completed_step_is_work() -> None:
     drafts = complete_step(state, PLAN, "one", "x", None, [])
     assert isinstance(drafts, list)
     done = side([answered(1), answered(2), answered(3), *map(dict, drafts)], "w")
-    assert join(SHARED, PLAN, done, side([WORK], "other"), NOW).refused == "both copies went on with the work"
+    assert join(SHARED, PLAN, done, side([WORK], "other"), NOW).refused == "both copies continued the work"
 
 
 @given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))

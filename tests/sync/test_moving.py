@@ -10,7 +10,7 @@ import pytest
 from faber.model.reducer import fold
 from faber.store import strict_json
 from faber.store.layout import Layout
-from faber.store.runs import load
+from faber.store.load import load
 from sync.clones import MACHINE_LOCAL, MAIN, REF, RUN, Clone, MakeClone, ask, differing, work
 
 

@@ -1,1 +1,1 @@
-"""Invoking agents: the Claude Code client as a child process, the Messages API, and the pipeline of a turn."""
+"""Running agents: the Claude Code client as a supervised process, and the pipeline from a prompt to valid JSON."""

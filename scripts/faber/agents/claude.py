@@ -24,6 +24,8 @@ from faber.errors import InvalidInput
 from faber.responses.llm import Completion
 
 MAX_OUTPUT = 512 * 1024 * 1024
+# The plugin that this package is a part of, with its agents.
+PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 

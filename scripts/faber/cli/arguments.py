@@ -10,6 +10,7 @@ import click
 
 from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput, PersonRequired
+from faber.model.documents import Artifact
 from faber.model.ids import check_name
 from faber.store import strict_json
 
@@ -63,9 +64,9 @@ def place(text: str) -> tuple[str, str]:
     return check_name(phase, "phase"), check_name(step, "step")
 
 
-def named_values(given: tuple[str, ...]) -> list[dict[str, Any]]:
+def named_values(given: tuple[str, ...]) -> list[Artifact]:
     """Artifacts from `NAME=VALUE` arguments."""
-    artifacts: list[dict[str, Any]] = []
+    artifacts: list[Artifact] = []
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not value:

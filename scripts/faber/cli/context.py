@@ -16,12 +16,13 @@ from faber.context.context_document import ConsolidatedContext
 from faber.context.questions import check_answers
 from faber.context.render import critical, text
 from faber.errors import Exit, FaberError, Notice
+from faber.foreign.resolve import open_named
 from faber.github.notifications import tell
 from faber.github.work_item_source import open_source
 from faber.model.text import redact_json
+from faber.store.clock import utc_now
 from faber.store.config import Config, load_config
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load, utc_now
+from faber.store.load import Run
 
 
 class ContextArguments(NamedTuple):
@@ -80,7 +81,7 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
     if answers:
         require_person(obj, "faber context --decide", run)
     config = load_config(obj.layout)
-    loaded = load(obj.layout, resolve(obj.layout, run))
+    loaded = open_named(obj.layout, run)
     fetch = None if wanted.no_fetch else lambda: open_source(config, obj.layout, os.environ)
     document = reconstitute(loaded, config, ContextOptions(fetch, answers, utc_now()))
     if answers:
@@ -107,17 +108,16 @@ def _budget(wanted: ContextArguments, config: Config) -> int | None:
 
 def _decide(obj: Invocation, run: Run, document: ConsolidatedContext, answers: dict[str, str]) -> Run:
     from faber.cli.terminal_prompt import terminal_responder
-    from faber.context.recording import Author, record_decisions
+    from faber.context.recording import record_decisions
 
-    author = Author(obj.session_id, obj.actor)
-    return record_decisions(run, document, answers, author, terminal_responder(obj.layout.root))
+    return record_decisions(run, document, answers, obj.writer, terminal_responder(obj.layout.root))
 
 
 def _record(obj: Invocation, run: Run, document: ConsolidatedContext) -> ConsolidatedContext:
     """The document after the loading was recorded and its open decisions were put to people."""
-    from faber.context.recording import Author, record_loaded
+    from faber.context.recording import record_loaded
 
-    recorded = record_loaded(run, document, Author(obj.session_id, obj.actor))
+    recorded = record_loaded(run, document, obj.writer)
     if isinstance(recorded, Notice):
         notices, state = [recorded], run.state
     else:

@@ -8,11 +8,12 @@ from faber.cli.arguments import format_option
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError, Notice, Severity
+from faber.foreign.open_run import open_run
+from faber.foreign.resolve import resolve
 from faber.model.text import redact, redact_json
 from faber.store.doctor import examine_run, examine_store
 from faber.store.layout import Layout
 from faber.store.repair import repair_run, repair_store
-from faber.store.resolve import resolve
 
 
 @click.command()
@@ -30,7 +31,7 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     if run is None:
         reports.append((None, [*examine_store(obj.layout), *_database(obj.layout)]))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
-    reports += [(run_id, examine_run(obj.layout, run_id)) for run_id in run_ids]
+    reports += [(run_id, examine_run(obj.layout, run_id, open_run)) for run_id in run_ids]
     severities = {finding.severity for _, findings in reports for finding in findings}
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [{"run_id": run_id, "findings": [finding.as_dict() for finding in found]} for run_id, found in reports]

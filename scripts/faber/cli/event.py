@@ -1,7 +1,7 @@
 """`faber event …`: recording facts that no other command records, and reading the log."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -11,15 +11,15 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.errors import FaberError
-from faber.foreign.normalise import event_notice, normalise_event
+from faber.foreign.foreign_events import event_notice, normalise_event
+from faber.foreign.resolve import open_named
 from faber.model import acceptance
-from faber.model.documents import Draft, RecentEvent
+from faber.model.documents import Draft, Event
 from faber.model.event_types import check_required, event_type
 from faber.model.ids import check_name
+from faber.model.state_parts import RecentEvent
 from faber.store import log
 from faber.store.layout import EVENTS
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 
 @click.group()
@@ -92,19 +92,19 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     """List events in order. `warnings` names unreadable ones."""
     if kind is not None:
         event_type(kind)
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     entries = (
         _newest(made.state["recent_events"], last) if last and not kind and not phase and not made.foreign else None
     )
     if entries is None:
         entries = [e for e in log.listing(made.directory) if kind in (None, e.type)]
-    found: list[Mapping[str, object]] = []
+    found: list[Event] = []
     warnings = []
     for entry in reversed(entries):
         if last is not None and len(found) == last:
             break
         try:
-            read = normalise_event(dict(log.read_event(made.directory, entry.file)), entry)
+            read = normalise_event(log.read_event(made.directory, entry.file), entry)
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
             continue

@@ -14,12 +14,12 @@ from faber.feedback.feedback_history import TYPES, text
 from faber.feedback.feedback_history import history as past_requests
 from faber.feedback.requests import NewRequest, find_request, new_request_id, open_request
 from faber.feedback.requests import respond as answer_request
-from faber.foreign.normalise import event_notice, normalise_event
+from faber.foreign.foreign_events import event_notice, normalise_event
+from faber.foreign.resolve import open_named
 from faber.github.notifications import tell_all, tell_as_configured
 from faber.model.answers import DEFAULT_OPTIONS
 from faber.store import log
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load
+from faber.store.load import Run
 from faber.store.store_errors import ForeignRun
 
 
@@ -100,17 +100,18 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
     from faber.model.credentials import secret_values
 
     require_person(obj, "faber feedback respond", run)
+    found: str | Run = run
     if response is None:
-        made = load(obj.layout, resolve(obj.layout, run))
-        run, request_id = made.run_id, find_request(made.state, request_id)["request_id"]
-        response, comment = _asked(made, request_id, comment)
+        found = open_named(obj.layout, run)
+        request_id = find_request(found.state, request_id)["request_id"]
+        response, comment = _asked(found, request_id, comment)
     # Redacted as it will be recorded, so that a repeated answer is recognised.
     secrets = secret_values(os.environ)
     said, responder = hidden(response, secrets), terminal_responder(obj.layout.root)
     comment = hidden(comment, secrets) if comment is not None else None
     record(
         obj,
-        run,
+        found,
         lambda state, plan: answer_request(
             state, plan, request_id=request_id, response=said, comment=comment, responder=responder
         ),
@@ -142,7 +143,7 @@ def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | 
 @click.pass_obj
 def show_open(obj: Invocation, run: str, form: str) -> None:
     """Show the open requests, oldest first, and the last answer."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     asked = made.state["feedback_queue"]
 
     def described_requests() -> str:
@@ -166,13 +167,13 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
 @click.pass_obj
 def history(obj: Invocation, run: str, form: str) -> None:
     """Show all requests and answers, oldest first: who answered, where and when."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     events, warnings = [], []
     for entry in log.listing(made.directory):
         if entry.type not in TYPES:
             continue
         try:
-            events.append(normalise_event(dict(log.read_event(made.directory, entry.file)), entry))
+            events.append(normalise_event(log.read_event(made.directory, entry.file), entry))
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
     requests = past_requests(events)
@@ -192,8 +193,8 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
     """
     if progress and as_configured:
         raise UsageError("Give --progress or --as-configured, not both.")
-    made = load(obj.layout, resolve(obj.layout, run))
-    report = tell_as_configured(obj.layout, made) if as_configured else tell_all(obj.layout, made, progress=progress)
+    made = open_named(obj.layout, run)
+    report = tell_as_configured(obj.layout, made) if as_configured else tell_all(made, progress=progress)
     print_json({"run_id": made.run_id, **report.as_dict()})
     if report.warnings:
         raise click.exceptions.Exit(1)

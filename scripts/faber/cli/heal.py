@@ -10,6 +10,7 @@ from faber.cli.arguments import format_option
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
+from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
 
 if TYPE_CHECKING:
@@ -76,15 +77,12 @@ def plan_command(
     if prompt_only:
         write(report["prompt"])
         return Exit.OK
-    from faber.cli.nebula_apply import PLUGIN
-    from faber.nebula.healing.architect import architect_client, plan_remediation
-    from faber.nebula.phase.agents import AgentSetup
+    from faber.nebula.healing.architect import plan_remediation
+    from faber.nebula.phase.agents import ARCHITECT, AgentFactory
     from faber.responses.recovery_log import RecoveryLog
 
-    setup = AgentSetup(plugin_dir=PLUGIN, model=model or stopped.nebula.settings(stopped.spec).model)
-    client = architect_client(
-        setup, directory=obj.layout.root, label="heal", budget=max_budget_usd, cancel=threading.Event()
-    )
+    factory = AgentFactory(stopped.nebula, "heal", model=model)
+    client = factory.client(ARCHITECT, stopped.spec, obj.layout.root, max_budget_usd, threading.Event())
     planned = plan_remediation(
         client,
         stopped.diagnosis,
@@ -107,10 +105,9 @@ def plan_command(
 
 
 def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+    from faber.foreign.resolve import open_named
     from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
     from faber.nebula.plan.parse import MANIFEST
-    from faber.store.resolve import resolve
-    from faber.store.runs import load
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
@@ -119,8 +116,8 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
                 recovery=f"Name a failed phase after DIR; `faber nebula status {target}` lists them.",
             )
         return stopped_phase(obj.layout, target, place)
-    run = load(obj.layout, resolve(obj.layout, target))
-    nebula = run.state.get("nebula")
+    run = open_named(obj.layout, target)
+    nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(

@@ -1,8 +1,12 @@
 """Who runs a command, and in which project."""
 
 import os
+from typing import TYPE_CHECKING
 
 from faber.store.layout import Layout, find_root
+
+if TYPE_CHECKING:
+    from faber.store.appending import Writer
 
 
 class Invocation:
@@ -26,6 +30,13 @@ class Invocation:
         """The Claude Code session that runs this command, if any."""
         session = os.environ.get("CLAUDE_CODE_SESSION_ID", "")
         return session[:200] or None
+
+    @property
+    def writer(self) -> "Writer":
+        """Who records what this command decides."""
+        from faber.store.appending import Writer
+
+        return Writer(self.session_id, self.actor)
 
     @property
     def is_agent(self) -> bool:

@@ -14,9 +14,10 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say
 from faber.cli.run import new_id
 from faber.errors import Exit, FaberError
+from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
-from faber.nebula.healing.architect import ArchitectClient, architect_client
-from faber.nebula.phase.agents import Agents, AgentSetup, ClaudeAgents
+from faber.nebula.healing.architect import ArchitectClient
+from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.phase_task import check_of
 from faber.nebula.plan.load import load_nebula
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 # The gates, from the most freedom for agents to the least.
 _FREEDOM = ("trust", "watch", "review", "approve")
-PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 Problems = Callable[[Invocation, Any], list[Any]]
 
@@ -112,7 +112,8 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     if not landed.done:
         raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
-    if known.open and known.state["nebula"]["landed"] != landed.commit:
+    recorded = nebula_of(known.state)
+    if known.open and recorded and recorded["landed"] != landed.commit:
         journal.record("nebula_land", commit=landed.commit, branch=landed.branch, how=landed.how)
     print_json({"run_id": known.run_id, "how": landed.how, "branch": landed.branch, "commit": landed.commit})
     return Exit.OK
@@ -138,41 +139,13 @@ def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) 
 def _crew(
     obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str, cancel: threading.Event
 ) -> Crew:
-    log = RecoveryLog(obj.layout, run_id=run_id)
-
-    def make(spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
-        def heard(role: str, event: Mapping[str, Any]) -> None:
-            runner.heard(spec.id, role, event)
-
-        setup = AgentSetup(
-            plugin_dir=PLUGIN,
-            model=nebula.settings(spec).model,
-            tools=nebula.execution.agent_tools or (),
-            turn_seconds=nebula.execution.turn_timeout,
-        )
-        return ClaudeAgents(
-            setup,
-            directory=directory,
-            label=label,
-            task_id=spec.id,
-            cancel=cancel,
-            on_event=heard,
-            log=log.record,
-        )
+    record = RecoveryLog(obj.layout, run_id=run_id).record
+    factory = AgentFactory(nebula, label, hear=runner.heard, record=record)
 
     def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
-        model, seconds = nebula.settings(spec).model, nebula.execution.turn_timeout
-        setup = AgentSetup(plugin_dir=PLUGIN, model=model, turn_seconds=seconds)
-        return architect_client(
-            setup,
-            directory=obj.layout.root,
-            label=label,
-            budget=budget,
-            cancel=cancel,
-            on_event=lambda event: runner.heard(spec.id, "architect", event),
-        )
+        return factory.client(ARCHITECT, spec, obj.layout.root, budget, cancel)
 
-    return Crew(make, architect, log.record)
+    return Crew(factory.agents, architect, record)
 
 
 @contextmanager

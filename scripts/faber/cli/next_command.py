@@ -6,9 +6,9 @@ from faber.cli.arguments import run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.context.session_parts import last_session
+from faber.foreign.resolve import open_named
 from faber.model.next import next_action
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load
+from faber.store.load import Run
 from faber.store.sessions import history
 
 BUILD = "build"
@@ -19,7 +19,7 @@ BUILD = "build"
 @click.pass_obj
 def next_command(obj: Invocation, run: str) -> None:
     """Show what to do next: a step, a gate, wait, or stop. Changes nothing."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     session = obj.session_id
     loaded = session is None or session in made.state["context_sessions"]
     action: dict[str, object] = {"run_id": made.run_id, **next_action(made.state, made.plan, loaded=loaded)}

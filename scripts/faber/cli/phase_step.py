@@ -6,11 +6,10 @@ from faber.cli.arguments import key_option, named_values, place, require_person,
 from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.cli.step_evidence import base_commit, verify
+from faber.foreign.resolve import open_named
 from faber.model import commands
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 
 @click.group()
@@ -88,10 +87,10 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     """Start the step that `faber next` names."""
     in_phase, name = place(where)
     obj.run = run
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
     base = base_commit(obj, made, in_phase, name) if is_next else None
-    record(obj, made.run_id, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
+    record(obj, made, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
 
 
 @step.command("complete")
@@ -124,13 +123,13 @@ def step_complete(
     in_phase, name = place(where)
     made = named_values(artifacts)
     obj.run = run
-    loaded = load(obj.layout, resolve(obj.layout, run))
+    loaded = open_named(obj.layout, run)
     verdicts = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
     found = [verdict.as_dict() for verdict in verdicts]
     attempt = step_state(loaded.state, in_phase, name)["attempts"] if found else None
     record(
         obj,
-        loaded.run_id,
+        loaded,
         lambda state, plan: commands.complete_step(
             state, plan, in_phase, name, message, made, warning=warning, evidence=found, attempt=attempt
         ),

@@ -1,12 +1,13 @@
 """Recording what an agent tried and was refused, so that a person sees it in the log."""
 
 from faber.errors import Exit, FaberError
+from faber.foreign.resolve import open_named
 from faber.model.acceptance import check_open
 from faber.model.documents import Draft, Plan, State
 from faber.store import log
+from faber.store.appending import Writer
+from faber.store.commit import commit
 from faber.store.layout import Layout
-from faber.store.resolve import resolve
-from faber.store.runs import commit, load
 
 # Refusals that say nothing about the agent's intent, or that append an event of their own.
 _NOT_KEPT = ("locked", "stale", "foreign_run", "newer_schema", "evidence_missing", "awaiting_feedback")
@@ -28,12 +29,12 @@ def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[st
         return [draft]
 
     try:
-        made = load(layout, resolve(layout, run))
+        made = open_named(layout, run)
         newest = made.state["recent_events"][-1:]
         if newest and newest[0]["file"].endswith("-command_refused.json"):
             event = log.read_event(made.directory, newest[0]["file"])
             if event.get("metadata") == draft["metadata"]:
                 return
-        commit(layout, made.run_id, decide, session_id=session_id, actor="agent")
+        commit(layout, made.run_id, decide, Writer(session_id, "agent"), known=made)
     except FaberError:
         return

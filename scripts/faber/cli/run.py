@@ -11,6 +11,8 @@ from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.foreign.open_run import open_run
+from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
@@ -18,9 +20,8 @@ from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slu
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
+from faber.store.load import Run
 from faber.store.lock import locked
-from faber.store.resolve import resolve
-from faber.store.runs import Run, load
 from faber.store.store_errors import RunExists
 
 
@@ -85,19 +86,21 @@ def _create(
     autonomy: Autonomy | None,
     run_id: str | None,
 ) -> Run:
-    from faber.store.create import create_run
+    from faber.store.create import NewRun, create_run
     from faber.workflows.definitions import load_plan
 
     config = load_config(obj.layout)
     _not_freer(obj, autonomy, config.at("autonomy"), run_id or "")
     made = create_run(
         obj.layout,
-        run_id=run_id if run_id is not None else new_id(obj),
-        plan=load_plan(obj.layout, config.at("workflow") if workflow is None else workflow),
-        work_id=check_work_id(work_id) if work_id is not None else None,
-        target=target,
-        autonomy=autonomy or config.at("autonomy"),
-        created_by=obj.actor,
+        NewRun(
+            run_id=run_id if run_id is not None else new_id(obj),
+            plan=load_plan(obj.layout, config.at("workflow") if workflow is None else workflow),
+            work_id=check_work_id(work_id) if work_id is not None else None,
+            target=target,
+            autonomy=autonomy or config.at("autonomy"),
+            created_by=obj.actor,
+        ),
     )
     _bind_here(obj, made.run_id)
     return made
@@ -185,7 +188,7 @@ def all_runs(obj: Invocation) -> tuple[list[Run], list[DamagedRow]]:
     damaged: list[DamagedRow] = []
     for run_id in obj.layout.run_ids():
         try:
-            found.append(load(obj.layout, run_id))
+            found.append(open_run(obj.layout, run_id))
         except FaberError as error:
             damaged.append({"run_id": run_id, "error": error.as_dict()})
     return sorted(found, key=lambda made: made.state["updated_at"], reverse=True), damaged
@@ -212,7 +215,7 @@ def run_row(made: Run) -> RunRow:
 @click.pass_obj
 def show(obj: Invocation, run: str) -> None:
     """Show a run's metadata, plan and state."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     print_json(
         {
             "run_id": made.run_id,
@@ -231,9 +234,9 @@ def show(obj: Invocation, run: str) -> None:
 @click.pass_obj
 def resume(obj: Invocation, run: str) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
-    run_id = resolve(obj.layout, run)
-    _bind_here(obj, run_id)
-    record(obj, run_id, commands.resume_run)
+    made = open_named(obj.layout, run)
+    _bind_here(obj, made.run_id)
+    record(obj, made, commands.resume_run)
 
 
 @run.command("complete")
@@ -259,9 +262,10 @@ def fail(obj: Invocation, run: str, error: str) -> None:
 @click.pass_obj
 def cancel(obj: Invocation, run: str, reason: str) -> None:
     """End a run for good. While a request is open, only a person may."""
-    if obj.is_agent and load(obj.layout, resolve(obj.layout, run)).state["feedback_queue"]:
+    made = open_named(obj.layout, run)
+    if obj.is_agent and made.state["feedback_queue"]:
         require_person(obj, "faber run cancel, while a request is open,", run)
-    record(obj, run, lambda state, plan: commands.cancel_run(state, plan, reason))
+    record(obj, made, lambda state, plan: commands.cancel_run(state, plan, reason))
 
 
 @run.command("rerun")
@@ -272,9 +276,9 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
     """Create a run with the plan of an earlier one, linked to it."""
     from uuid import uuid4
 
-    from faber.store.create import create_run
+    from faber.store.create import NewRun, create_run
 
-    earlier = load(obj.layout, resolve(obj.layout, run))
+    earlier = open_named(obj.layout, run)
     if earlier.state["status"] not in (*CLOSED, "failed"):
         raise RunExists(
             f"Run {earlier.run_id} is still {earlier.state['status']}.",
@@ -286,14 +290,16 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
     base = f"{prefix}/" if prefix else f"{last[:80].rstrip('.-_')}-"
     made = create_run(
         obj.layout,
-        run_id=f"{base}{uuid4()}",
-        plan=earlier.plan,
-        work_id=earlier.state["work_id"],
-        target=earlier.state["target"],
-        autonomy=autonomy or earlier.state["autonomy"],
-        created_by=obj.actor,
-        relationships={"rerun_of": earlier.run_id},
-        first={"type": "workflow_rerun", "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+        NewRun(
+            run_id=f"{base}{uuid4()}",
+            plan=earlier.plan,
+            work_id=earlier.state["work_id"],
+            target=earlier.state["target"],
+            autonomy=autonomy or earlier.state["autonomy"],
+            created_by=obj.actor,
+            relationships={"rerun_of": earlier.run_id},
+            first={"type": "workflow_rerun", "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+        ),
     )
     _bind_here(obj, made.run_id)
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})

@@ -9,9 +9,9 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import recorded_answer
 from faber.errors import InvalidInput
+from faber.foreign.resolve import open_named
 from faber.git.inspect import branch_head
-from faber.store.resolve import resolve
-from faber.store.runs import load
+from faber.store.load import Run
 from faber.store.sessions import check_summary, history, save_summary
 
 
@@ -50,22 +50,16 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
             )
         given = json_object(text, "The summary")
     checked = check_summary(given)
-    run_id = resolve(obj.layout, run)
+    made = open_named(obj.layout, run)
     committed = save_summary(
-        obj.layout,
-        run_id,
-        checked,
-        session_id=obj.session_id,
-        head_commit=_head(obj, run_id),
-        actor=obj.actor,
-        key=key,
+        obj.layout, made.run_id, checked, obj.writer, head_commit=_head(obj, made), key=key, known=made
     )
     print_json({**recorded_answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
 
 
-def _head(obj: Invocation, run_id: str) -> str | None:
+def _head(obj: Invocation, run: Run) -> str | None:
     """The head of the run's branch, so that the next session sees later commits."""
-    name = load(obj.layout, run_id).state["artifacts"].get("branch_name")
+    name = run.state["artifacts"].get("branch_name")
     return branch_head(obj.layout.root, name if isinstance(name, str) else None)
 
 
@@ -74,7 +68,7 @@ def _head(obj: Invocation, run_id: str) -> str | None:
 @click.pass_obj
 def list_sessions(obj: Invocation, run: str) -> None:
     """List a run's session summaries, oldest first."""
-    made = load(obj.layout, resolve(obj.layout, run))
+    made = open_named(obj.layout, run)
     found = history(made)
     print_json(
         {

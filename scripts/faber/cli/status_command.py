@@ -7,10 +7,9 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer
 from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
 from faber.context.resume import run_position
-from faber.model.documents import CLOSED, SETTLED, State
+from faber.foreign.resolve import open_named
+from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.text import inert, shorten
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
@@ -23,10 +22,10 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
-        made = load(obj.layout, resolve(obj.layout, run))
+        made = open_named(obj.layout, run)
         position = run_position(made.state, made.plan)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
-        if "nebula" in made.state:
+        if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
         print_answer(answer, form, lambda _: _run_text(made.state, position["next_command"]))
         return
@@ -73,7 +72,7 @@ def _run_text(state: State, next_command: str) -> str:
             elif known["attempts"] > 1 and known["status"] not in SETTLED:
                 note = f"  (attempt {known['attempts']})"
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
-    for name, working in state["nebula"]["phases"].items() if "nebula" in state else ():
+    for name, working in nebula_phases(state).items():
         note = f"  cycle {working['cycle']}" if "cycle" in working else ""
         note += f"  {shorten(inert(working['reason']), 60)}" if "reason" in working else ""
         lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))

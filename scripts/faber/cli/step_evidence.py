@@ -1,7 +1,7 @@
 """Checking the branch before a step starts, and its evidence before it is completed."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from faber.cli.cli_errors import EvidenceMissing, ProtectedBranch
 from faber.cli.invocation import Invocation
@@ -9,15 +9,17 @@ from faber.errors import InvalidInput
 from faber.feedback.requests import new_request_id
 from faber.github.notifications import tell
 from faber.model.commands import BLOCKED_ASKS, block_step, completes
-from faber.model.documents import Evidence, StepState
+from faber.model.documents import Artifact, Evidence
 from faber.model.progress import step_plan, step_state
+from faber.model.state_parts import StepState
 from faber.store import log
+from faber.store.commit import commit
 from faber.store.config import ALWAYS_PROTECTED, load_config
 from faber.store.layout import main_worktree
-from faber.store.runs import Run, commit
+from faber.store.load import Run
 
 if TYPE_CHECKING:
-    from faber.sources.evidence import Verdict
+    from faber.sources.evidence import EvidenceCheck
 
 # The phase that writes code: it never starts on a protected branch.
 BUILD = "build"
@@ -51,8 +53,8 @@ def base_commit(obj: Invocation, run: Run, phase: str, step: str) -> str | None:
 
 
 def verify(
-    obj: Invocation, run: Run, phase: str, step: str, artifacts: list[dict[str, Any]], no_change: str | None
-) -> list["Verdict"]:
+    obj: Invocation, run: Run, phase: str, step: str, artifacts: list[Artifact], no_change: str | None
+) -> list["EvidenceCheck"]:
     """The verdicts on all evidence of the step; raises `EvidenceMissing` unless all of it is met.
 
     Holds no lock. A refusal is recorded as `step_blocked`; the third one asks a person.
@@ -66,10 +68,10 @@ def verify(
         raise InvalidInput("--no-change-needed replaces a commit only if a command proves the step.")
     if not planned and not known["waived_by"]:
         return []
-    from faber.sources.evidence import Verdict
+    from faber.sources.evidence import EvidenceCheck
 
     if known["waived_by"]:
-        return [Verdict("waived", known["waived_by"], True, "A person waived the evidence.")]
+        return [EvidenceCheck("waived", known["waived_by"], True, "A person waived the evidence.")]
     verdicts = _examined(obj, run, planned, known, artifacts)
     if no_change is not None and all(verdict.met for verdict in verdicts if verdict.kind == "command"):
         detail = f"No change was needed: {no_change[:500]}"
@@ -81,9 +83,9 @@ def verify(
 
 
 def _examined(
-    obj: Invocation, run: Run, planned: list[Evidence], known: StepState, artifacts: list[dict[str, Any]]
-) -> list["Verdict"]:
-    from faber.sources.evidence import Facts, examine
+    obj: Invocation, run: Run, planned: list[Evidence], known: StepState, artifacts: list[Artifact]
+) -> list["EvidenceCheck"]:
+    from faber.sources.evidence import StepFacts, examine
 
     branch = run.state["artifacts"].get("branch_name")
     first = known["first_event"] or 0
@@ -92,7 +94,7 @@ def _examined(
         return any(entry.type == kind and entry.event_id >= first for entry in log.listing(run.directory))
 
     given = {artifact["name"]: artifact.get("value") for artifact in artifacts}
-    facts = Facts(
+    facts = StepFacts(
         worktree(obj),
         branch if isinstance(branch, str) else None,
         known["base_commit"],
@@ -102,15 +104,15 @@ def _examined(
     return examine(planned, facts)
 
 
-def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list["Verdict"]) -> None:
+def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list["EvidenceCheck"]) -> None:
     request_id = new_request_id()
     shown = [verdict.as_dict() for verdict in missing]
     committed = commit(
         obj.layout,
         run.run_id,
         lambda state, plan: block_step(state, plan, phase, step, shown, request_id),
-        session_id=obj.session_id,
-        actor=obj.actor,
+        obj.writer,
+        known=run,
     )
     report = tell(obj.layout, committed)
     blocked = step_state(committed.state, phase, step)["blocked"]

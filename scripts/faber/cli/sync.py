@@ -8,10 +8,10 @@ from faber.cli.arguments import require_person
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
+from faber.foreign.resolve import LATEST, resolve
 from faber.model.ids import check_run_id, is_run_id
 from faber.model.text import redact_json
 from faber.store.layout import Layout
-from faber.store.resolve import LATEST, resolve
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
 from faber.sync.remotes import Listing, Remote, listing, open_remote

@@ -8,8 +8,8 @@ from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
 from faber.feedback.answer_matching import MatchedAnswer, Responder, read_answer
 from faber.model.answers import FREE_TEXT, action_of
-from faber.model.documents import FeedbackRequest
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
+from faber.model.state_parts import FeedbackRequest
 from faber.model.text import inert, shorten
 
 MAX_NAME = 100
@@ -28,9 +28,9 @@ _OWN = ("artifacts", "gate", "waive", "question")
 
 def terminal_responder(root: str) -> Responder:
     """The person at this terminal: git's `user.name`, else the login name; at most 100 characters."""
-    from faber.processes.runner import Question, ask
+    from faber.git.asking import GitQuestion, ask
 
-    answer = ask([Question(root, ["config", "--get", "user.name"])])[0]
+    answer = ask([GitQuestion(root, ["config", "--get", "user.name"])])[0]
     name = _line(answer.out) if answer.code == 0 else ""
     return {"name": name or _login() or None, "source": "terminal", "url": None, "comment_id": None}
 

@@ -19,9 +19,9 @@ from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.resume import next_steps, resume_point
 from faber.context.session_parts import session_parts
 from faber.errors import FaberError, Notice, Severity
-from faber.foreign.normalise import event_notice, newest_events, normalise_event, requested
+from faber.foreign.foreign_events import event_notice, newest_events, normalise_event, requested
 from faber.git.inspect import begin_branch
-from faber.model.documents import Plan, State
+from faber.model.documents import Event, Plan, State
 from faber.model.event_types import event_type, known_types
 from faber.model.pending_feedback import told
 from faber.sources.specification import load as load_specification
@@ -31,7 +31,7 @@ from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
 from faber.store.layout import WORK_ITEM
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.store.strict_json import InvalidJSON, dumps
 
 SCHEMA_VERSION = 1
@@ -184,14 +184,14 @@ def _integrity(run: Run) -> list[Notice]:
 
 def _events(run: Run, notices: list[Notice]) -> list[ContextEvent]:
     """The newest events in order; unreadable ones are skipped, with a notice each."""
-    found: list[dict[str, Any]] = []
+    found: list[Event] = []
     if run.foreign:
         found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
     else:
         for recent in run.state["recent_events"][-LAST_EVENTS:]:
             entry = log.LogEntry(recent["event_id"], _type_of(recent["file"]), recent["file"])
             try:
-                found.append(normalise_event(dict(log.read_event(run.directory, recent["file"])), entry))
+                found.append(normalise_event(log.read_event(run.directory, recent["file"]), entry))
             except FaberError as error:
                 notices.append(event_notice(error, recent["file"]))
     if not found and not run.state["last_event_id"]:
@@ -203,8 +203,8 @@ def _type_of(file: str) -> str:
     return file.partition("-")[2].removesuffix(".json")
 
 
-def _shown(event: Mapping[str, Any]) -> ContextEvent:
-    shown = {key: value for key, value in event.items() if key not in _UNSHOWN}
+def _shown(event: Event) -> ContextEvent:
+    shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
     if event["type"] in ("run_adopted", "session_end"):  # they hold whole documents, shown elsewhere
         shown.pop("metadata", None)
     if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
@@ -297,7 +297,7 @@ def _feedback(run: Run) -> list[Notice]:
     elif not run.foreign or request["event_id"]:
         entry = log.find(run.directory, request["event_id"])
         try:
-            event = dict(log.read_event(run.directory, entry.file)) if entry else None
+            event = log.read_event(run.directory, entry.file) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
         if event is None or entry is None or entry.type != "feedback_request":

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from faber.context.resume import NextSteps
-from faber.model.documents import FeedbackRequest, Heard, NebulaSpent, ResumePoint
+from faber.model.documents import ResumePoint
+from faber.model.nebula_documents import NebulaSpent
+from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, Heard
 
 
 class SessionContent(TypedDict):
@@ -209,9 +211,9 @@ class ConsolidatedContext(ContextPosition):
     session_history: Sessions | None
     session_summary: LastSession | None
     nebula: NotRequired[NebulaPart]
-    unresolved_errors: list[dict[str, Any]]
+    unresolved_errors: list[ErrorEntry]
     failures: NotRequired[list[FailedPhase]]
-    decisions_made: list[dict[str, Any]]
+    decisions_made: list[DecisionEntry]
     warnings: list[ContextWarning]
     decisions: list[OpenDecision]
     omitted: list[Omission]

@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from faber.context.context_document import NebulaPart, NebulaPhasePart
-from faber.model.documents import NebulaPhase, ResumeMode, State
+from faber.model.documents import CLOSED, ResumeMode, State, nebula_of
+from faber.model.nebula_documents import NebulaPhase
 
 _SHOWN = (
     "cycle",
@@ -26,9 +27,9 @@ def nebula_part(state: State) -> NebulaPart | None:
     Phases in progress come first, then failed ones, then those that have not started. `request_id` names the open
     request about a phase.
     """
-    if "nebula" not in state:
+    nebula, over = nebula_of(state), state["status"] in CLOSED
+    if nebula is None:
         return None
-    nebula, over = state["nebula"], state["status"] in ("completed", "cancelled")
     asked = {
         request["context"]["nebula_phase"]: request["request_id"]
         for request in state["feedback_queue"]

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from faber.context.context_document import OpenDecision
 from faber.errors import InvalidInput, Notice, Severity
-from faber.model.documents import FeedbackRequest, State
+from faber.model.documents import State
+from faber.model.state_parts import FeedbackRequest
 
 ABORT = "abort"
 

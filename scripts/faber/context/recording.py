@@ -1,16 +1,17 @@
 """Recording what a context shows: that it was loaded, its open decisions as requests, and a person's decisions."""
 
-from typing import NamedTuple
-
 from faber.context.context_document import ConsolidatedContext, OpenDecision
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
 from faber.errors import FaberError, Notice, Refused, Severity
 from faber.feedback.requests import NewRequest, new_request_id, open_request, respond
+from faber.foreign.open_run import open_run
 from faber.model import acceptance
 from faber.model.answers import Responder
 from faber.model.documents import CLOSED, Draft, Plan, State
 from faber.model.text import shorten
-from faber.store.runs import Committed, Run, commit, load
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.load import Run
 
 
 class NothingToDecide(Refused):
@@ -23,14 +24,7 @@ class NothingToDecide(Refused):
         super().__init__(f"{code} is not open on this run.", decision=code)
 
 
-class Author(NamedTuple):
-    """Who records: the session, if one does, and `agent` or `person`."""
-
-    session_id: str | None
-    actor: str
-
-
-def record_loaded(run: Run, context: ConsolidatedContext, author: Author) -> Committed | Notice:
+def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Committed | Notice:
     """Append `context_loaded` once a session, and ask people about open decisions, each once.
 
     Returns the commit, or a notice that says why nothing was recorded.
@@ -39,7 +33,7 @@ def record_loaded(run: Run, context: ConsolidatedContext, author: Author) -> Com
         why = "made by another tool" if run.foreign else run.state["status"]
         message = f"Nothing was recorded: the run is {why}."
         return Notice("not_recorded", Severity.INFO, message, source=run.run_id)
-    session = author.session_id
+    session = writer.session_id
     codes = [{"code": w["code"], "severity": w["severity"]} for w in context["warnings"] if w["severity"] != "INFO"]
 
     def decide(state: State, plan: Plan) -> acceptance.Decision:
@@ -49,7 +43,7 @@ def record_loaded(run: Run, context: ConsolidatedContext, author: Author) -> Com
         return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
 
     try:
-        return commit(run.layout, run.run_id, decide, session_id=session, actor=author.actor)
+        return commit(run.layout, run.run_id, decide, writer, known=run)
     except FaberError as error:
         return Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)
 
@@ -76,7 +70,7 @@ def _requests(state: State, plan: Plan, decisions: list[OpenDecision]) -> list[D
 
 
 def record_decisions(
-    run: Run, context: ConsolidatedContext, answers: dict[str, str], author: Author, responder: Responder
+    run: Run, context: ConsolidatedContext, answers: dict[str, str], writer: Writer, responder: Responder
 ) -> Run:
     """Record the options that a person chose (decision code to option), and carry them out; the run afterwards.
 
@@ -93,11 +87,11 @@ def record_decisions(
             from faber.store.repair import repair_run  # brings the doctor, for this one answer
 
             repair_run(run.layout, run.run_id)
-        _settle(run, code, option, subjects[code], author, responder)
-    return load(run.layout, run.run_id)
+        _settle(run, code, option, subjects[code], writer, responder)
+    return open_run(run.layout, run.run_id)
 
 
-def _settle(run: Run, code: str, option: str, subject: str | None, author: Author, responder: Responder) -> None:
+def _settle(run: Run, code: str, option: str, subject: str | None, writer: Writer, responder: Responder) -> None:
     """Answer the request that asks this, or record a decision if none does."""
     draft: Draft = {
         "type": "decision_point",
@@ -116,4 +110,4 @@ def _settle(run: Run, code: str, option: str, subject: str | None, author: Autho
             drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
         return drafts
 
-    commit(run.layout, run.run_id, decide, session_id=author.session_id, actor=author.actor)
+    commit(run.layout, run.run_id, decide, writer)

@@ -6,7 +6,7 @@ awaited (`after_feedback`), it is the step that asked.
 
 from typing import NamedTuple, TypedDict
 
-from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, RunStatus, State
+from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
 from faber.model.pending_feedback import revised
 from faber.model.progress import is_settled, unfinished
 
@@ -62,7 +62,7 @@ def resume_point(state: State, plan: Plan) -> Resume:
         return Resume(None, "The run is completed; nothing is left to resume.")
     if status == "cancelled":
         return Resume(None, "The run was cancelled; it cannot be resumed.")
-    if "nebula" in state and status != "awaiting_feedback":
+    if is_nebula_run(state) and status != "awaiting_feedback":
         phases = state["nebula"]["phases"].values()
         done = sum(phase["status"] in ("done", "decomposed") for phase in phases)
         mode: ResumeMode = "retry" if status == "failed" else "continue"
@@ -142,7 +142,7 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
         return f"faber run rerun {run_id}"
     if status == "awaiting_feedback":
         return f"faber context {run_id}"
-    if "nebula" in state:  # each of its phases has its own resume point
+    if is_nebula_run(state):  # each of its phases has its own resume point
         from shlex import quote
 
         again = " --retry-failed" if status == "failed" else ""

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from faber.context.context_document import LastSession, Sessions
 from faber.errors import Notice, Severity
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.store.sessions import LISTS, history
 
 KEPT_DECISIONS = 10

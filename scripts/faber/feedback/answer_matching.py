@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from faber.errors import InvalidInput
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
-from faber.model.documents import FeedbackRequest, Heard
 from faber.model.model_errors import NotAnOption
+from faber.model.state_parts import FeedbackRequest, Heard
 from faber.model.text import inert, redact
 
 __all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]

@@ -9,11 +9,12 @@ from faber.errors import InvalidInput
 from faber.feedback.answer_matching import MAX_ANSWER, Responder, read_answer, same_answer
 from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
-from faber.model.documents import Draft, FeedbackRequest, Heard, Plan, State
+from faber.model.documents import Draft, Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.progress import next_place, places, step_state
+from faber.model.state_parts import FeedbackRequest, Heard
 from faber.model.text import inert, redact
 
 MAX_ARTIFACTS = 20

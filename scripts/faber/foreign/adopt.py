@@ -5,14 +5,16 @@ import shutil
 from typing import Any
 
 from faber.errors import RunNotFound, UnsafeFile
+from faber.foreign.open_run import open_run
 from faber.model.documents import SCHEMA_VERSION, Event
 from faber.model.model_errors import IllegalTransition
 from faber.model.reducer import copy_json, fold
 from faber.store import index, log, strict_json
+from faber.store.clock import Clock, utc_now
 from faber.store.files import make_directories, replace, sync, sync_directory, sync_way, unwritable, write_atomic
 from faber.store.layout import EVENTS, KEYS, LOCK, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.load import Run, load
 from faber.store.lock import locked
-from faber.store.runs import Clock, Run, load, utc_now
 
 
 def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | None = None) -> Run:
@@ -27,7 +29,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     directory = found if layout.own(found) else _copy(layout, found, run_id)
     with locked(os.path.join(directory, LOCK)):
-        run = load(layout, run_id)
+        run = open_run(layout, run_id)
         if not run.foreign:
             raise IllegalTransition(f"Run {run_id} is faber's own already.", run_id=run_id, recovery="Nothing to do.")
         _make_durable(layout, directory)

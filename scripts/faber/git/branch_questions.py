@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
+from faber.git.asking import Begin, GitQuestion
+from faber.git.programs import reason
 from faber.git.refs import branch_problem, is_commit, shown
 from faber.git.repository import Repository
-from faber.model.text import inert, redact, shorten
-from faber.processes.runner import LIMIT, SECONDS, Answer, Begin, Question
+from faber.model.text import inert
+from faber.processes.runner import LIMIT, SECONDS, ProgramResult
 
 COMMITS = 10
 COMMITS_SINCE = 100
@@ -54,7 +56,7 @@ class Commit(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """What a ref names, which ref it stands for ('' unless symbolic), where it is checked out ('' if nowhere)."""
+    """The commit of a ref, the ref that it stands for ('' unless symbolic), where it is checked out ('' if nowhere)."""
 
     commit: str
     target: str
@@ -62,14 +64,14 @@ class Ref(NamedTuple):
 
 
 class Inspection:
-    """Git is asked as soon as this is made; `result` waits, asks on and tells; `notices` hold what was
-    wrong on the way."""
+    """The inspection of one branch: git is asked on construction, `result` waits for the answers and asks further
+    questions; `notices` are the problems met."""
 
     def __init__(
         self, repository: Repository, name: str, since: str | None, begin: Begin, default: str | None = None
     ) -> None:
-        """`since` is the commit at which the last session ended; `begin` asks git; `default` is the
-        branch that the project compares with, where it says so."""
+        """`since` is the commit at which the last session ended; `begin` asks git; `default` is the branch that the
+        project compares with, if it names one."""
         self.repository = repository
         self.directory = repository.top or repository.git_directory
         self.name = name
@@ -79,7 +81,7 @@ class Inspection:
         self.defaults = (*((f"refs/heads/{named}", f"refs/remotes/origin/{named}") if named else ()), *_DEFAULTS)
         self.begin = begin
         self.notices: list[Notice] = []
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, ProgramResult] = {}
         self.here = repository.head == self.ref and repository.top is not None
         place = {"status": self._status(self.directory)} if self.here else {"refs": self._refs()}
         self.first = {"log": self._log()} | self._compare(self.defaults[0]) | place
@@ -92,7 +94,7 @@ class Inspection:
         if any(answer.problem == "missing" for answer in self.answers.values()):
             self._warn("git_missing", "There is no git program.", "Install git, or put it on the PATH.")
             return None
-        # Where everything was answered here, the branch and main exist, and nothing else is of interest.
+        # If everything was answered here, the branch and main exist, and nothing else matters.
         refs = {self.defaults[0]: Ref("", "", ""), self.ref: Ref("", "", str(self.directory))}
         if not (here and all(self.answers[key].ok for key in ("log", "diff", "count"))):
             if "refs" not in self.answers:
@@ -107,7 +109,7 @@ class Inspection:
         recent = linear_since(commits, self.since) if commits and self.since else None
         default = next((refs[ref].target or ref for ref in self.defaults if ref in refs), None)
         worktree = str(self.directory) if here else self._worktree(refs[self.ref])
-        second: dict[str, Question] = {}
+        second: dict[str, GitQuestion] = {}
         if default is not None and default != self.defaults[0]:
             second |= self._compare(default)
         if worktree is not None and not here:
@@ -135,43 +137,43 @@ class Inspection:
 
     # --- questions ---------------------------------------------------------------------------------
 
-    def _ask(self, questions: Mapping[str, Question]) -> None:
+    def _ask(self, questions: Mapping[str, GitQuestion]) -> None:
         if questions:
             self.answers.update(zip(questions, self.begin(list(questions.values()))(), strict=True))
 
-    def _log(self) -> Question:
+    def _log(self) -> GitQuestion:
         return self._list(_LOGGED, "--format=%H%x00%P%x00%h %s", self.ref)
 
-    def _newer_than(self, since: str) -> Question:
+    def _newer_than(self, since: str) -> GitQuestion:
         # Commits that only `since` has ('<') show that the branch was rewritten.
         return self._list(None, "--left-right", "--format=%m%h %s", f"{since}...{self.ref}")
 
-    def _list(self, most: int | None, *arguments: str) -> Question:
+    def _list(self, most: int | None, *arguments: str) -> GitQuestion:
         count = [f"--max-count={most}"] if most else []
         options = ["--no-notes", "--no-color", *count, *arguments[:-1]]
-        return Question(self.directory, ["log", *options, "--end-of-options", arguments[-1], "--"])
+        return GitQuestion(self.directory, ["log", *options, "--end-of-options", arguments[-1], "--"])
 
-    def _compare(self, default: str) -> dict[str, Question]:
+    def _compare(self, default: str) -> dict[str, GitQuestion]:
         revisions = ["--end-of-options", f"{default}...{self.ref}", "--"]
         options = ["--no-ext-diff", "--no-textconv", "--no-color", "-O/dev/null"]
         return {
-            "diff": Question(self.directory, ["diff", f"--stat=160,120,{FILES}", *options, *revisions]),
-            "count": Question(self.directory, ["rev-list", "--left-right", "--count", *revisions]),
+            "diff": GitQuestion(self.directory, ["diff", f"--stat=160,120,{FILES}", *options, *revisions]),
+            "count": GitQuestion(self.directory, ["rev-list", "--left-right", "--count", *revisions]),
         }
 
-    def _status(self, worktree: str) -> Question:
+    def _status(self, worktree: str) -> GitQuestion:
         options = ["--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"]
-        return Question(worktree, ["status", *options])
+        return GitQuestion(worktree, ["status", *options])
 
-    def _refs(self) -> Question:
+    def _refs(self) -> GitQuestion:
         fields = "--format=%(refname)%00%(objectname)%00%(symref)%00%(worktreepath)"
         wanted = [self.ref, f"refs/remotes/origin/{self.name}", *self.defaults]
-        return Question(self.directory, ["for-each-ref", fields, "--end-of-options", *wanted])
+        return GitQuestion(self.directory, ["for-each-ref", fields, "--end-of-options", *wanted])
 
     # --- answers -----------------------------------------------------------------------------------
 
     def _believed(self, key: str) -> bool:
-        """True if the question was asked and its answer is of use; what is wrong with it becomes a notice."""
+        """True if the question was asked and its answer can be used; a problem becomes a notice."""
         answer = self.answers.get(key)
         if answer is None:
             return False
@@ -180,10 +182,9 @@ class Inspection:
             message = f"{asked} and did not answer within {SECONDS:g} s."
             self._warn("git_timeout", message, "Repeat the command when the disk is less busy.")
         elif answer.problem == "cut":
-            self._warn("git_output_cut", f"{asked}; what it said past {LIMIT // 1_000_000} MB was left out.")
+            self._warn("git_output_cut", f"{asked}; its output past {LIMIT // 1_000_000} MB was left out.")
         elif not answer.ok:
-            said = redact(shorten(inert(answer.error), 300)) or f"it ended with status {answer.code}"
-            self._warn("git_failed", f"{asked} and failed: {said}", "Run `git status` in the repository.")
+            self._warn("git_failed", f"{asked} and failed: {reason(answer)}", "Run `git status` in the repository.")
         return answer.ok
 
     def _absent(self, refs: dict[str, Ref]) -> dict[str, Any]:
@@ -229,7 +230,7 @@ class Inspection:
         if default is None:
             message = "There is no main, no master and no HEAD of origin to compare the branch with."
             self._warn("default_branch_unknown", message, "Run `git remote set-head origin --auto`.")
-        elif "no merge base" in self.answers["diff"].error:
+        elif "no merge base" in self.answers["diff"].stderr:
             message = f"The branch and {shown(_short(default))} have no common history."
             self._warn("no_common_history", message, "Fetch the whole history, if it was cut.")
         elif self._believed("diff"):
@@ -251,7 +252,7 @@ class Inspection:
 
 
 def warning(code: str, message: str, recovery: str = "", source: str | None = None) -> Notice:
-    """A notice of the only severity that git's troubles have: the context goes on without."""
+    """A notice that something about git is missing: the context is complete without it."""
     return Notice(code, Severity.WARNING, message, recovery, source)
 
 

@@ -1,4 +1,4 @@
-"""What faber's commits say, and how they are recognised later. Pure."""
+"""The messages of faber's commits, and how the commits are recognised by them. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _TRAILER = re.compile(r"^Faber-(Run|Phase|Cycle): (\S+)$", re.MULTILINE)
 
 
 class Made(NamedTuple):
-    """A commit, and the run, phase and cycle that its trailers name; None where it has none (not made by faber)."""
+    """A commit, and the run, phase and cycle in its trailers; None where it has none (not a commit of faber's)."""
 
     commit: str
     run_id: str | None = None
@@ -35,12 +35,12 @@ def merge_message(run_id: str, phase: str, title: str) -> str:
 
 
 def parked_message(run_id: str, phase: str, why: str) -> str:
-    """Of a commit that keeps what was not committed. Its trailers are not those of a cycle: it is none."""
+    """The message of a commit that keeps uncommitted work. It has no trailers of a cycle, because it is not one."""
     return f"parked {phase}: {one_line(why)}\n\nFaber-Parked: {run_id}\n"
 
 
 def read(commit: str, message: str) -> Made:
-    """Who made `commit`, as the last paragraph of its message tells."""
+    """The run, phase and cycle of `commit`, from the last paragraph of its message."""
     found = dict(_TRAILER.findall(message.rstrip("\n").rpartition("\n\n")[2]))
     cycle = found.get("Cycle", "")
     number = int(cycle) if re.fullmatch(r"[0-9]{1,9}", cycle) else None

@@ -1,4 +1,4 @@
-"""What changed between two commits: files, text, and what was taken back."""
+"""What changed between two commits: files, text, and reverted files."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=n
 
 
 class Files(NamedTuple):
-    """Paths (the new one of a renamed file), at most as many as were asked for, and how many there are."""
+    """Paths (the new one of a renamed file), at most as many as asked for, and how many there are."""
 
     paths: list[str]
     total: int
@@ -34,7 +34,7 @@ def diff_files(git: Git, base: str, head: str, limit: int = 200) -> Files:
 def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
     """The unified diff between two commits in at most `max_chars` characters, credentials redacted.
 
-    A diff that is longer is cut at the end of a line, and the last line says so; git is stopped there, so a diff of any
+    A longer diff is cut at the end of a line, and the last line says so; git is killed there, so that a diff of any
     size costs no more.
     """
     limit = max_chars * 4 + 4  # the bytes that so many characters can have
@@ -48,18 +48,18 @@ def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
 
 
 def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list[str]:
-    """The files that the work from `base` to `failed_head` touched and that at `new_head` are as in `base` again, or of
-    which nothing is left there.
+    """The files that the work from `base` to `failed_head` changed and that are as in `base` again at `new_head`, or
+    empty or gone there.
 
-    Seed 000: a remediation builds on the failed attempt's work and does not take it back. A file is its content and
-    its mode; a renamed one counts under both names.
+    Seed 000: a remediation builds on the failed attempt's work and does not revert it. A file is its content and its
+    mode; a renamed one counts under both names.
     """
     touched = _differing(git, base, failed_head)
     taken = touched - _differing(git, base, new_head) | touched & _emptied(git, failed_head, new_head)
     return sorted(inert(path) for path in taken)
 
 
-# The empty content, as git names it by either of its hashes.
+# The id of the empty content, in SHA-1 and in SHA-256.
 _EMPTY = frozenset(
     (
         "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
@@ -83,7 +83,7 @@ def _emptied(git: Git, before: str, after: str) -> set[str]:
 
 
 def moved_from(git: Git, base: str, head: str) -> set[str]:
-    """The files of `base` that are at `head` under another name (inert): much of their content is."""
+    """The files of `base` (inert) that git takes for renamed at `head`."""
     asked = git.run(
         "diff", "--name-status", "-z", "-M", "-l1000", "--diff-filter=R", *_PLAIN, checked(base), checked(head), "--"
     )

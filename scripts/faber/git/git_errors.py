@@ -1,4 +1,4 @@
-"""How git says no."""
+"""Errors of git."""
 
 from faber.errors import FaberError
 
@@ -11,21 +11,21 @@ class NoRepository(FaberError):
 
 
 class GitMissing(FaberError):
-    """There is no git program, or GitPython cannot be loaded."""
+    """There is no git program."""
 
     code = "git_missing"
     recovery = "Install git, or put it on the PATH."
 
 
 class GitFailed(FaberError):
-    """A git program refused or failed; `error` is what it said."""
+    """A git program failed; `error` is what it said."""
 
     code = "git_failed"
     recovery = "Run `git status` in the directory named; repeating the command is harmless."
 
 
 class GitTimeout(GitFailed):
-    """A git program did not end in time and was ended, with everything it had started."""
+    """A git program exceeded its time limit and was killed, with everything it had started."""
 
     code = "git_timeout"
     recovery = "Repeat the command when the disk is less busy."

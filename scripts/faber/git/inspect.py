@@ -1,6 +1,6 @@
-"""What a context asks of git: a branch's commits, changes and place. Reads only.
+"""What a context asks of git: a branch's commits, changes and worktree. Reads only.
 
-Implements context reconstitution 0.4. A branch is optional: whatever is wrong is returned as notices.
+Implements context reconstitution 0.4. A branch is optional: every problem is returned as a notice.
 """
 
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from faber.errors import Notice
+from faber.git.asking import Ask, Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import Inspection, warning
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
-from faber.processes.runner import Ask, Begin, Question, ask, begin
 from faber.store.external_files import StrPath
 
 __all__ = [
@@ -34,7 +34,7 @@ def inspect_branch(
 
     `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
     `since` is the commit at which the last session ended, `default_branch` the branch to compare with
-    where the project names one. `run` asks git (see `processes.ask`). Keys,
+    where the project names one. `run` asks git (see `asking.ask`). Keys,
     null where it cannot be told:
 
     * `name`, `exists`, `head` (commit id);
@@ -49,7 +49,7 @@ def inspect_branch(
     * `shallow`: the history was cut when it was fetched.
 
     Four git processes side by side answer where the default branch is `main` and the branch is
-    checked out here; each guess that was wrong costs another wave. Notices, all WARNING:
+    checked out here; each wrong guess costs another wave. Notices, all WARNING:
     `branch_name_invalid`, `branch_not_found`, `unborn_branch`, `detached_head`, `worktree_missing`,
     `default_branch_unknown`, `no_common_history`, `session_commit_unknown`, `shallow_clone`,
     `not_a_repository`, `git_missing`, `git_failed`, `git_timeout`, `git_output_cut`.
@@ -62,7 +62,7 @@ def inspect_branch(
 def begin_branch(
     root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
 ) -> Callable[[], Inspected]:
-    """`inspect_branch` in two halves: git is at work when this returns, and what it returns waits for it."""
+    """`inspect_branch` in two halves: git is running when this returns; the function returned waits for it."""
     problem = branch_problem(name)
     if problem:
         message = f"The branch name {shown(name)!r} {problem}; git was not asked."
@@ -79,7 +79,7 @@ def begin_branch(
 
 def head_commit(root: StrPath) -> str | None:
     """The id of the commit that HEAD names, None without commits or without a repository."""
-    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
+    answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 
@@ -89,13 +89,13 @@ def branch_head(root: StrPath, name: str | None) -> str | None:
         return head_commit(root)
     if branch_problem(name):
         return None
-    answer = ask([Question(root, ["rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}"])])[0]
+    answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 
 def current_branch(root: StrPath) -> str | None:
     """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
-    answer = ask([Question(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
+    answer = ask([GitQuestion(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
     ref = answer.out.removesuffix("\n")
     return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
 
@@ -106,5 +106,5 @@ def remote_slug(root: StrPath) -> tuple[str, str] | None:
     Host, user and password of the URL never leave this function. Both segments match
     `[A-Za-z0-9][A-Za-z0-9._-]*`.
     """
-    answer = ask([Question(root, ["config", "--get", "remote.origin.url"])])[0]
+    answer = ask([GitQuestion(root, ["config", "--get", "remote.origin.url"])])[0]
     return slug_of(answer.out.strip()) if answer.code == 0 else None

@@ -1,4 +1,4 @@
-"""Names from files that are about to reach git: which of them are branches, commits, repositories. Pure."""
+"""Checks names from files before they reach git: branches, commits, repositories. Pure."""
 
 import re
 
@@ -58,7 +58,7 @@ def shown(name: str) -> str:
 
 
 def slug_of(url: str) -> tuple[str, str] | None:
-    """`(organisation, project)` from the URL or path of a remote, None if it has not two parts.
+    """`(organisation, project)` from the URL or path of a remote, None if it has fewer than two parts.
 
     Takes `https://`, `ssh://`, `git@host:org/project.git` and paths; of nested groups the last two
     parts. Never any part of the host, the user or the password. Both are valid in a run id and as

@@ -1,4 +1,4 @@
-"""Where git keeps what: read from the files themselves, because it costs no process."""
+"""Where a repository keeps its files: read from the files themselves, because that costs no process."""
 
 import os
 from typing import NamedTuple
@@ -9,7 +9,7 @@ _LIMIT = 64_000
 
 
 class Repository(NamedTuple):
-    """A repository as found from a directory in it. `top` is None where it is bare.
+    """A repository, found from a directory in it. `top` is None where it is bare.
 
     `head` is the full ref that HEAD names, None where HEAD names a commit (detached). A ref store
     that does not keep refs in files names one here that cannot exist.
@@ -85,7 +85,7 @@ def _has(directory: str, name: str) -> bool:
 
 
 def _line(path: str, prefix: str = "") -> str | None:
-    """What follows `prefix` in the file, None if it does not begin so or cannot be read."""
+    """What follows `prefix` in the file; None if the file begins otherwise or cannot be read."""
     try:
         text = read_text(path, _LIMIT).strip()
     except (OSError, Unreadable):

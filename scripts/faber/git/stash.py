@@ -1,7 +1,7 @@
-"""Uncommitted work: recorded as a tree, kept on a ref of its own, and only then taken out of the way.
+"""Uncommitted work: recorded as a tree, kept ("parked") on a ref of its own, and only then removed from the worktree.
 
-Everything is recorded through an index of its own, so that the tree and its index stay as they are until the work is
-safe, in the middle of a merge too.
+It is recorded through a separate index, so that the worktree and its own index do not change until the work is safe,
+even while a merge is in progress.
 """
 
 import os
@@ -23,7 +23,7 @@ _LOCKED = ("index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVE
 
 
 class Parked(NamedTuple):
-    """Where work was put: a ref and its commit, and directories that were moved (from where, to where)."""
+    """Where work is kept: a ref and its commit, and directories that were moved (from where, to where)."""
 
     ref: str
     commit: str
@@ -31,20 +31,25 @@ class Parked(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What is not committed: paths as git spells them, untracked ones apart, and repositories inside the tree."""
+    """What is not committed: paths as git spells them, untracked ones apart, and repositories inside the tree.
+
+    `branch` is the short name of the branch that is checked out, or `(detached)`; `head` its commit, or `(initial)`.
+    """
 
     tracked: list[str]
     untracked: list[str]
     embedded: list[str]
+    branch: str
+    head: str
 
     @property
     def clean(self) -> bool:
-        """True if nothing is."""
+        """True if there is no uncommitted work."""
         return not (self.tracked or self.untracked or self.embedded)
 
     @property
     def paths(self) -> list[str]:
-        """All of it, for a message: inert, at most twenty."""
+        """The first twenty paths, inert, for a message."""
         return [shown(path) for path in [*self.tracked, *self.untracked, *self.embedded][:SHOWN]]
 
 
@@ -55,20 +60,23 @@ def everything_but(exclude: Sequence[str]) -> list[str]:
 
 def status(git: Git, exclude: Sequence[str] = ()) -> Status:
     """What differs from HEAD in the tree; ignored files and what is inside submodules do not count."""
-    asked = git.run(
-        "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty", *everything_but(exclude)
-    )
-    found = Status([], [], [])
+    shown_as = ("--porcelain=v2", "-z", "--branch", "--no-ahead-behind")
+    asked = git.run("status", *shown_as, "--untracked-files=all", "--ignore-submodules=dirty", *everything_but(exclude))
+    found = Status([], [], [], "", "")
+    headers: dict[str, str] = {}
     records = iter(asked.out.split("\0")[:-1])
     for record in records:
         kind, _, rest = record.partition(" ")
-        if kind == "?":
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            headers[name] = value
+        elif kind == "?":
             (found.embedded if rest.endswith("/") else found.untracked).append(rest)
         elif kind in ("1", "2", "u"):
             found.tracked.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
             if kind == "2":
                 next(records, None)
-    return found
+    return found._replace(branch=headers.get("branch.head", ""), head=headers.get("branch.oid", ""))
 
 
 def refuse_embedded(found: Status) -> None:
@@ -79,7 +87,7 @@ def refuse_embedded(found: Status) -> None:
 
 
 def tree_id(git: Git, exclude: Sequence[str] = ()) -> str:
-    """The id of the tree that a commit of everything there is now would have; nothing visible is changed.
+    """The id of the tree that a commit of everything would have now; nothing visible changes.
 
     Raises `EmbeddedRepository` where git cannot record a directory.
     """
@@ -97,8 +105,8 @@ def park(
 ) -> Parked | None:
     """Record all uncommitted work as a commit on HEAD under a new ref `<prefix>/<n>`; None if there is none.
 
-    The tree is not changed, but for repositories inside it: git cannot record them, so they are moved to `aside`.
-    The same work is parked once: asked again (after a kill, say) it answers the ref that has it.
+    The tree does not change, except that repositories inside it, which git cannot record, are moved to `aside`. The
+    same work is parked once: repeated (after a kill, say), the call returns the ref that has it.
     """
     found = status(git, exclude)
     if found.clean:
@@ -110,7 +118,7 @@ def park(
     if last is not None and git.line("show", "-s", "--format=%T %P", last[1]) == f"{tree} {head}":
         return Parked(*last, moved)
     commit = git.run(
-        "commit-tree", tree, "-p", head, "-F", "-", told=parked_message(run_id, phase, why), extra=git.identity()
+        "commit-tree", tree, "-p", head, "-F", "-", stdin=parked_message(run_id, phase, why), extra=git.identity()
     ).line
     return Parked(keep(git, prefix, commit), commit, moved)
 
@@ -136,15 +144,15 @@ def last_parked(git: Git, prefix: str) -> tuple[str, str] | None:
 
 
 def reset(git: Git, commit: str = "HEAD", exclude: Sequence[str] = ()) -> None:
-    """The tree as `commit` has it; what is there besides is deleted, but for ignored files. Park first."""
+    """Make the tree that of `commit`; other files are deleted, except ignored ones. Park first."""
     git.run("reset", "--quiet", "--hard", commit, seconds=CHECKOUT_SECONDS)
     git.run("clean", "--quiet", "-f", "-d", *everything_but(exclude), seconds=CHECKOUT_SECONDS)
 
 
 def free_locks(git: Git, since: float = float("-inf"), refs: Sequence[str] = ()) -> None:
-    """Remove what a killed git left locked in this tree, and at the paths `refs`, since the time `since`.
+    """Remove locks not older than `since` that a killed git left in this tree and at the paths `refs`.
 
-    Only for who knows that no living process works there.
+    Only for a caller that knows that no living process works there.
     """
     for path in (*(git.path(f"{name}.lock") for name in _LOCKED), *(f"{ref}.lock" for ref in refs)):
         try:
@@ -162,7 +170,7 @@ def _own_index(git: Git) -> Iterator[dict[str, str]]:
     own = git.path(f"{INDEX_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     try:
         try:
-            # With what git knows of the files it need not read them all again.
+            # A copy holds what git knows of the files: it does not read them all again.
             shutil.copyfile(git.path("index"), own)
         except FileNotFoundError:
             git.run("read-tree", "HEAD", extra={"GIT_INDEX_FILE": own})

@@ -1,4 +1,4 @@
-"""What an agent did with git in its worktree, and the way back to a state that the loop knows."""
+"""What an agent did with git in its worktree, and how to end operations that it left in progress."""
 
 import os
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from faber.git.programs import Git
 from faber.git.refs import shown
 from faber.model.text import inert
 
-# A file or directory of git's own that says what stands in the middle, and how to end it leaving the tree as it is.
+# A file or directory of git's own that shows an operation in progress, and how to end it without changing the tree.
 _OPERATIONS = (
     ("rebase-merge", "rebase", ("rebase", "--quit")),
     ("rebase-apply/applying", "am", ("am", "--quit")),
@@ -23,11 +23,11 @@ _OPERATIONS = (
 class Condition(NamedTuple):
     """A worktree as an agent left it.
 
-    `linked`: its `.git` leads to the repository that it was made from. `on`: the full ref that HEAD names, None where
-    it names a commit. `head`: the commit, None where the branch has none. `tip`: the phase's branch, None where it
-    was deleted. `operation`: merge, rebase, am, cherry-pick, revert or bisect in the middle. `history`: of the head
-    against the last commit that is recorded: `same`, `ahead`, `rewritten` (moved backwards counts), or `unknown`
-    where none was recorded. `commits`: how many are new where it is ahead.
+    `linked`: its `.git` leads to the repository that it was created from. `on`: the full ref that HEAD names, None
+    where HEAD is detached. `head`: the commit, None where the branch has none. `tip`: the commit of the phase's branch,
+    None where it was deleted. `operation`: merge, rebase, am, cherry-pick, revert or bisect, if one is in progress.
+    `history`: the head compared with the last recorded commit: `same`, `ahead`, `rewritten` (moved backwards counts),
+    or `unknown` where none was recorded. `commits`: how many are new where it is `ahead`.
     """
 
     linked: bool
@@ -39,7 +39,7 @@ class Condition(NamedTuple):
     commits: int
 
     def problems(self, ref: str) -> list[str]:
-        """What is not as the loop left it, as sentences; own commits on the phase's branch are no problem."""
+        """What is not as the cycle left it, as sentences; the agent's own commits on the phase's branch are allowed."""
         found = []
         if not self.linked:
             found.append("the worktree's .git no longer leads to the repository")
@@ -50,18 +50,19 @@ class Condition(NamedTuple):
         elif self.on != ref:
             found.append(f"another branch is checked out ({shown(self.on.removeprefix('refs/heads/'))})")
         if self.operation not in (None, "merge"):
-            found.append(f"a {self.operation} stands in the middle")
+            found.append(f"a {self.operation} is in progress")
         if self.history == "rewritten":
-            found.append("recorded commits were taken out of the history")
+            found.append("recorded commits were removed from the history")
         return found
 
 
 def look(git: Git, ref: str, recorded: str | None) -> Condition:
-    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the last commit the loop knows of it."""
-    named = git.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1, 128))
-    head = git.commit_of("HEAD")
+    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the last commit that is known of it."""
+    on = git.head_ref()
+    head, tip, *found = git.commits_of("HEAD", ref, *([recorded] if recorded else []))
     history, commits = "unknown", 0
-    if head is not None and recorded is not None and (known := git.commit_of(recorded)):
+    known = found[0] if found else None
+    if head is not None and known is not None:
         if head == known:
             history = "same"
         elif git.is_ancestor(known, head):
@@ -72,9 +73,9 @@ def look(git: Git, ref: str, recorded: str | None) -> Condition:
         history = "rewritten"
     return Condition(
         is_linked(git),
-        inert(named.line) if named.code == 0 else None,
+        inert(on) if on is not None else None,
         head,
-        git.commit_of(ref),
+        tip,
         operation(git),
         history,
         commits,
@@ -82,19 +83,19 @@ def look(git: Git, ref: str, recorded: str | None) -> Condition:
 
 
 def operation(git: Git) -> str | None:
-    """What stands in the middle: merge, rebase, am, cherry-pick, revert or bisect."""
+    """The operation in progress: merge, rebase, am, cherry-pick, revert or bisect; None without one."""
     return next((name for path, name, _ in _OPERATIONS if os.path.exists(git.path(path))), None)
 
 
 def quit_operations(git: Git) -> None:
-    """End whatever stands in the middle and leave branch, index and files as they are."""
+    """End every operation in progress; branch, index and files stay as they are."""
     for path, _, command in _OPERATIONS:
         if os.path.exists(git.path(path)):
             git.run(*command, codes=(0, 1, 128))
 
 
 def is_linked(git: Git) -> bool:
-    """True if `.git` of the tree is, or leads to, the directory that is given to git."""
+    """True if `.git` of the tree is, or leads to, `git_directory`."""
     dot_git = os.path.join(git.directory, ".git")
     if os.path.isdir(dot_git) and not os.path.islink(dot_git):
         return os.path.realpath(dot_git) == os.path.realpath(git.git_directory)

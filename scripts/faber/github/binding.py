@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from faber.github.comment_parser import ANSWERING, CommentCommand
-from faber.model.documents import CLOSED, FeedbackRequest, State
+from faber.model.documents import CLOSED, State
+from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import moment
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from faber.context.resume import run_position
-from faber.errors import FaberError, InvalidInput
+from faber.errors import InvalidInput
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.github.actions_outputs import write_outputs
@@ -22,11 +22,14 @@ from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
 from faber.sources.work_items import Commenting, WorkItemError
 from faber.store import log
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config
 from faber.store.files import read_bytes
-from faber.store.layout import METADATA, Layout
-from faber.store.runs import Committed, Run, commit, load, read_document
+from faber.store.layout import Layout
+from faber.store.load import Run, load_for_work_item
 
+PERSON = Writer(actor="person")
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
     "several_commands": "The comment contains more than one command, or something that could be another one.",
@@ -101,7 +104,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
             raise _Refusal("denied", problem)
         source = open_commenting(config, layout, os.environ)
         _check_repository(source, comment)
-        runs = _runs(layout, str(comment.number))
+        runs = load_for_work_item(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
         return _handle(_Arrival(layout, config, source, comment, command), runs)
@@ -147,32 +150,6 @@ def _unknown(error: WorkItemError) -> _Refusal:
     return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
-def _runs(layout: Layout, work_id: str) -> list[Run]:
-    """Every readable run that faber made for this work item."""
-    found = []
-    for run_id in layout.run_ids():
-        try:
-            if _for_another_item(layout, run_id, work_id):
-                continue
-            made = load(layout, run_id)
-        except FaberError:
-            continue
-        if not made.foreign and made.state["work_id"] == work_id:
-            found.append(made)
-    return found
-
-
-def _for_another_item(layout: Layout, run_id: str, work_id: str) -> bool:
-    """True if faber's own metadata names another work item, which costs a fraction of loading the run.
-
-    Another tool's metadata does not count: adopting the run can overrule it.
-    """
-    directory = layout.find_run_dir(run_id) or ""
-    metadata = read_document(directory, METADATA, run_id)
-    own = isinstance(metadata, dict) and "schema_version" in metadata and isinstance(metadata.get("autonomy"), str)
-    return own and metadata.get("work_id") != work_id
-
-
 def _handle(arrival: _Arrival, runs: list[Run]) -> Mapping[str, object]:
     comment, command = arrival.comment, arrival.command
     if earlier := _recorded(runs, arrival.key):
@@ -183,8 +160,8 @@ def _handle(arrival: _Arrival, runs: list[Run]) -> Mapping[str, object]:
         if isinstance(bound, Unbound):
             raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if command.verb not in ANSWERING:
-            return _status_or_resume(arrival, bound)
-        return _record(arrival, bound)
+            return _status_or_resume(arrival, _run_of(bound, runs))
+        return _record(arrival, bound, _run_of(bound, runs))
     except _Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if arrival.config.at("feedback.post_refusals") and refusal.reason in REASONS:
@@ -213,7 +190,7 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
 
 def _recorded_before(arrival: _Arrival, run: Run, event_id: int) -> Mapping[str, object]:
     # A repetition finishes what a killed first attempt left undone, and changes nothing else.
-    committed = commit(arrival.layout, run.run_id, _nothing, key=arrival.key, actor="person")
+    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.key, known=run)
     outcome = _recorded_answer(arrival, committed)
     return {**outcome, "reason": "recorded_before", "event_id": event_id, "repeated": True}
 
@@ -222,9 +199,13 @@ def _nothing(state: State, plan: Plan) -> Decision:
     raise IllegalTransition("This comment was taken before.")
 
 
-def _record(arrival: _Arrival, bound: Bound) -> Mapping[str, object]:
+def _run_of(bound: Bound, runs: list[Run]) -> Run:
+    return next(run for run in runs if run.run_id == bound.state["run_id"])
+
+
+def _record(arrival: _Arrival, bound: Bound, run: Run) -> Mapping[str, object]:
     assert bound.request is not None
-    run_id, request_id = bound.state["run_id"], bound.request["request_id"]
+    run_id, request_id = run.run_id, bound.request["request_id"]
     text = hidden(arrival.command.text or "", secret_values(os.environ)).strip()
     response, words = answer_words(arrival.command.verb, text, bound.request["type"])
     responder: Responder = {
@@ -235,20 +216,21 @@ def _record(arrival: _Arrival, bound: Bound) -> Mapping[str, object]:
     }
     try:
         committed = commit(
-            arrival.layout,
+            run.layout,
             run_id,
             lambda state, plan: respond(
                 state, plan, request_id=request_id, response=response, comment=words, responder=responder
             ),
+            PERSON,
             key=arrival.key,
-            actor="person",
+            known=run,
         )
     except NotAnOption as error:
         options = error.fields.get("options")
         raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
         raise _Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
-    return with_report(_recorded_answer(arrival, committed), tell(arrival.layout, committed))
+    return with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
 
 
 def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
@@ -292,9 +274,8 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     }
 
 
-def _status_or_resume(arrival: _Arrival, bound: Bound) -> Mapping[str, object]:
+def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded."""
-    made = load(arrival.layout, bound.state["run_id"])
     position = run_position(made.state, made.plan)
     outcome: dict[str, object] = {
         "result": "ignored",
@@ -308,7 +289,7 @@ def _status_or_resume(arrival: _Arrival, bound: Bound) -> Mapping[str, object]:
     }
     if arrival.command.verb == "status":
         posts = arrival.config.at("feedback.post") == "all"
-        return with_report(outcome, tell_progress(arrival.layout, made) if posts else None)
+        return with_report(outcome, tell_progress(made, arrival.config) if posts else None)
     if position["status"] in CLOSED:
         raise _Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:

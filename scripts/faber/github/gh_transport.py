@@ -4,10 +4,11 @@ import os
 import re
 from collections.abc import Mapping
 
+from faber.git.configuration import environment as git_environment
 from faber.github.api_calls import HEADERS, ApiRequest
 from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
 from faber.github.trusted_repository import gh_environment, standard_api
-from faber.processes.runner import Program, clean_environment, run
+from faber.processes.runner import Program, run
 
 ASKING_SECONDS = 10.0
 
@@ -24,7 +25,7 @@ def logged_in(host: str, environ: Mapping[str, str]) -> "GhTransport | None":
     program = _found(environ.get("PATH", os.defpath))
     if program is None:
         return None
-    environment = clean_environment(gh_environment(host, environ))
+    environment = git_environment(gh_environment(host, environ))
     asked = run(Program([program, "auth", "token", "--hostname", host], environment), seconds=ASKING_SECONDS)
     token = asked.out.strip()
     return GhTransport(program, host, environment, token) if asked.code == 0 and token else None
@@ -52,9 +53,9 @@ class GhTransport:
             raise NoResponse(f"no answer within {seconds:.3g} s", sent=True)
         if answer.problem == "cut":
             raise NoResponse(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB", sent=True, final=True)
-        response = parse(answer.out)
+        response = parse(answer.data.decode(errors="replace"))
         if response is None or (response.status < 300 and answer.code != 0):
-            reason = answer.error or f"gh ended with status {answer.code}"
+            reason = answer.complaint or f"gh ended with status {answer.code}"
             never = answer.code is None or any(words in reason.lower() for words in _NEVER_SENT)
             raise NoResponse(reason, sent=response is not None or not never)
         return response

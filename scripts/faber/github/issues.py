@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from faber.git.asking import GitQuestion, ask
 from faber.github.api_calls import ApiRequest, Calls, Timing, Transport
 from faber.github.api_responses import PER_PAGE, first_page, newest, next_link
 from faber.github.trusted_repository import (
@@ -19,7 +20,6 @@ from faber.github.trusted_repository import (
     token_for,
     within,
 )
-from faber.processes.runner import Question, ask
 from faber.sources.work_items import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
 from faber.store.config import Config
 from faber.store.external_files import StrPath
@@ -227,7 +227,7 @@ class GitHubWorkItems:
 def connection(root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> Connection:
     """The repository whose issues to use, and how to reach it: `gh` if it is logged in to the host, else a token of
     the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with a recovery."""
-    listed = ask([Question(root, ["remote", "-v"])])[0]
+    listed = ask([GitQuestion(root, ["remote", "-v"])])[0]
     known = [*person_names(environ), *remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
     place = chosen(settings.host, settings.repository, known)
     api = api_root(place.host, settings.api_url)

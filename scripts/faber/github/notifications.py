@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from faber.errors import FaberError
 from faber.github.post_report import PostReport, not_posted
-from faber.model.documents import FeedbackRequest, State
-from faber.store.config import load_config
+from faber.model.state_parts import FeedbackRequest
+from faber.store.commit import Committed
+from faber.store.config import Config, load_config
 from faber.store.layout import Layout
-from faber.store.runs import Committed, Run
+from faber.store.load import Run
 
 ENDS = frozenset(
     {
@@ -23,7 +24,9 @@ ENDS = frozenset(
 ASKED = "feedback_request"
 
 
-def tell(layout: Layout, committed: Committed, *, post: bool = False) -> PostReport | None:
+def tell(
+    layout: Layout, committed: Committed, *, post: bool = False, config: Config | None = None
+) -> PostReport | None:
     """Post what these events should tell people, as `feedback.post` says; requests also where `post` is true.
 
     None where there was nothing to post.
@@ -32,7 +35,8 @@ def tell(layout: Layout, committed: Committed, *, post: bool = False) -> PostRep
     if not (post or ASKED in types or types & ENDS):
         return None
     try:
-        mode = load_config(layout).at("feedback.post")
+        config = config or load_config(layout)
+        mode = config.at("feedback.post")
     except FaberError as error:
         return PostReport(warnings=(not_posted(error, committed.state["run_id"]),)) if post else None
     asked = {event["metadata"]["request_id"] for event in committed.events if event["type"] == ASKED}
@@ -46,7 +50,7 @@ def tell(layout: Layout, committed: Committed, *, post: bool = False) -> PostRep
         return None
     if committed.state["work_id"] is None and not post:
         return None
-    return _post(layout, committed.state, requests, progress=progress, fresh=not committed.repeated)
+    return _post(committed.run, config, requests, progress=progress, fresh=not committed.repeated)
 
 
 def with_report(answer: Mapping[str, object], report: PostReport | None) -> dict[str, object]:
@@ -54,10 +58,10 @@ def with_report(answer: Mapping[str, object], report: PostReport | None) -> dict
     return {**answer, **(report.as_dict() if report else {})}
 
 
-def tell_all(layout: Layout, run: Run, *, progress: bool) -> PostReport:
+def tell_all(run: Run, *, progress: bool) -> PostReport:
     """Post every open request that is not posted yet, and the progress if wanted."""
     requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
-    return _post(layout, run.state, requests, progress=progress, fresh=False)
+    return _post(run, None, requests, progress=progress, fresh=False)
 
 
 def tell_as_configured(layout: Layout, run: Run) -> PostReport:
@@ -65,23 +69,26 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
 
     Raises what reading the configuration raises.
     """
-    mode = load_config(layout).at("feedback.post")
+    config = load_config(layout)
+    mode = config.at("feedback.post")
     requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
     if run.state["work_id"] is None or mode == "never" or not (requests or mode == "all"):
         return PostReport()
-    return _post(layout, run.state, requests, progress=mode == "all", fresh=False)
+    return _post(run, config, requests, progress=mode == "all", fresh=False)
 
 
-def tell_progress(layout: Layout, run: Run) -> PostReport:
+def tell_progress(run: Run, config: Config) -> PostReport:
     """Update the comment with the run's progress."""
-    return _post(layout, run.state, [], progress=True, fresh=False)
+    return _post(run, config, [], progress=True, fresh=False)
 
 
 def _is_posted(request: FeedbackRequest) -> bool:
     return bool(request["notification_sent"].get("issue_comment"))
 
 
-def _post(layout: Layout, state: State, requests: list[FeedbackRequest], *, progress: bool, fresh: bool) -> PostReport:
+def _post(
+    run: Run, config: Config | None, requests: list[FeedbackRequest], *, progress: bool, fresh: bool
+) -> PostReport:
     from faber.github.run_comments import post_comments  # hardly any command posts
 
-    return post_comments(layout, state, requests, progress=progress, fresh=fresh)
+    return post_comments(run, config, requests, progress=progress, fresh=fresh)

@@ -12,7 +12,8 @@ from typing import NamedTuple, TypedDict
 
 from faber.github.comment_parser import ANSWERING, MENTION, WHOLE
 from faber.model.answers import FREE_TEXT
-from faber.model.documents import FeedbackRequest, State
+from faber.model.documents import State
+from faber.model.state_parts import FeedbackRequest
 from faber.model.text import inert, shorten, without
 from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
 

@@ -11,25 +11,27 @@ from faber.github.posting import Board, Links, notification, progress_comment, r
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision, Repeated, accept
 from faber.model.credentials import secret_values
-from faber.model.documents import FeedbackRequest, Plan, State
+from faber.model.documents import Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
+from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import WorkItemInvalid, WorkItemNotFound
-from faber.store.config import load_config
-from faber.store.layout import Layout
-from faber.store.runs import commit
+from faber.store.appending import Writer
+from faber.store.commit import commit
+from faber.store.config import Config, load_config
+from faber.store.load import Run
 
 
 def post_comments(
-    layout: Layout, state: State, requests: list[FeedbackRequest], *, progress: bool, fresh: bool
+    run: Run, config: Config | None, requests: list[FeedbackRequest], *, progress: bool, fresh: bool
 ) -> PostReport:
     """Post `requests`, and the progress if wanted. `fresh`: no earlier attempt can have posted them.
 
     Each failure becomes a warning, and the rest is still posted.
     """
     try:
-        comments = _RunComments(layout, state)
+        comments = _RunComments(run, config)
     except FaberError as error:
-        return PostReport(warnings=(not_posted(error, state["run_id"]),))
+        return PostReport(warnings=(not_posted(error, run.run_id),))
     for request in requests:
         comments.attempt(partial(comments.request, request, fresh=fresh))
     if progress:
@@ -40,15 +42,16 @@ def post_comments(
 class _RunComments:
     """Posts comments about one run. Each failure becomes a warning, and the rest is still posted."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
+    def __init__(self, run: Run, config: Config | None) -> None:
+        layout, state = run.layout, run.state
         work_id = state["work_id"]
         if work_id is None:
             raise FaberError("The run has no work item to comment on.", recovery="Create the run with --work-id.")
-        source = open_commenting(load_config(layout), layout, os.environ)
+        source = open_commenting(config or load_config(layout), layout, os.environ)
         branch = state["artifacts"].get("branch_name")
         self._board = Board(source, work_id, secret_values(os.environ))
         self._links = Links(source.web(), branch if isinstance(branch, str) else None)
-        self._layout = layout
+        self._run = run
         self._state = state
         self._posted: list[dict[str, object]] = []
         self._warnings: list[Notice] = []
@@ -98,6 +101,6 @@ class _RunComments:
 
     def _record(self, decide: Callable[[State, Plan], Decision]) -> None:
         try:
-            commit(self._layout, self._state["run_id"], decide, actor="faber")
+            self._run = commit(self._run.layout, self._run.run_id, decide, Writer(actor="faber"), known=self._run).run
         except (AlreadyAnswered, IllegalTransition):
             return  # answered, or ended, while it was being posted

@@ -6,7 +6,7 @@ from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
 from faber.hooks.run_lookup import candidates, place_of
 from faber.store import session_record
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.store.session_record import SessionRecord
 
 

@@ -5,8 +5,10 @@ from faber.hooks.hook_call import Call
 from faber.hooks.run_lookup import of_session
 from faber.model import acceptance
 from faber.model.documents import Draft
+from faber.store.appending import Writer
+from faber.store.commit import commit
 from faber.store.index import file_name
-from faber.store.runs import Run, commit
+from faber.store.load import Run
 
 DEADLINE = 0.2  # seconds for the lock
 
@@ -32,10 +34,9 @@ def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
             call.layout,
             run.run_id,
             lambda state, plan: acceptance.emit(state, plan, draft),
+            Writer(call.session, "hook", deadline=DEADLINE),
             key=f"{own}{run.state['last_event_id']}",
-            session_id=call.session,
-            actor="hook",
-            deadline=DEADLINE,
+            known=run,
         )
     except FaberError:
         pass

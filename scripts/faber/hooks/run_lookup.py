@@ -10,7 +10,8 @@ from faber.model.documents import CLOSED
 from faber.store import index
 from faber.store.index import Binding
 from faber.store.layout import Layout
-from faber.store.runs import Run, load
+from faber.store.load import Run, load
+from faber.store.store_errors import ForeignRun
 
 HEADS = "refs/heads/"
 # So many runs are read; of more only the number is told.
@@ -105,11 +106,11 @@ def _load(layout: Layout, bindings: list[Binding]) -> tuple[list[Run], list[tupl
     for binding in bindings:
         try:
             run = load(layout, binding.run_id)
-        except RunNotFound:
+        except (RunNotFound, ForeignRun):
             continue
         except (FaberError, OSError) as error:
             unreadable.append((binding.run_id, getattr(error, "code", "unreadable")))
             continue
-        if not run.foreign and run.state["status"] not in CLOSED:
+        if run.state["status"] not in CLOSED:
             runs.append(run)
     return runs, unreadable

@@ -4,12 +4,13 @@ Every text of the log in it is made inert and bounded, and only what agents and 
 write gets in: no work item, no comment on an answer, no title. Every command is complete.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
-from faber.model.documents import SETTLED, FeedbackRequest, Plan, State
+from faber.model.documents import SETTLED, Plan, State
 from faber.model.progress import unfinished
+from faber.model.state_parts import ErrorEntry, FeedbackRequest
 
 FULL = 9_500
 SHORT = 1_500
@@ -184,6 +185,6 @@ def _artifacts(state: State) -> list[Line]:
     return [Line(5, "Made so far: " + ", ".join(found))] if found else []
 
 
-def _error(entry: dict[str, Any], limit: int) -> str:
+def _error(entry: ErrorEntry, limit: int) -> str:
     place = ":".join(str(part) for part in (entry.get("phase"), entry.get("step")) if part)
     return line(f"{place or 'run'}: {entry.get('message') or ''}", limit)

@@ -9,7 +9,7 @@ from faber.hooks.run_lookup import Candidates, Place, candidates, elsewhere, pla
 from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.model.documents import Event
 from faber.store import log, session_record
-from faber.store.runs import Run
+from faber.store.load import Run
 from faber.store.session_record import SessionRecord
 
 

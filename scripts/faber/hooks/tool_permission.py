@@ -8,12 +8,11 @@ import json
 import os
 
 from faber.errors import FaberError
+from faber.foreign.resolve import open_named
 from faber.hooks.approve import approved_call
 from faber.hooks.hook_call import Call, say
 from faber.model.progress import step_plan
 from faber.store.layout import Layout
-from faber.store.resolve import resolve
-from faber.store.runs import load
 
 
 def pre_tool_use(call: Call) -> None:
@@ -40,7 +39,7 @@ def _runs_commands(layout: Layout, arguments: list[str]) -> bool:
     """True unless it is certain that completing this step runs no command of its plan: whoever wrote the plan
     wrote that command, and running it is for the person to allow."""
     try:
-        run = load(layout, resolve(layout, arguments[0]))
+        run = open_named(layout, arguments[0])
         phase, _, step = arguments[1].partition(":")
         return any(piece["kind"] == "command" for piece in step_plan(run.plan, phase, step).get("evidence", []))
     except (FaberError, IndexError):

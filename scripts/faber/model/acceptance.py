@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
 from faber.model.answers import ACTIONS, check_options, check_responder
-from faber.model.documents import CLOSED, Draft, Plan, State
+from faber.model.documents import CLOSED, Artifact, Draft, Plan, State, nebula_phases
 from faber.model.event_types import check_required, event_type
 from faber.model.model_errors import HasOwnCommand, IllegalTransition, UnknownPlace
 from faber.model.progress import phase_ids, phase_state, step_state
@@ -98,7 +98,7 @@ def _check_place(state: State, place: dict[str, Any]) -> None:
 
 
 def _known_phase(state: State, phase: str) -> None:
-    if "nebula" not in state or phase not in state["nebula"]["phases"]:
+    if phase not in nebula_phases(state):
         phase_state(state, phase)
 
 
@@ -187,7 +187,7 @@ _CHECKS = {
 }
 
 
-def check_artifacts(state: State, artifacts: list[dict[str, Any]]) -> None:
+def check_artifacts(state: State, artifacts: list[Artifact]) -> None:
     """Raise `InvalidInput` if the run would hold more artifacts than a context can name."""
     for artifact in artifacts:
         if not isinstance(artifact, dict) or not isinstance(artifact.get("name"), str) or len(artifact) < 2:

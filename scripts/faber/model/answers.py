@@ -1,9 +1,10 @@
 """What kinds of question a person can be asked, and what each answer makes of a run: one table. Pure."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from faber.errors import InvalidInput
+from faber.model.shapes import Bound
 from faber.model.text import inert
 
 Action = Literal["continue", "revise", "retry", "skip", "abort"]
@@ -48,9 +49,9 @@ class Responder(TypedDict):
     """Who answered and from where. `source` is `terminal`, `issue_comment` or what else carries answers;
     `url` and `comment_id` are the comment's."""
 
-    name: str | None
-    source: str
-    url: str | None
+    name: Annotated[str | None, Bound("maxLength", 100)]
+    source: Annotated[str, Bound("maxLength", 40)]
+    url: Annotated[str | None, Bound("maxLength", 500)]
     comment_id: int | None
 
 

@@ -15,7 +15,7 @@ from faber.model.acceptance import (
     check_artifacts,
     check_open,
 )
-from faber.model.documents import SETTLED, Draft, Plan, State
+from faber.model.documents import SETTLED, Artifact, Draft, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.next import may_retry
@@ -193,7 +193,7 @@ def complete_step(
     phase: str,
     step: str,
     message: str | None,
-    artifacts: list[dict[str, Any]],
+    artifacts: list[Artifact],
     *,
     warning: bool = False,
     evidence: list[dict[str, Any]] | None = None,

@@ -1,18 +1,32 @@
-"""The shapes of the store's documents, as they stand in their JSON files.
+"""The documents of the store, as `TypedDict`s: the only description there is of their fields.
 
-They are `TypedDict`s: typed for us, plain dictionaries at run time, so that what is written is what
-is held and loading costs nothing. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and never order
-anything: `event_id` does.
+`model/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
+so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and order nothing: `event_id` does.
 """
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
-from faber.model.answers import Action, Responder
+from faber.model.nebula_documents import NebulaPhase, NebulaState
+from faber.model.shapes import Bound, extensible
+from faber.model.state_parts import (
+    DecisionEntry,
+    ErrorDetail,
+    ErrorEntry,
+    FeedbackRequest,
+    GateState,
+    Heard,
+    LastAnswer,
+    PhaseState,
+    ProgressComment,
+    RecentEvent,
+    RetryLoop,
+    SavedSessions,
+    SettledQuestion,
+)
 
 SCHEMA_VERSION = 1
 
 RunStatus = Literal["pending", "in_progress", "awaiting_feedback", "completed", "failed", "cancelled"]
-PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 Autonomy = Literal["dry-run", "assist", "guarded", "autonomous"]
 ResumeMode = Literal["start", "continue", "retry", "after_feedback"]
 EvidenceKind = Literal["commit", "file", "command", "artifact", "events"]
@@ -30,22 +44,28 @@ AUTONOMY_LEVELS: tuple[Autonomy, ...] = ("dry-run", "assist", "guarded", "autono
 SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
 CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
+_Count = Annotated[int, Bound("minimum", 0)]
+_Number = Annotated[int, Bound("minimum", 1)]
+_Time = Annotated[str, Bound("pattern", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+
+
+# --- plan.json and metadata.json -------------------------------------------------------------------
+
 
 class Evidence(TypedDict):
     """What must be found before a step counts as done.
 
     `value` is a path inside the project for `file`, a shell command for `command`, an artifact's
-    name, an event type for `events`, and null for `commit`. `timeout` is there for commands alone,
-    in seconds.
+    name, an event type for `events`, and null for `commit`. Only commands have a `timeout`, in seconds.
     """
 
     kind: EvidenceKind
     value: str | None
-    timeout: NotRequired[int]
+    timeout: NotRequired[Annotated[int, Bound("minimum", 1), Bound("maximum", 3600)]]
 
 
 class StepPlan(TypedDict):
-    """A step as the plan froze it. A field that is not there has its default."""
+    """A step as the plan froze it. The comments give the defaults of missing keys."""
 
     id: str
     name: str
@@ -54,22 +74,22 @@ class StepPlan(TypedDict):
     evidence: NotRequired[list[Evidence]]  # none
     on_success: NotRequired[Reaction]  # continue
     on_warning: NotRequired[Reaction]  # continue
-    retries: NotRequired[int]  # 0
+    retries: NotRequired[Annotated[int, Bound("minimum", 0), Bound("maximum", 10)]]  # 0
     destructive: NotRequired[bool]  # False
 
 
-class Gate(TypedDict):
-    """A question that a person answers before a phase begins or after its last step."""
+class GatePlan(TypedDict):
+    """A question that a person answers before a phase starts or after its last step."""
 
     when: Literal["before", "after"]
     prompt: str
 
 
 class OnFailure(TypedDict):
-    """Where a failed phase goes back to, itself or an earlier phase, and how often at most."""
+    """The phase that a failed phase returns to, itself or an earlier one, and how often at most."""
 
     return_to: str
-    max_retries: int
+    max_retries: Annotated[int, Bound("minimum", 1), Bound("maximum", 20)]
 
 
 class PhasePlan(TypedDict):
@@ -79,14 +99,14 @@ class PhasePlan(TypedDict):
     name: str
     steps: list[StepPlan]
     description: NotRequired[str]
-    gates: NotRequired[list[Gate]]
+    gates: NotRequired[list[GatePlan]]
     on_failure: NotRequired[OnFailure]
 
 
 class Plan(TypedDict):
-    """plan.json: the workflow as resolved when the run began."""
+    """plan.json: the workflow as resolved when the run was created."""
 
-    schema_version: int
+    schema_version: _Number
     workflow_id: str
     phases: list[PhasePlan]
     description: NotRequired[str]
@@ -99,223 +119,61 @@ class Plan(TypedDict):
 class Metadata(TypedDict):
     """metadata.json: what never changes about a run."""
 
-    schema_version: int
+    schema_version: _Number
     run_id: str
     work_id: str | None
     target: str | None
     workflow_id: str
     autonomy: Autonomy
-    created_at: str
+    created_at: _Time
     created_by: str
     relationships: dict[str, Any]
 
 
-class Event(TypedDict):
-    """One immutable fact. `event_id` counts from 1 without gaps and is the only order."""
+# --- events ----------------------------------------------------------------------------------------
 
-    schema_version: int
-    event_id: int
-    type: str
-    timestamp: str
-    run_id: str
-    phase: NotRequired[str]
-    step: NotRequired[str]
-    status: NotRequired[str]
-    message: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    artifacts: NotRequired[list[dict[str, Any]]]
-    error: NotRequired[dict[str, Any]]
-    session_id: NotRequired[str]
-    actor: NotRequired[str]
-    key: NotRequired[str]
+
+@extensible(minProperties=2)
+class Artifact(TypedDict):
+    """Something that a run made: a name, and its `value` or other fields."""
+
+    name: str
+    value: NotRequired[Any]
 
 
 class Draft(TypedDict):
     """An event before the log gives it id, time and run."""
 
-    type: str
+    type: Annotated[str, Bound("pattern", "^[a-z_]+$")]
     phase: NotRequired[str]
     step: NotRequired[str]
     status: NotRequired[str]
     message: NotRequired[str]
     metadata: NotRequired[dict[str, Any]]
-    artifacts: NotRequired[list[dict[str, Any]]]
-    error: NotRequired[dict[str, Any]]
+    artifacts: NotRequired[list[Artifact]]
+    error: NotRequired[ErrorDetail]
     session_id: NotRequired[str]
     actor: NotRequired[str]
-    key: NotRequired[str]
+    key: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
 
 
-class Heard(TypedDict):
-    """A person's answer as the work needs it. `prompt` is the question, shortened; `response` the option chosen, or the
-    person's own words; `responder` null where the event does not say."""
+class Event(Draft):
+    """One immutable fact. `event_id` counts from 1 without gaps and is the only order."""
 
-    request_id: str
-    type: str
-    prompt: str
-    response: str
-    action: Action
-    comment: str | None
-    responder: Responder | None
-    resume_point: "ResumePlace"
-    at: str
-    event_id: int
+    schema_version: _Number
+    event_id: _Number
+    timestamp: _Time
+    run_id: str
 
 
-class StepState(TypedDict):
-    """What the log says of one step. `*_event` are event ids."""
-
-    status: PlaceStatus
-    attempts: int
-    started_at: str | None
-    completed_at: str | None
-    started_event: int | None
-    ended_event: int | None
-    message: str | None
-    error: dict[str, Any] | None
-    # The first start in the current retry loop: evidence counts from there.
-    first_event: int | None
-    base_commit: str | None
-    # How often it failed in the current retry loop.
-    failures: int
-    # How often completing was refused for lack of evidence; the person's request id that waived it.
-    blocked: int
-    waived_by: str | None
-    warning: bool
-    # What people answered about it and it has not been completed since; the newest five.
-    feedback: list[Heard]
-
-
-class PhaseState(TypedDict):
-    """What the log says of one phase."""
-
-    status: PlaceStatus
-    started_at: str | None
-    completed_at: str | None
-    failed_step: str | None
-    error: dict[str, Any] | None
-    started_event: int | None
-    ended_event: int | None
-    steps: dict[str, StepState]
-
-
-class RecentEvent(TypedDict):
-    """Where one of the newest events stands, so that nobody needs to list the directory."""
-
-    event_id: int
-    file: str
-    key: NotRequired[str]
-
-
-class ResumePlace(TypedDict):
-    """A place of the plan; `step` is null where a whole phase is meant."""
-
-    phase: str | None
-    step: str | None
-
-
-class FeedbackRequest(TypedDict):
-    """A question to a person, open until its own answer arrives."""
-
-    request_id: str
-    type: str
-    prompt: str
-    options: list[str]
-    context: dict[str, Any]
-    requested_at: str
-    resume_point: ResumePlace
-    notification_sent: dict[str, Any]
-    event_id: int
-
-
-class SavedSessions(TypedDict):
-    """How many session summaries the run has, and where the newest stands."""
-
-    count: int
-    latest_file: str | None
-    latest_event: int | None
-
-
-NebulaStatus = Literal["pending", "created", "in_progress", "done", "failed", "skipped", "decomposed"]
-NEBULA_STATUSES: tuple[NebulaStatus, ...] = (
-    "pending",
-    "created",
-    "in_progress",
-    "done",
-    "failed",
-    "skipped",
-    "decomposed",
-)
-
-
-class NebulaPhase(TypedDict):
-    """What the log says of one phase of a nebula. A key that is not there stands for nothing yet (0, no commit),
-    so that thousands of pending phases fit into the state."""
-
-    status: NebulaStatus
-    # The first digits of a hash of the phase file that the run took.
-    digest: NotRequired[str]
-    started_at: NotRequired[str]
-    ended_at: NotRequired[str]
-    # The cycle that was begun last, and how many were completed.
-    cycle: NotRequired[int]
-    cycles_done: NotRequired[int]
-    # What it is doing: coding, filtering, reviewing, approved, merging.
-    stage: NotRequired[str]
-    # US dollars and turns of all its agents.
-    cost: NotRequired[float]
-    turns: NotRequired[int]
-    branch: NotRequired[str]
-    # The commit its branch began at, the newest of its own, and the merge.
-    base: NotRequired[str]
-    commit: NotRequired[str]
-    merged: NotRequired[str]
-    # Objections that are open after the last review.
-    findings: NotRequired[int]
-    failing_filter: NotRequired[str]
-    reason: NotRequired[str]
-    report: NotRequired[str]
-    heal_attempts: NotRequired[int]
-    # What it failed by, as healing saw it; how far healing is (started, planned); why it was not healed.
-    failure: NotRequired[str]
-    healing: NotRequired[str]
-    not_healed: NotRequired[str]
-    # The phase that remedies this one, and that this one remedies.
-    remediation: NotRequired[str]
-    remedies: NotRequired[str]
-    # The request that was put to a person about it, and the commit it was about.
-    asked: NotRequired[str]
-    asked_commit: NotRequired[str]
-    # The event that last changed it.
-    event: NotRequired[int]
-
-
-class NebulaSpent(TypedDict):
-    """What a nebula's run has spent: US dollars, of which on healing, and the agents' turns."""
-
-    cost: float
-    healing_cost: float
-    turns: int
-
-
-class NebulaState(TypedDict):
-    """What the log says of a nebula: its name, where it stands, its branches, its phases by id."""
-
-    name: str
-    directory: str | None
-    base_branch: str | None
-    base_commit: str | None
-    branch: str | None
-    landed: str | None
-    spent: NebulaSpent
-    phases: dict[str, NebulaPhase]
+# --- state.json ------------------------------------------------------------------------------------
 
 
 class State(TypedDict):
-    """state.json: the fold of a run's events. `nebula` is there in a nebula's run alone."""
+    """state.json: the fold of a run's events; `NebulaRunState` is that of a nebula's run."""
 
-    schema_version: int
-    reducer_version: int
+    schema_version: _Number
+    reducer_version: _Number
     run_id: str
     work_id: str | None
     target: str | None
@@ -325,32 +183,52 @@ class State(TypedDict):
     current_phase: str | None
     current_step: str | None
     phases: dict[str, PhaseState]
-    artifacts: dict[str, Any]
+    artifacts: Annotated[dict[str, Any], Bound("maxProperties", 200)]
     feedback_request: FeedbackRequest | None
     feedback_queue: list[FeedbackRequest]
-    last_answer: dict[str, Any] | None
-    # The issue comment in which the run's progress is kept: comment_id, comment_url, event_id.
-    progress_comment: dict[str, Any] | None
-    # The newest twenty answers, so that whoever answers again is told who already did.
-    answers: list[Heard]
-    decisions: list[dict[str, Any]]
-    settled_questions: dict[str, dict[str, Any]]
-    errors: list[dict[str, Any]]
-    retry_loops: list[dict[str, Any]]
-    loops_used: dict[str, int]
-    gates: dict[str, dict[str, Any]]
+    last_answer: LastAnswer | None
+    progress_comment: ProgressComment | None
+    # The newest answers, so that somebody who answers again learns who already did.
+    answers: Annotated[list[Heard], Bound("maxItems", 20)]
+    decisions: Annotated[list[DecisionEntry], Bound("maxItems", 10)]
+    settled_questions: dict[str, SettledQuestion]
+    errors: Annotated[list[ErrorEntry], Bound("maxItems", 10)]
+    retry_loops: Annotated[list[RetryLoop], Bound("maxItems", 10)]
+    loops_used: dict[str, _Number]
+    gates: dict[str, GateState]
     relationships: dict[str, Any]
-    context_sessions: list[str]
+    context_sessions: Annotated[list[str], Bound("maxItems", 20)]
     session_summaries: SavedSessions
-    recent_events: list[RecentEvent]
-    last_event_id: int
+    recent_events: Annotated[list[RecentEvent], Bound("maxItems", 20)]
+    last_event_id: _Count
     created_at: str
     started_at: str | None
     updated_at: str
     completed_at: str | None
     ended_event: int | None
-    error: dict[str, Any] | None
-    nebula: NotRequired[NebulaState]
+    error: ErrorDetail | None
+
+
+class NebulaRunState(State):
+    """The state of a nebula's run, whose phases are in `nebula`."""
+
+    nebula: NebulaState
+
+
+def is_nebula_run(state: State) -> TypeGuard[NebulaRunState]:
+    """True for the state of a nebula's run, which is one from its `nebula_start` on."""
+    return "nebula" in state
+
+
+def nebula_of(state: State) -> NebulaState | None:
+    """The nebula of a nebula's run; None in a workflow's run."""
+    return state["nebula"] if is_nebula_run(state) else None
+
+
+def nebula_phases(state: State) -> dict[str, NebulaPhase]:
+    """The phases of a nebula's run by id; none in a workflow's run."""
+    nebula = nebula_of(state)
+    return nebula["phases"] if nebula else {}
 
 
 class ResumePoint(TypedDict):
@@ -359,16 +237,3 @@ class ResumePoint(TypedDict):
     phase: str | None
     step: str | None
     mode: ResumeMode
-
-
-class SessionSummary(TypedDict):
-    """session-summaries/session-<time>.json: what one session leaves to the next (0.4.5)."""
-
-    schema_version: int
-    session_id: str
-    sequence: int
-    timestamp: str
-    phase_completed: str | None
-    head_commit: str | None
-    after_event_id: int
-    summary: dict[str, Any]

@@ -15,7 +15,8 @@ class EventType(NamedTuple):
 
     `required` are dotted paths into the event that must be there and not empty. `command` is the
     command that alone may record it (`None`: `faber event emit` may). `person` marks the types that
-    speak for a person and are refused to agents. `notable` marks those a summary should show.
+    speak for a person and are refused to agents. `notable` marks those a summary should show. `worker`
+    marks those that a cluster's worker may report about its phase.
     """
 
     name: str
@@ -23,6 +24,7 @@ class EventType(NamedTuple):
     command: str | None = None
     person: bool = False
     notable: bool = False
+    worker: bool = False
 
 
 _REGISTRY: dict[str, EventType] = {}
@@ -39,6 +41,11 @@ def register(*types: EventType) -> None:
 def known_types() -> tuple[str, ...]:
     """All registered names."""
     return tuple(_REGISTRY)
+
+
+def worker_types() -> frozenset[str]:
+    """The names of the types that a cluster's worker may report."""
+    return frozenset(name for name, kind in _REGISTRY.items() if kind.worker)
 
 
 def event_type(name: str) -> EventType:
@@ -91,7 +98,7 @@ register(
     EventType("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True),
     EventType("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt"),
     EventType("context_loaded", command="faber context --record"),
-    EventType("phase_start", ("phase",), command="faber phase start"),
+    EventType("phase_start", ("phase",), command="faber phase start", worker=True),
     EventType("phase_skip", ("phase",), command="faber phase skip", person=True, notable=True),
     EventType("phase_complete", ("phase",), command="faber phase complete", notable=True),
     EventType("phase_error", ("phase", "error.message"), command="faber phase fail", notable=True),
@@ -156,6 +163,7 @@ register(
         "response_recovered",
         ("status", "metadata.task_id", "metadata.final_status"),
         command="the recovery of a cut response",
+        worker=True,
     ),
 )
 
@@ -167,13 +175,13 @@ register(
     EventType("nebula_land", ("metadata.commit",), command="faber nebula land", notable=True),
     EventType("phase_reset", ("phase", "message"), command=_APPLY, notable=True),
     EventType("phase_merge", ("phase", "metadata.commit"), command=_APPLY, notable=True),
-    EventType("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY),
-    EventType("cycle_start", ("phase", "metadata.cycle"), command=_APPLY),
-    EventType("cycle_commit", ("phase", "metadata.cycle", "metadata.commit"), command=_APPLY),
-    EventType("cycle_complete", ("phase", "metadata.cycle"), command=_APPLY),
-    EventType("agent_turn", ("phase", "metadata.role"), command=_APPLY),
-    EventType("filter_run", ("phase", "metadata.filter", "status"), command=_APPLY),
-    EventType("review", ("phase", "status"), command=_APPLY),
+    EventType("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY, worker=True),
+    EventType("cycle_start", ("phase", "metadata.cycle"), command=_APPLY, worker=True),
+    EventType("cycle_commit", ("phase", "metadata.cycle", "metadata.commit"), command=_APPLY, worker=True),
+    EventType("cycle_complete", ("phase", "metadata.cycle"), command=_APPLY, worker=True),
+    EventType("agent_turn", ("phase", "metadata.role"), command=_APPLY, worker=True),
+    EventType("filter_run", ("phase", "metadata.filter", "status"), command=_APPLY, worker=True),
+    EventType("review", ("phase", "status"), command=_APPLY, worker=True),
     EventType("healing_start", ("phase", "metadata.kind"), command=_APPLY, notable=True),
     EventType("healing_skipped", ("phase", "metadata.reason"), command=_APPLY, notable=True),
     EventType("healing_plan", ("phase", "metadata.remediation"), command=_APPLY),

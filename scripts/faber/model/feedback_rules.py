@@ -5,10 +5,11 @@ five actions stands here and nowhere else.
 """
 
 from faber.model.answers import action_before
-from faber.model.documents import SETTLED, Event, FeedbackRequest, Heard, ResumePlace, State, StepState
+from faber.model.documents import SETTLED, Event, State
 from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait
+from faber.model.state_parts import ErrorDetail, FeedbackRequest, Heard, ResumePlace, StepState
 from faber.model.text import shorten
 
 KEPT_ANSWERS = 20
@@ -90,7 +91,7 @@ def _answer_gate(state: State, event: Event, request: FeedbackRequest, heard: He
         if heard["response"] == "reject":
             said = heard["comment"] or "no reason was given"
             place = {key: request["resume_point"][key] for key in ("phase", "step")}
-            error = {"message": f"A person rejected: {request['prompt']} ({said})"}
+            error: ErrorDetail = {"message": f"A person rejected: {request['prompt']} ({said})"}
             stop(state, {**event, **place, "error": error})  # type: ignore[typeddict-item]
             state["error"] = error
     if heard["response"] == "abort":

@@ -35,7 +35,8 @@ def closed_gate(state: State, plan: Plan) -> Gate | None:
 
 def is_open(state: State, gate_id: str) -> bool:
     """True if a person approved this gate and no retry loop has closed it since."""
-    return state["gates"].get(gate_id, {}).get("answer") == "approve"
+    gate = state["gates"].get(gate_id)
+    return gate is not None and gate["answer"] == "approve"
 
 
 def gate_by_id(state: State, plan: Plan, gate_id: str) -> Gate | None:

@@ -6,11 +6,13 @@ second meaning, for runs that have a `nebula_start`. That a run begins, goes on,
 is said by the `workflow_*` events, as for every run.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
-from faber.model.documents import Event, NebulaPhase, NebulaState, State
+from faber.model.documents import Event, NebulaRunState, State, is_nebula_run, nebula_of
+from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
+from faber.model.state_parts import ErrorEntry
 from faber.model.text import shorten
 
 REASON_CHARS = 200
@@ -23,7 +25,8 @@ def _begin(state: State, event: Event) -> None:
     """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
     them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
     given = event["metadata"]
-    known = state["nebula"]["phases"] if "nebula" in state else {}
+    before = nebula_of(state)
+    known = before["phases"] if before else {}
     phases: dict[str, NebulaPhase] = {}
     for name, digest in given["phases"].items():
         phases[name] = known.get(name, {"status": "pending"})
@@ -32,22 +35,19 @@ def _begin(state: State, event: Event) -> None:
     for name, phase in known.items():
         if name not in phases and ("remedies" in phase or phase["status"] != "pending"):
             phases[name] = phase
-    spent = state["nebula"]["spent"] if "nebula" in state else {"cost": 0.0, "healing_cost": 0.0, "turns": 0}
-    state["nebula"] = {
-        "name": str(given["nebula"])[:_NAME_CHARS],
-        "directory": given.get("directory"),
-        "base_branch": given.get("base_branch"),
-        "base_commit": given.get("base_commit"),
-        "branch": given.get("branch"),
-        "landed": None,
-        "spent": spent,
-        "phases": phases,
-    }
+    nebula = _made_nebula(state)
+    nebula["name"] = str(given["nebula"])[:_NAME_CHARS]
+    nebula["directory"] = given.get("directory")
+    nebula["base_branch"] = given.get("base_branch")
+    nebula["base_commit"] = given.get("base_commit")
+    nebula["branch"] = given.get("branch")
+    nebula["landed"] = None
+    nebula["phases"] = phases
 
 
 @reduces("nebula_land")
 def _land(state: State, event: Event) -> None:
-    _nebula(state)["landed"] = event["metadata"]["commit"]
+    _made_nebula(state)["landed"] = event["metadata"]["commit"]
 
 
 def touched(event: Event) -> frozenset[str] | None:
@@ -67,9 +67,10 @@ def touched(event: Event) -> frozenset[str] | None:
 # --- phases ----------------------------------------------------------------------------------------
 
 
-def _nebula(state: State) -> NebulaState:
-    if "nebula" not in state:
-        state["nebula"] = {
+def _made_nebula(state: State) -> NebulaState:
+    """The nebula of the state, which becomes that of a nebula's run if it is not yet."""
+    if not is_nebula_run(state):
+        empty: NebulaState = {
             "name": "",
             "directory": None,
             "base_branch": None,
@@ -79,11 +80,13 @@ def _nebula(state: State) -> NebulaState:
             "spent": {"cost": 0.0, "healing_cost": 0.0, "turns": 0},
             "phases": {},
         }
+        state = cast(NebulaRunState, state)
+        state["nebula"] = empty
     return state["nebula"]
 
 
 def _phase(state: State, event: Event) -> NebulaPhase:
-    phases = _nebula(state)["phases"]
+    phases = _made_nebula(state)["phases"]
     phase = phases.setdefault(event["phase"], {"status": "pending"})
     phase["event"] = event["event_id"]
     return phase
@@ -98,7 +101,7 @@ def _then(rule: Rule, *names: str) -> None:
 def _both(first: Rule, second: Rule) -> Rule:
     def both(state: State, event: Event) -> None:
         first(state, event)
-        if "nebula" in state:
+        if is_nebula_run(state):
             second(state, event)
 
     return both
@@ -109,7 +112,7 @@ def _of_nebulas(rule: Rule, name: str) -> None:
     of_workflows = RULES[name]
 
     def either(state: State, event: Event) -> None:
-        (rule if "nebula" in state else of_workflows)(state, event)
+        (rule if is_nebula_run(state) else of_workflows)(state, event)
 
     RULES[name] = either
 
@@ -148,7 +151,7 @@ def _fail(state: State, event: Event) -> None:
     phase["ended_at"] = event["timestamp"]
     phase["reason"] = shorten(message, REASON_CHARS)
     _forget_errors(state, event["phase"])
-    entry = {
+    entry: ErrorEntry = {
         "event_id": event["event_id"],
         "type": event["type"],
         "phase": event["phase"],
@@ -168,7 +171,7 @@ _of_nebulas(_fail, "phase_error")
 @reduces("phase_reset")
 def _reset(state: State, event: Event) -> None:
     """The phase is to be done afresh. What was spent, and how often it was healed, stays."""
-    phases = _nebula(state)["phases"]
+    phases = _made_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
     kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
     fresh: Any = {"status": "pending", **{key: old[key] for key in kept if key in old}}  # type: ignore[literal-required]
@@ -211,8 +214,8 @@ def _ask(state: State, event: Event) -> None:
     """The phase that a person is asked about remembers the question: its answer may come when nobody works."""
     context = event["metadata"].get("context", {})
     name = context.get("nebula_phase")
-    if isinstance(name, str) and name in _nebula(state)["phases"]:
-        phase = _nebula(state)["phases"][name]
+    if isinstance(name, str) and name in _made_nebula(state)["phases"]:
+        phase = _made_nebula(state)["phases"][name]
         phase["asked"] = event["metadata"]["request_id"]
         _take(phase, context, asked_commit="commit")
 
@@ -223,7 +226,7 @@ def _rest(state: State, event: Event) -> None:
         return
     asked = {request["context"].get("nebula_phase") for request in state["feedback_queue"]}
     working = not asked or any(
-        phase["status"] == "in_progress" and name not in asked for name, phase in _nebula(state)["phases"].items()
+        phase["status"] == "in_progress" and name not in asked for name, phase in _made_nebula(state)["phases"].items()
     )
     state["status"] = "in_progress" if working else "awaiting_feedback"
 
@@ -262,7 +265,7 @@ def _complete_cycle(state: State, event: Event) -> None:
 
 @reduces("agent_turn")
 def _turn(state: State, event: Event) -> None:
-    phase, given, spent = _phase(state, event), event["metadata"], _nebula(state)["spent"]
+    phase, given, spent = _phase(state, event), event["metadata"], _made_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
     phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
     phase["turns"] = phase.get("turns", 0) + 1
@@ -309,7 +312,7 @@ def _insert(state: State, event: Event) -> None:
     new = str(given["remediation"])
     phase["remediation"] = new
     _drop(phase, "healing")
-    phases = _nebula(state)["phases"]
+    phases = _made_nebula(state)["phases"]
     made = phases.setdefault(new, {"status": "pending"})
     made["remedies"] = event["phase"]
     made["event"] = event["event_id"]

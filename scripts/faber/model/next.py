@@ -6,10 +6,11 @@ invented something is put right by the next command it runs.
 
 from typing import Literal, TypedDict
 
-from faber.model.documents import Evidence, Heard, Plan, State
+from faber.model.documents import Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
 from faber.model.pending_feedback import revised, told
 from faber.model.progress import next_place, step_plan
+from faber.model.state_parts import ErrorEntry, Heard
 
 
 class Action(TypedDict):
@@ -50,7 +51,7 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
             "instruction": "Load the run's context and read it whole before anything else.",
             "complete_with": f"faber context {run_id} --record",
         }
-    if "nebula" in state:
+    if is_nebula_run(state):
         return _end("done", "A nebula's phases are handed out by `faber nebula`, to agents of their own.")
     gate = closed_gate(state, plan)
     place = next_place(state, plan)
@@ -136,7 +137,7 @@ def _wait(state: State) -> Action:
 
 
 def _failed(state: State) -> Action:
-    last = state["errors"][-1] if state["errors"] else {}
+    last: ErrorEntry = state["errors"][-1] if state["errors"] else {"event_id": 0}
     place = [part for part in (last.get("phase"), last.get("step")) if part]
     where = f" at {':'.join(place)}" if place else ""
     return {

@@ -1,6 +1,7 @@
 """What people said that the work at hand has to heed: a pure function of state and place."""
 
-from faber.model.documents import SETTLED, Heard, State
+from faber.model.documents import SETTLED, State
+from faber.model.state_parts import Heard
 
 MOST_TOLD = 5
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from faber.model.documents import SETTLED, PhasePlan, PhaseState, Plan, State, StepPlan, StepState
+from faber.model.documents import SETTLED, PhasePlan, Plan, State, StepPlan
 from faber.model.model_errors import UnknownPlace
+from faber.model.state_parts import PhaseState, StepState
 
 
 def new_step() -> StepState:

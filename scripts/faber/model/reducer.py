@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from faber.model import nebula_rules  # which also registers the rules of a nebula's events
-from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
 from faber.model.progress import new_phase
 from faber.model.rules import RULES
@@ -75,7 +75,7 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
     """The phases of the state's nebula that `event` changes or makes; None: perhaps all, or there is no nebula."""
-    return nebula_rules.touched(event) if "nebula" in state and event["type"] != "run_adopted" else None
+    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != "run_adopted" else None
 
 
 def grow(state: State, event: Event) -> State:
@@ -84,7 +84,7 @@ def grow(state: State, event: Event) -> State:
     A copy of all would cost the more the more phases there are. Neither state may be changed afterwards.
     """
     only = touched(state, event)
-    if only is None:
+    if only is None or not is_nebula_run(state):
         return fold(state, [event])
     whole = state["nebula"]
     phases = dict(whole["phases"])

@@ -7,9 +7,10 @@ parts of faber register theirs with `reduces`.
 from collections.abc import Callable
 from typing import Any
 
-from faber.model.documents import SETTLED, Event, FeedbackRequest, PhaseState, State, StepState
+from faber.model.documents import SETTLED, Event, State
 from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
+from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, RetryLoop, StepState
 from faber.model.text import shorten
 
 KEPT_DECISIONS = 10
@@ -87,7 +88,7 @@ def stop(state: State, event: Event) -> None:
     state["status"] = "failed"
     state["ended_event"] = event["event_id"]
     problem = event.get("error", {})
-    entry = {
+    entry: ErrorEntry = {
         "event_id": event["event_id"],
         "type": event["type"],
         "phase": event.get("phase"),
@@ -262,7 +263,7 @@ def _enter_loop(state: State, event: Event) -> None:
     # What was approved was approved of work that is now done again.
     state["gates"] = {key: gate for key, gate in state["gates"].items() if not covers(key, phases)}
     state["loops_used"][event["phase"]] = state["loops_used"].get(event["phase"], 0) + 1
-    loop = {
+    loop: RetryLoop = {
         "event_id": event["event_id"],
         "phase": event["phase"],
         "return_to": event["metadata"]["return_to"],
@@ -303,7 +304,7 @@ def oldest(state: State) -> FeedbackRequest | None:
 @reduces("decision_point")
 def _decide(state: State, event: Event) -> None:
     given = event.get("metadata", {})
-    entry = {
+    entry: DecisionEntry = {
         "event_id": event["event_id"],
         "decision": event["message"],
         "phase": event.get("phase"),

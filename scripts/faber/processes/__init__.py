@@ -1,1 +1,1 @@
-"""Running other programs without a shell: bounded in time and output, in a clean environment."""
+"""Programs run without a shell, bounded in time and output, in an environment that the caller gives."""

@@ -10,19 +10,21 @@ import sqlite3
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
 from faber.model.acceptance import accept
-from faber.model.documents import Draft
+from faber.model.documents import Draft, Event
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
+from faber.store.appending import Writer
+from faber.store.clock import Clock, utc_now
+from faber.store.commit import Committed, commit
 from faber.store.files import make_directories
 from faber.store.layout import DAMAGED, Layout
-from faber.store.runs import Clock, commit, utc_now
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 EVENT = "response_recovered"
@@ -66,6 +68,22 @@ class Recovery(NamedTuple):
         return self
 
 
+def recovery_of(metadata: Mapping[str, Any]) -> Recovery:
+    """The recovery in an event's metadata; raises `InvalidInput` if it is none."""
+    index = metadata.get("truncation_index")  # a journal leaves out what is None
+    counts = [metadata.get(name) for name in ("turn_number", "initial_chunk_length", "resume_attempts")]
+    task_id, status = metadata.get("task_id"), metadata.get("final_status")
+    if (
+        not isinstance(task_id, str)
+        or not isinstance(status, str)
+        or not isinstance(index, int | None)
+        or not all(isinstance(count, int) for count in counts)
+    ):
+        raise InvalidInput("The event does not describe the recovery of a response.")
+    turn, length, attempts = counts
+    return Recovery(task_id, turn or 0, index, length or 0, attempts or 0, status)
+
+
 class RecoveryLog:
     """Where recoveries of one store, and if `run_id` is given of one of its runs, are recorded."""
 
@@ -84,16 +102,20 @@ class RecoveryLog:
         self._clock = clock
         self._busy = busy_seconds
 
-    def record(self, recovery: Recovery) -> list[Notice]:
+    def record(self, recovery: Recovery, key: str | None = None) -> list[Notice]:
         """Record one recovery: the event first, then its row. What could not be written is a warning.
 
-        Raises `InvalidInput` for a recovery that could never be recorded.
+        Within a run, a recovery is recorded once per `key`. Raises `InvalidInput` for a recovery that the log cannot
+        hold.
         """
         recovery = recovery.checked()
         notices = []
         if self._run_id is not None:
             try:
-                recovery = self._append_event(self._run_id, recovery)
+                done = self._append_event(self._run_id, recovery, key)
+                if done.repeated:
+                    return []
+                recovery = _of_event(done.events[0])
             except FaberError as error:
                 message = f"The recovery is not in the run's log: {error.message}"
                 notices.append(Notice("recovery_not_recorded", Severity.WARNING, message, error.recovery, self._run_id))
@@ -106,18 +128,16 @@ class RecoveryLog:
             notices.append(Notice("recovery_log", Severity.WARNING, message, CORRUPT, self._layout.database))
         return notices
 
-    def _append_event(self, run_id: str, recovery: Recovery) -> Recovery:
+    def _append_event(self, run_id: str, recovery: Recovery, key: str | None) -> Committed:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
         draft: Draft = {"type": EVENT, "status": recovery.final_status, "metadata": metadata}
-        done = commit(
+        return commit(
             self._layout,
             run_id,
             lambda state, plan: accept(state, plan, draft),
-            clock=self._clock,
-            session_id=self._session_id,
-            actor="agent",
+            Writer(self._session_id, "agent", self._clock),
+            key=key,
         )
-        return _of_event(done.events[0])
 
 
 def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
@@ -253,8 +273,8 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
     return told, unreadable
 
 
-def _of_event(event: Any) -> Recovery:
-    return Recovery(**{name: event["metadata"][name] for name in _COLUMNS[:-1]}, timestamp=event["timestamp"])
+def _of_event(event: Event) -> Recovery:
+    return recovery_of(event.get("metadata", {}))._replace(timestamp=event["timestamp"])
 
 
 def _set_aside(layout: Layout) -> list[str]:

@@ -1,39 +1,38 @@
-"""Whether what a step must leave behind is really there: looked at, never believed.
+"""Checks the evidence that a step must leave behind; nothing the agent says is trusted.
 
-Commands run in the worktree as the project's own (they are part of its committed workflow), with a time
-limit and bounded output, and no lock is held while they do.
+Commands run in the worktree as the project's own (they are part of its committed workflow), with a time limit and
+bounded output, and no lock is held while they do.
 """
 
 import os
 import re
-import signal
-import subprocess
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+from faber.git.asking import GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.model.documents import Evidence
 from faber.model.text import inert, redact
-from faber.processes.runner import Question, ask
+from faber.processes.runner import Program, run
 
 DEFAULT_TIMEOUT = 600  # seconds
 KEPT_OUTPUT = 4_000  # characters, from the end: errors are there
 
 
-class Facts(NamedTuple):
-    """What the run knows: where the work is, its branch, the commit when the step first began, its
-    artifacts by name, and whether an event of a type was recorded since."""
+class StepFacts(NamedTuple):
+    """What the run knows of a step: the worktree, the branch, the commit when the step first began, the artifacts by
+    name, and whether an event of a type was recorded since."""
 
     worktree: str
     branch: str | None
     base_commit: str | None
-    artifacts: dict[str, Any]
+    artifacts: Mapping[str, object]
     recorded: Callable[[str], bool]
 
 
-class Verdict(NamedTuple):
-    """One piece of evidence looked at. `detail` says what was found, or what is missing and how to get it;
-    `output` is a command's, its end."""
+class EvidenceCheck(NamedTuple):
+    """One piece of evidence checked. `detail` says what was found, or what is missing and how to provide it; `output`
+    is the end of a command's output."""
 
     kind: str
     value: str | None
@@ -41,14 +40,14 @@ class Verdict(NamedTuple):
     detail: str
     output: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The verdict as a JSON object, without an output where there is none."""
+    def as_dict(self) -> dict[str, object]:
+        """The check as a JSON object, without `output` where there is none."""
         return {key: value for key, value in self._asdict().items() if value is not None or key == "value"}
 
 
-def examine(evidence: list[Evidence], facts: Facts) -> list[Verdict]:
-    """A verdict on every piece, in order."""
-    checks: dict[str, Callable[[Evidence, Facts], Verdict]] = {
+def examine(evidence: list[Evidence], facts: StepFacts) -> list[EvidenceCheck]:
+    """Each piece of evidence checked, in order."""
+    checks: dict[str, Callable[[Evidence, StepFacts], EvidenceCheck]] = {
         "commit": _commit,
         "file": _file,
         "command": _command,
@@ -58,31 +57,31 @@ def examine(evidence: list[Evidence], facts: Facts) -> list[Verdict]:
     return [checks[piece["kind"]](piece, facts) for piece in evidence]
 
 
-def _verdict(piece: Evidence, met: bool, detail: str, output: str | None = None) -> Verdict:
-    return Verdict(piece["kind"], piece["value"], met, redact(inert(detail)), output)
+def _check(piece: Evidence, met: bool, detail: str, output: str | None = None) -> EvidenceCheck:
+    return EvidenceCheck(piece["kind"], piece["value"], met, redact(inert(detail)), output)
 
 
-def _commit(piece: Evidence, facts: Facts) -> Verdict:
+def _commit(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     """A commit on the run's branch that changes the tree, made since the step first began."""
     ref = "HEAD"
     if facts.branch is not None:
         problem = branch_problem(facts.branch)
         if problem:
-            return _verdict(piece, False, f"The run's branch name {problem}.")
+            return _check(piece, False, f"The run's branch name {problem}.")
         ref = f"refs/heads/{facts.branch}"
     head, base = _trees(facts.worktree, ref), _trees(facts.worktree, facts.base_commit)
     where = f"branch {facts.branch}" if facts.branch else "HEAD"
     if head is None:
-        return _verdict(piece, False, f"There is no commit on {where}.")
+        return _check(piece, False, f"There is no commit on {where}.")
     if base is None:
-        return _verdict(piece, True, f"{where} is at {head[0][:12]}; it had no commit when the step began.")
+        return _check(piece, True, f"{where} is at {head[0][:12]}; it had no commit when the step began.")
     if head[0] == base[0]:
-        return _verdict(piece, False, f"No commit was made on {where} since the step began (it is at {head[0][:12]}).")
-    if not ask([Question(facts.worktree, ["merge-base", "--is-ancestor", base[0], head[0]])])[0].ok:
-        return _verdict(piece, False, f"{where} does not go on from {base[0][:12]}, where it was when the step began.")
+        return _check(piece, False, f"No commit was made on {where} since the step began (it is at {head[0][:12]}).")
+    if not ask([GitQuestion(facts.worktree, ["merge-base", "--is-ancestor", base[0], head[0]])])[0].ok:
+        return _check(piece, False, f"{where} does not descend from {base[0][:12]}, where it was when the step began.")
     if head[1] == base[1]:
-        return _verdict(piece, False, f"The commits on {where} since {base[0][:12]} change nothing in the tree.")
-    return _verdict(piece, True, f"{where} moved from {base[0][:12]} to {head[0][:12]}.")
+        return _check(piece, False, f"The commits on {where} since {base[0][:12]} change nothing in the tree.")
+    return _check(piece, True, f"{where} moved from {base[0][:12]} to {head[0][:12]}.")
 
 
 def _trees(worktree: str, revision: str | None) -> tuple[str, str] | None:
@@ -90,15 +89,15 @@ def _trees(worktree: str, revision: str | None) -> tuple[str, str] | None:
     if revision is None or not (revision == "HEAD" or revision.startswith("refs/heads/") or is_commit(revision)):
         return None
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
-    commit, tree = ask([Question(worktree, [*arguments, f"{revision}^{{{kind}}}"]) for kind in ("commit", "tree")])
+    commit, tree = ask([GitQuestion(worktree, [*arguments, f"{revision}^{{{kind}}}"]) for kind in ("commit", "tree")])
     return (commit.out.strip(), tree.out.strip()) if commit.ok and tree.ok else None
 
 
-def _file(piece: Evidence, facts: Facts) -> Verdict:
+def _file(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     path = str(piece["value"])
     if _inside(facts.worktree, path):
-        return _verdict(piece, True, f"{path} is there.")
-    return _verdict(piece, False, f"The file {path} is not in the worktree.")
+        return _check(piece, True, f"{path} is there.")
+    return _check(piece, False, f"The file {path} is not in the worktree.")
 
 
 def _inside(worktree: str, path: str) -> bool:
@@ -108,67 +107,48 @@ def _inside(worktree: str, path: str) -> bool:
     return real.startswith(top + os.sep) and os.path.isfile(real)
 
 
-def _artifact(piece: Evidence, facts: Facts) -> Verdict:
+def _artifact(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     name = str(piece["value"])
     value = facts.artifacts.get(name)
     if isinstance(value, dict):
         value = value.get("value") or value.get("path") or value.get("url")
     if not isinstance(value, str) or not value:
-        return _verdict(piece, False, f"The artifact {name} was not recorded (--artifact {name}=VALUE).")
+        return _check(piece, False, f"The artifact {name} was not recorded (--artifact {name}=VALUE).")
     if re.fullmatch(r"https?://[^\s/]+\S*", value):
-        return _verdict(piece, True, f"{name} is the address {value}.")
+        return _check(piece, True, f"{name} is the address {value}.")
     if _inside(facts.worktree, value.lstrip("/")):
-        return _verdict(piece, True, f"{name} is the file {value}.")
+        return _check(piece, True, f"{name} is the file {value}.")
     if not branch_problem(value) and _trees(facts.worktree, f"refs/heads/{value}"):
-        return _verdict(piece, True, f"{name} is the branch {value}.")
+        return _check(piece, True, f"{name} is the branch {value}.")
     if is_commit(value) and _trees(facts.worktree, value):
-        return _verdict(piece, True, f"{name} is the commit {value}.")
-    return _verdict(piece, False, f"{name} is {value!a:.200}, which is no file, branch, commit or address here.")
+        return _check(piece, True, f"{name} is the commit {value}.")
+    return _check(piece, False, f"{name} is {value!a:.200}, which is not a file, branch, commit or address here.")
 
 
-def _events(piece: Evidence, facts: Facts) -> Verdict:
+def _events(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     kind = str(piece["value"])
     if facts.recorded(kind):
-        return _verdict(piece, True, f"An event of type {kind} was recorded.")
-    return _verdict(piece, False, f"No event of type {kind} was recorded since the step began.")
+        return _check(piece, True, f"An event of type {kind} was recorded.")
+    return _check(piece, False, f"No event of type {kind} was recorded since the step began.")
 
 
-def _command(piece: Evidence, facts: Facts) -> Verdict:
-    """Exit status 0 within the time limit; the command and all it started are ended at the limit."""
+def _command(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
+    """Exit status 0 within the time limit; the command and everything it started are killed afterwards."""
     from tempfile import TemporaryFile
 
     line, limit = str(piece["value"]), piece.get("timeout", DEFAULT_TIMEOUT)
+    if not os.path.isdir(facts.worktree):
+        return _check(piece, False, f"`{line}` could not be started: there is no directory {facts.worktree}.")
+    shell = ["/bin/sh", "-c", 'cd -- "$1" && exec /bin/sh -c "$2"', "sh", facts.worktree, line]
     # A file and not a pipe: what the command leaves running cannot make anybody wait, nor fill the memory.
     with TemporaryFile() as said:
-        try:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", line],
-                cwd=facts.worktree,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            return _verdict(piece, False, f"`{line}` could not be started: {error.strerror}.")
-        try:
-            status = process.wait(timeout=limit)
-            ended = f"ended with status {status}"
-        except subprocess.TimeoutExpired:
-            status, ended = -1, f"did not end within {limit} s"
-        finally:
-            _end_group(process)
+        result = run(Program(shell, os.environ, output=said.fileno()), seconds=limit, alone=True)
         said.seek(max(0, said.seek(0, os.SEEK_END) - 4 * KEPT_OUTPUT))
         output = redact(inert(said.read().decode("utf-8", "replace")))[-KEPT_OUTPUT:]
-    if status == 0:
-        return _verdict(piece, True, f"`{line}` passed.", output)
-    return _verdict(piece, False, f"`{line}` {ended}.", output)
-
-
-def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End the command and what it left running in its group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    process.wait()
+    if result.code == 0:
+        return _check(piece, True, f"`{line}` passed.", output)
+    if result.problem == "timeout":
+        return _check(piece, False, f"`{line}` did not end within {limit} s.", output)
+    if result.code is None:
+        return _check(piece, False, f"`{line}` could not be started: {result.stderr}.")
+    return _check(piece, False, f"`{line}` ended with status {result.code}.", output)

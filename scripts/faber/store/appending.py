@@ -1,12 +1,11 @@
-"""From drafts to events in the log: numbered, without secrets, folded before they are written. Under the run's lock."""
+"""From drafts to events in the log: numbered, redacted, folded before they are written. Needs the run's lock."""
 
 import os
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
 from faber.model.credentials import secret_values
-from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
 from faber.model.event_types import check_required
 from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
@@ -14,38 +13,27 @@ from faber.model.reducer import grow, touched
 from faber.model.text import redact_json
 from faber.model.validation import check_state
 from faber.store import log, strict_json
+from faber.store.clock import Clock, utc_now
 from faber.store.files import MAX_EVENT, MAX_STATE
-from faber.store.run_cache import Kept
+from faber.store.load import Run
+from faber.store.lock import DEADLINE
+from faber.store.pace import Pace
 
 
-class Frame(Protocol):
-    """What never changes about a run: `runs.Run` is one."""
+class Writer(NamedTuple):
+    """Who records, and how: the session and the actor that events name, the clock that dates them, how many seconds
+    the run's lock is waited for, and, for a process that writes again and again, when state.json is replaced (None:
+    with every command; otherwise call `settle` at the end)."""
 
-    @property
-    def run_id(self) -> str:
-        """Its id."""
-
-    @property
-    def directory(self) -> str:
-        """Where it is."""
-
-    @property
-    def plan(self) -> Plan:
-        """Its plan."""
+    session_id: str | None = None
+    actor: str | None = None
+    clock: Clock = utc_now
+    deadline: float = DEADLINE
+    pace: Pace | None = None
 
 
-def append(
-    run: Frame,
-    state: State,
-    drafts: list[Draft],
-    events: list[Event],
-    clock: Callable[[], str],
-    key: str | None,
-    session_id: str | None,
-    actor: str | None,
-    kept: Kept[Any] | None = None,
-) -> State:
-    """Append `drafts` to the log, each durable before the next, and each to `events`; the state after them.
+def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by: Writer, key: str | None) -> State:
+    """Append `drafts` to the log, each durable before the next, and each to `events`; returns the state after them.
 
     Raises `InvalidInput` for what no reader could fold, with nothing written, and `StoreUnwritable`.
     """
@@ -59,21 +47,21 @@ def append(
             "schema_version": SCHEMA_VERSION,
             "event_id": state["last_event_id"] + 1,
             "type": draft["type"],
-            "timestamp": clock(),
+            "timestamp": by.clock(),
             "run_id": run.run_id,
             **redact_json({k: v for k, v in draft.items() if k != "type"}, names, secrets),
         }
-        if session_id:
-            event.setdefault("session_id", session_id)
-        if actor:
-            event.setdefault("actor", actor)
+        if by.session_id:
+            event.setdefault("session_id", by.session_id)
+        if by.actor:
+            event.setdefault("actor", by.actor)
         if own:
             event["key"] = key
         check_required(draft["type"], event)
         size = len(strict_json.dumps(event))
         if size > MAX_EVENT:
             raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
-        state = _folded(run.run_id, state, event, size, kept)
+        state = _folded(run.run_id, state, event, size, by.pace)
         made.append(event)
     for event in made:
         if "key" in event:
@@ -83,20 +71,20 @@ def append(
     return state
 
 
-def _folded(run_id: str, state: State, event: Event, size: int, kept: Kept[Any] | None) -> State:
-    """The state after `event` of `size` bytes; `InvalidInput` if no reader could take it.
+def _folded(run_id: str, state: State, event: Event, size: int, pace: Pace | None) -> State:
+    """The state after `event` of `size` bytes; `InvalidInput` if no reader could fold it.
 
-    Asked before the event is written: what is in the log is folded by every reader from then on.
+    Checked before the event is written: every later reader folds what is in the log.
     """
     try:
         after = check_state(grow(state, event), run_id, only=touched(state, event))
-        if kept is not None and kept.fits(size):
+        if pace is not None and pace.fits(size):
             return after
         size = len(strict_json.dumps(after))
     except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
         raise InvalidInput(f"An event of type {event['type']} cannot hold this: {error}.", type=event["type"]) from None
     if size > MAX_STATE:
         raise InvalidInput(f"The run's state would have {size} bytes; the limit is {MAX_STATE}.", limit=MAX_STATE)
-    if kept is not None:
-        kept.measured(size)
+    if pace is not None:
+        pace.measured(size)
     return after

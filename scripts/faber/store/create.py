@@ -1,13 +1,14 @@
-"""Making a run: all of it appears at once, or none of it."""
+"""Creating a run: it appears complete, or not at all."""
 
 import os
 import shutil
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
 from faber.model.reducer import fold, initial_state
 from faber.store import index, log, strict_json
+from faber.store.clock import Clock, utc_now
 from faber.store.files import make_directories, replace, sync_way, unwritable, write_atomic
 from faber.store.layout import (
     EVENTS,
@@ -20,60 +21,61 @@ from faber.store.layout import (
     Layout,
     is_run_dir,
 )
+from faber.store.load import Run, load
 from faber.store.lock import locked
-from faber.store.runs import Clock, Run, load, utc_now
 from faber.store.store_errors import RunExists
 
 # What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
 GITIGNORE = "/index/\n/runs/\n/worktrees/\n/damaged/\n/faber.db*\n/lock\n/.gitignore\n"
 
 
-def create_run(
-    layout: Layout,
-    *,
-    run_id: str,
-    plan: Plan,
-    work_id: str | None,
-    target: str | None,
-    autonomy: Autonomy,
-    created_by: str,
-    relationships: dict[str, Any] | None = None,
-    first: Draft | None = None,
-    clock: Clock = utc_now,
-) -> Run:
-    """A new run, pending, with its plan frozen; `first` becomes its first event if given.
+class NewRun(NamedTuple):
+    """What a run starts with. Its plan never changes; `first` becomes its first event if given."""
 
-    Built beside its place and renamed into it. Raises `RunExists` if the id is taken, lies inside
-    another run, or would hold one.
+    run_id: str
+    plan: Plan
+    work_id: str | None
+    target: str | None
+    autonomy: Autonomy
+    created_by: str
+    relationships: Mapping[str, str] = {}
+    first: Draft | None = None
+
+
+def create_run(layout: Layout, new: NewRun, *, clock: Clock = utc_now) -> Run:
+    """Create a pending run.
+
+    It is built beside its place and renamed into it. Raises `RunExists` if the id is taken, lies inside another run,
+    or would contain one.
     """
     metadata: Metadata = {
         "schema_version": SCHEMA_VERSION,
-        "run_id": run_id,
-        "work_id": work_id,
-        "target": target,
-        "workflow_id": plan["workflow_id"],
-        "autonomy": autonomy,
+        "run_id": new.run_id,
+        "work_id": new.work_id,
+        "target": new.target,
+        "workflow_id": new.plan["workflow_id"],
+        "autonomy": new.autonomy,
         "created_at": clock(),
-        "created_by": created_by,
-        "relationships": relationships or {},
+        "created_by": new.created_by,
+        "relationships": dict(new.relationships),
     }
-    place_run(layout, run_id, lambda building: _build(building, metadata, plan, first, clock))
-    run = load(layout, run_id)
+    place_run(layout, new.run_id, lambda building: _build(building, metadata, new.plan, new.first, clock))
+    run = load(layout, new.run_id)
     index.enter(layout, run.state)
     return run
 
 
 def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None:
-    """Let `build` make a run's directory aside, and rename it into place: all of it appears, or nothing.
+    """Let `build` make a run's directory beside its place and rename it: the run appears complete, or not at all.
 
-    Raises `RunExists` if the id is taken, lies inside another run, or would hold one.
+    Raises `RunExists` if the id is taken, lies inside another run, or would contain one.
     """
     target_dir = layout.run_dir(run_id)
     make_directories(layout.runs)
     if not os.path.lexists(layout.gitignore):
         write_atomic(layout.gitignore, GITIGNORE.encode())
     building = aside(layout)
-    # One lock for all creations: of two runs whose ids are prefixes of each other only one may be made.
+    # One lock for all creations: of two runs whose ids are prefixes of each other, only one may be created.
     with locked(layout.lock):
         _check_free(layout, run_id)
         try:
@@ -88,7 +90,7 @@ def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None
 
 
 def aside(layout: Layout) -> str:
-    """A directory beside the runs, not there yet, that nobody takes for one."""
+    """The path of a new directory beside the runs, under a name that is never mistaken for a run."""
     return os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
 
 
@@ -100,7 +102,6 @@ def _check_free(layout: Layout, run_id: str) -> None:
         if os.path.lexists(path) and (number == len(segments) or is_run_dir(path)):
             other = "/".join(segments[:number])
             raise RunExists(f"There is already a run at or under {other}.", run_id=run_id, existing=other)
-    # A case-insensitive file system would answer above; on others two ids may differ by case alone.
 
 
 def _build(building: str, metadata: Metadata, plan: Plan, first: Draft | None, clock: Clock) -> None:

@@ -27,20 +27,23 @@ from faber.store.layout import (
     WORK_ITEM,
     Layout,
 )
+from faber.store.load import Reader, Run, look, read_frame, refold
 from faber.store.lock import holder
-from faber.store.runs import load, read_frame, refold
 from faber.store.schema import problems
 from faber.store.session_record import RECORDS
 
 REPAIR = "Run `faber repair {}`."
 
 
-def examine_run(layout: Layout, run_id: str) -> list[Notice]:
-    """Every finding about one run, most severe kinds first within each check. Linear in its log."""
+def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
+    """Every finding about one run, most severe kinds first within each check. Linear in its log.
+
+    `read` reads any run, whoever made it.
+    """
     directory = None
     try:
         directory = layout.find_run_dir(run_id)
-        run = load(layout, run_id)
+        run = read(layout, run_id)
     except FaberError as error:
         findings = [Notice(error.code, Severity.CRITICAL, error.message, error.recovery, run_id)]
         try:
@@ -302,12 +305,12 @@ def _index(layout: Layout, run_ids: list[str]) -> Iterator[Notice]:
     alive = set()
     for run_id in run_ids:
         try:
-            run = load(layout, run_id)
+            run = look(layout, run_id)
         except FaberError as error:
             yield Notice(error.code, Severity.CRITICAL, error.message, error.recovery, run_id)
             listed.discard(run_id)
             continue
-        if not run.foreign and run.state["status"] not in CLOSED:
+        if isinstance(run, Run) and run.state["status"] not in CLOSED:
             alive.add(run_id)
     wrong = sorted(listed ^ alive)
     if wrong:

@@ -26,8 +26,8 @@ from faber.store.files import (
     write_atomic,
 )
 from faber.store.layout import EVENTS, KEYS, LOCK, PARKED, STATE, SUMMARIES, Layout
+from faber.store.load import load
 from faber.store.lock import locked
-from faber.store.runs import load
 from faber.store.store_errors import ForeignRun, NewerSchema, Stale
 
 
@@ -77,8 +77,6 @@ def receive(
         raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
         run = load(layout, run_id)
-        if run.foreign:
-            raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
         if run.state["schema_version"] > SCHEMA_VERSION:
             raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
         if run.state["last_event_id"] != expected:

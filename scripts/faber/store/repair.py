@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from typing import Any
+from typing import TypedDict
 
 from faber.errors import FaberError, RunNotFound
 from faber.model.model_errors import MetadataUnreadable
@@ -11,9 +11,9 @@ from faber.model.validation import check_metadata
 from faber.store import index, log, strict_json
 from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
-from faber.store.layout import DAMAGED, LOCK, METADATA, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.load import Run, load, look, read_frame, refold
 from faber.store.lock import locked
-from faber.store.runs import load, read_document, read_frame, refold
 from faber.store.sessions import write_summary
 from faber.store.store_errors import DamageUnrepairable, ForeignRun
 
@@ -21,25 +21,37 @@ from faber.store.store_errors import DamageUnrepairable, ForeignRun
 _FATAL = ("event_gap", "duplicate_event", "event_unreadable", "event_of_other_run")
 
 
-def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
+class Repaired(TypedDict):
+    """What was done, one sentence each, and the paths of what was moved to `damaged/`."""
+
+    actions: list[str]
+    moved: list[str]
+
+
+class RepairedRun(Repaired):
+    """The same for one run."""
+
+    run_id: str
+
+
+def repair_run(layout: Layout, run_id: str) -> RepairedRun:
     """Rebuild state.json, missing session summaries and the index entry of a run from its events.
 
-    Answers `{"run_id", "actions": [sentence…], "moved": [path…]}`; what it replaces or sets aside is
-    moved to `damaged/`. Raises `DamageUnrepairable` with every loss if the log itself is damaged,
-    having changed nothing.
+    What it replaces or sets aside is moved to `damaged/`. Raises `DamageUnrepairable` with every loss, having changed
+    nothing, if the log itself is damaged.
     """
     directory = layout.find_run_dir(run_id)
     if directory is None:
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     actions: list[str] = []
     moved: list[str] = []
-    if not layout.own(directory) or _is_foreign(layout, run_id, directory):
+    if not layout.own(directory) or _is_foreign(layout, run_id):
         raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
-        losses = [f for f in examine_run(layout, run_id) if f.code in _FATAL]
+        losses = [f for f in examine_run(layout, run_id, load) if f.code in _FATAL]
         if losses:
             raise DamageUnrepairable(
-                f"{len(losses)} loss(es) in the log cannot be made good: {losses[0].message}",
+                f"{len(losses)} loss(es) in the log cannot be repaired: {losses[0].message}",
                 losses=[loss.as_dict() for loss in losses],
             )
         metadata, plan = read_frame(directory, run_id)
@@ -58,18 +70,18 @@ def repair_run(layout: Layout, run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "actions": actions, "moved": moved}
 
 
-def repair_store(layout: Layout) -> dict[str, Any]:
+def repair_store(layout: Layout) -> Repaired:
     """Rebuild the index from all runs and set unfinished creations aside."""
     actions: list[str] = []
     moved: list[str] = []
     states = []
     for run_id in layout.run_ids():
         try:
-            run = load(layout, run_id)
+            run = look(layout, run_id)
         except FaberError as error:
             actions.append(f"Left out of the index: {run_id} ({error.code}).")
             continue
-        if not run.foreign:
+        if isinstance(run, Run):
             states.append(run.state)
     index.rebuild(layout, states)
     actions.append(f"Rebuilt the index from {len(states)} run(s).")
@@ -86,26 +98,19 @@ def repair_store(layout: Layout) -> dict[str, Any]:
     return {"actions": actions, "moved": moved}
 
 
-def _is_foreign(layout: Layout, run_id: str, directory: str) -> bool:
-    """True only if the run is readable as another tool's and its metadata is none of ours: a damaged one
-    may well be our own."""
+def _is_foreign(layout: Layout, run_id: str) -> bool:
+    """True only if the run reads as another tool's and its metadata is not faber's: a damaged one may be our own."""
     try:
-        if not load(layout, run_id).foreign:
-            return False
-        check_metadata(read_document(directory, METADATA, run_id), run_id)
+        found = look(layout, run_id)
+    except FaberError:
+        return False
+    if isinstance(found, Run):
+        return False
+    try:
+        check_metadata(found.metadata, run_id)
     except MetadataUnreadable:
-        return _loads(layout, run_id)
-    except FaberError:
-        return False
+        return True
     return False
-
-
-def _loads(layout: Layout, run_id: str) -> bool:
-    try:
-        load(layout, run_id)
-    except FaberError:
-        return False
-    return True
 
 
 def _content(path: str) -> bytes | None:

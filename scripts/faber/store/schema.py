@@ -7,14 +7,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
+from faber.model.documents import Event, Metadata, Plan, State
 from faber.model.event_types import event_type, known_types
 from faber.model.ids import check_relative
+from faber.model.nebula_documents import NebulaState
+from faber.model.session_documents import GivenSummary, StoredSummary
+from faber.model.shapes import json_schema
 
 _HERE = os.path.join(os.path.dirname(__file__), "schemas")
-NAMES = ("workflow", "config", "session-summary", "state", "event", "metadata", "plan", "stored-summary")
 
 
-class Problem(NamedTuple):
+class Mismatch(NamedTuple):
     """One violation: where (`phases.0.steps.1.id`, empty for the whole) and what is wrong."""
 
     path: str
@@ -23,12 +26,30 @@ class Problem(NamedTuple):
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """The schema called `name`; one of `NAMES`."""
+    """The schema called `name`: `workflow` and `config` as they were written, the others from their types."""
+    made = _derived(name)
+    if made is not None:
+        return made
     with open(os.path.join(_HERE, f"{name}.schema.json"), encoding="utf-8") as file:
         loaded: dict[str, Any] = json.load(file)
-    if name == "event":
-        loaded["allOf"] = [_event_rule(kind) for kind in known_types()]
     return loaded
+
+
+def _derived(name: str) -> dict[str, Any] | None:
+    if name == "state":
+        return json_schema(State, "state.json: the fold of a run's events", nebula=NebulaState)
+    if name == "plan":
+        return json_schema(Plan, "plan.json: the workflow as resolved when the run was created")
+    if name == "metadata":
+        return json_schema(Metadata, "metadata.json: what never changes about a run")
+    if name == "event":
+        made = json_schema(Event, "One event of a run")
+        return {**made, "allOf": [_event_rule(kind) for kind in known_types()]}
+    if name == "session-summary":
+        return json_schema(GivenSummary, "What a session leaves to the next, as `faber session save` takes it")
+    if name == "stored-summary":
+        return json_schema(StoredSummary, "session-summaries/session-<time>.json")
+    return None
 
 
 class Violation(NamedTuple):
@@ -38,9 +59,9 @@ class Violation(NamedTuple):
     message: str
 
 
-def problems(name: str, value: Any) -> list[Problem]:
+def problems(name: str, value: Any) -> list[Mismatch]:
     """Every violation of the schema `name` by `value`, in the order of their paths; empty if it conforms."""
-    return [Problem(".".join(str(key)[:60] for key in at), message) for at, message in violations(name, value)]
+    return [Mismatch(".".join(str(key)[:60] for key in at), message) for at, message in violations(name, value)]
 
 
 def violations(name: str, value: Any) -> list[Violation]:

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
 from faber.store import log, strict_json
+from faber.store.appending import Writer
+from faber.store.commit import NOBODY, Committed, commit
 from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
 from faber.store.layout import SUMMARIES, Layout
-from faber.store.runs import Clock, Committed, Run, commit, utc_now
+from faber.store.load import Run
 
 LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
 
@@ -49,23 +51,22 @@ def save_summary(
     layout: Layout,
     run_id: str,
     given: dict[str, Any],
+    by: Writer = NOBODY,
     *,
-    session_id: str | None,
     head_commit: str | None,
-    actor: str | None = None,
     key: str | None = None,
-    clock: Clock = utc_now,
+    known: Run | None = None,
 ) -> Committed:
-    """Record a checked summary: the event `session_end` carries it, the file is its projection."""
+    """Record a checked summary: the event `session_end` carries it, the file is its projection. As `commit`."""
 
     def decide(state: State, plan: Plan) -> list[Draft]:
         from faber.model.acceptance import emit
 
-        timestamp = clock()
+        timestamp = by.clock()
         sequence = state["session_summaries"]["count"] + 1
         document = {
             "schema_version": SCHEMA_VERSION,
-            "session_id": given["session_id"] or session_id or f"session-{sequence}",
+            "session_id": given["session_id"] or by.session_id or f"session-{sequence}",
             "sequence": sequence,
             "timestamp": timestamp,
             "phase_completed": given["phase_completed"],
@@ -85,16 +86,7 @@ def save_summary(
         if "summary_file" in event.get("metadata", {}):  # not so where another command's key was repeated
             write_summary(directory, event)
 
-    return commit(
-        layout,
-        run_id,
-        decide,
-        clock=clock,
-        key=key,
-        session_id=session_id,
-        actor=actor,
-        project=project,
-    )
+    return commit(layout, run_id, decide, by, key=key, project=project, known=known)
 
 
 def write_summary(run_dir: str, event: Event) -> None:

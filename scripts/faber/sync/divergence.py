@@ -1,22 +1,23 @@
-"""How this machine's copy of a run stands to the remote's: read from both, decided by `merging`."""
+"""This machine's copy of a run compared with the remote's; `merging` decides what to make of both."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from faber.errors import ObjectsMissing
+from faber.model.documents import State
 from faber.model.reducer import initial_state
 from faber.store import log, strict_json
+from faber.store.clock import utc_now
 from faber.store.layout import EVENTS, METADATA, PLAN
-from faber.store.runs import Run, refold, utc_now
-from faber.sync.local import event_bytes, frame_ids, last_event, log_of
+from faber.store.load import Run, refold
+from faber.sync.local import LastEvent, event_bytes, frame_ids, last_event, log_of
 from faber.sync.merging import Extra, Joined, Relation, compare, extra, join
 from faber.sync.remotes import Remote
-from faber.sync.sync_errors import Diverged, RemoteRunInvalid
+from faber.sync.sync_errors import Diverged, ObjectsMissing, RemoteRunInvalid
 from faber.sync.trees import Tree, own_from, read_blobs, read_tree
-from faber.sync.verify import Frame, check_events, read_events
+from faber.sync.verify import Constants, check_events, read_events
 
 
-class Standing(NamedTuple):
-    """Both copies side by side. `joined` is what they make together where they diverged, else None."""
+class Comparison(NamedTuple):
+    """Both copies side by side. `joined` is the log that both make together if they diverged, else None."""
 
     run: Run
     tree: Tree
@@ -24,10 +25,11 @@ class Standing(NamedTuple):
     joined: Joined | None
 
 
-def stand(remote: Remote, run: Run, commit: str, base: str | None) -> Standing:
-    """Compare the run with the remote's `commit`, which is here already; `base` is a commit this copy begins with.
+def compare_with(remote: Remote, run: Run, commit: str, base: str | None) -> Comparison:
+    """Compare the run with the remote's `commit`, which was fetched.
 
-    Raises `RemoteRunInvalid` for a commit that is no run, or another run under the same id.
+    `base` is a commit whose log this copy begins with. Raises `RemoteRunInvalid` for a commit that is not a run, or is
+    another run under the same id.
     """
     tree = read_tree(remote.git, commit)
     frame = frame_ids(run, commit)
@@ -38,11 +40,11 @@ def stand(remote: Remote, run: Run, commit: str, base: str | None) -> Standing:
                 run_id=run.run_id,
                 commit=commit,
                 reason=f"{name} differs",
-                recovery="Two runs were made under one id; rename neither: go on in a new one (`faber run rerun`).",
+                recovery="Two runs were created under one id: rename neither, start a new one (`faber run rerun`).",
             )
     relation = compare(log_of(run, commit, _base(remote, base, tree)), tree.log)
     joined = _join(remote, run, tree, relation) if relation.kind == "diverged" else None
-    return Standing(run, tree, relation, joined)
+    return Comparison(run, tree, relation, joined)
 
 
 def _base(remote: Remote, base: str | None, tree: Tree) -> Tree | None:
@@ -61,7 +63,7 @@ def _join(remote: Remote, run: Run, tree: Tree, relation: Relation) -> Joined:
     mine = [_extra(event_bytes(run, entry.file)) for entry in entries[relation.shared :]]
     theirs = read_events(remote.git, tree, relation.shared)
     state = shared_state(run, relation.shared)
-    check_events(run.run_id, Frame(run.metadata, run.plan), state, theirs)
+    check_events(run.run_id, Constants(run.metadata, run.plan), state, theirs)
     return join(state, run.plan, mine, [_extra(data) for _, data in theirs], utc_now())
 
 
@@ -69,7 +71,7 @@ def _extra(data: bytes) -> Extra:
     return extra(strict_json.loads(data), data)
 
 
-def shared_state(run: Run, shared: int) -> Any:
+def shared_state(run: Run, shared: int) -> State:
     """The fold of the first `shared` events of this copy."""
     entries = log.listing(run.directory)
     if shared == len(entries):
@@ -79,43 +81,59 @@ def shared_state(run: Run, shared: int) -> Any:
     return refold(run.directory, run.metadata, run.plan, last=entries[shared - 1].event_id)
 
 
-def sides(remote: Remote, standing: Standing) -> dict[str, Any]:
+class RemoteSide(LastEvent, total=False):
+    """The remote's last event (only its id, 0, for an empty log), its commit, and who pushed that when (ISO 8601)."""
+
+    commit: str
+    pushed_by: str
+    pushed_at: str
+
+
+class Sides(NamedTuple):
+    """The last event of both copies."""
+
+    local: LastEvent | None
+    remote: RemoteSide
+
+
+def sides(remote: Remote, found: Comparison) -> Sides:
     """Both last events, and who pushed the remote's commit and when."""
-    run, tree = standing.run, standing.tree
-    recent = run.state["recent_events"]
-    mine = log.read_event(run.directory, recent[-1]["file"]) if recent else None
-    return {"local": last_event(mine), "remote": remote_side(remote, tree)}
+    recent = found.run.state["recent_events"]
+    mine = log.read_event(found.run.directory, recent[-1]["file"]) if recent else None
+    return Sides(last_event(mine), remote_side(remote, found.tree))
 
 
-def remote_side(remote: Remote, tree: Tree) -> dict[str, Any]:
-    """The last event of the remote's copy, its commit, and who made that when."""
-    theirs: Any = None
+def remote_side(remote: Remote, tree: Tree) -> RemoteSide:
+    """The last event of the remote's copy, its commit, and who pushed that when."""
+    theirs: object = None
     if tree.events:
         oid = tree.files[f"{EVENTS}/{tree.events[-1].file}"].oid
         try:
             theirs = strict_json.loads(read_blobs(remote.git, [oid])[oid])
         except strict_json.InvalidJSON:
             theirs = None
-    said = remote.git.run("log", "-1", "--no-show-signature", "--format=%an%x00%cI", tree.commit, "--").text
+    said = remote.git.run("log", "-1", "--no-show-signature", "--format=%an%x00%cI", tree.commit, "--").out
     name, _, when = said.strip("\n").partition("\0")
-    event = last_event(theirs if isinstance(theirs, dict) else None)
-    return {**(event or {"event_id": 0}), "commit": tree.commit, "pushed_by": name, "pushed_at": when}
+    event = last_event(theirs if isinstance(theirs, dict) else None) or {"event_id": 0}
+    return {**event, "commit": tree.commit, "pushed_by": name, "pushed_at": when}
 
 
-def refusal(remote: Remote, standing: Standing, command: str) -> Diverged:
-    """Why `faber sync COMMAND` is refused, with both sides' last events and the way out."""
-    run, relation, joined = standing.run, standing.relation, standing.joined
+def refusal(remote: Remote, found: Comparison, command: str) -> Diverged:
+    """The error of a `faber sync COMMAND` that would lose events, with both sides' last events and the way out."""
+    run, relation, joined = found.run, found.relation, found.joined
     if joined is None:
         why = f"{remote.name} has {relation.behind} event(s) that this copy lacks"
         recovery = f"Run `faber sync pull {run.run_id}` first."
     elif joined.refused:
-        why = f"here and at {remote.name} the run went on after event {relation.shared}: {joined.refused}"
+        why = f"here and at {remote.name} the run continued after event {relation.shared}: {joined.refused}"
         recovery = (
-            f"Decide which copy goes on: a person can set the events of this one aside with "
+            f"Decide which copy to continue: a person can set the events of this one aside with "
             f"`faber sync pull {run.run_id} --park-mine`."
         )
     else:
-        why = f"here and at {remote.name} the run went on after event {relation.shared}, on one side with answers only"
+        why = (
+            f"here and at {remote.name} the run continued after event {relation.shared}, on one side with answers only"
+        )
         recovery = f"Run `faber sync {command} {run.run_id} --merge`: the answers are appended again, none is lost."
     return Diverged(
         f"Run {run.run_id} has diverged: {why}.",
@@ -126,5 +144,5 @@ def refusal(remote: Remote, standing: Standing, command: str) -> Diverged:
         ahead=relation.ahead,
         behind=relation.behind,
         mergeable=joined is None or joined.refused is None,
-        **sides(remote, standing),
+        **sides(remote, found)._asdict(),
     )

@@ -1,28 +1,38 @@
-"""This machine's copy of a run, as it would stand in a commit."""
+"""This machine's copy of a run, in the form that a commit of it has."""
 
 import hashlib
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 from faber.model.documents import CLOSED
 from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
-from faber.store.runs import Run, load
-from faber.store.store_errors import ForeignRun
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
+from faber.store.load import Run
 from faber.sync.secret_scan import find
 from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
 
 
-def load_own(layout: Layout, run_id: str) -> Run:
-    """The run, which must be faber's own: another tool's files have no log to compare."""
-    run = load(layout, run_id)
-    if run.foreign:
-        raise ForeignRun(f"Run {run_id} was made by another tool; it is not synced.", run_id=run_id)
-    return run
+class LastEvent(TypedDict, total=False):
+    """An event as both sides are shown it; as much of it as the event says."""
+
+    event_id: object
+    type: object
+    timestamp: object
+    actor: object
+    session_id: object
+    responder: object
+
+
+class Credential(NamedTuple):
+    """Where a credential was found: the run's file, the place in it, and why it looks like one; never the text."""
+
+    file: str
+    place: str
+    why: str
 
 
 def blob_id(data: bytes, like: str) -> str:
@@ -34,8 +44,11 @@ def blob_id(data: bytes, like: str) -> str:
 
 
 def log_of(run: Run, like: str, known: Tree | None = None) -> list[Logged]:
-    """The events of this copy that its state counts. `known` is a commit whose log this copy begins with: the
-    files it names are not read again, for events never change."""
+    """The events of this copy that its state counts.
+
+    `known` is a commit whose log this copy begins with: the files it names are not read again, because events never
+    change. `like` is an object id of the repository.
+    """
     trusted = {entry.file: entry.oid for entry in known.log} if known else {}
     found = []
     for entry in log.listing(run.directory):
@@ -57,9 +70,9 @@ def frame_ids(run: Run, like: str) -> dict[str, str]:
 
 
 def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of the run that a commit ending with event `event_id` has not, or has older; None: all of them.
+    """The files of the run that a commit ending with event `event_id` lacks or has older, by path; None: all files.
 
-    The work item, which others wrote, goes without the credentials in it.
+    Credentials are redacted in the work item, which others wrote.
     """
     found: dict[str, bytes] = {}
     if event_id is None:
@@ -90,13 +103,13 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
     return found
 
 
-def work_item(run: Run) -> dict[str, Any] | None:
+def work_item(run: Run) -> Mapping[str, Any] | None:
     """The work item as last fetched; None without one that can be read."""
     return as_object(_read(os.path.join(run.directory, WORK_ITEM)))
 
 
-def as_object(data: bytes | None) -> dict[str, Any] | None:
-    """A JSON object, or None if that is not what it is."""
+def as_object(data: bytes | None) -> Mapping[str, Any] | None:
+    """The JSON object that `data` is; None if it is anything else."""
     try:
         value = strict_json.loads(data) if data is not None else None
     except strict_json.InvalidJSON:
@@ -118,8 +131,8 @@ def _listed(directory: str) -> list[str]:
         return []
 
 
-def credential_in(run: Run, files: Mapping[str, bytes], values: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """`(file, place, why)` of the first credential in files of the run; None if there is none."""
+def credential_in(run: Run, files: Mapping[str, bytes], values: Mapping[str, str]) -> Credential | None:
+    """The first credential in files of the run; None if there is none."""
     names = frozenset(name for place in places(run.plan) for name in place)
     for path, data in files.items():
         try:
@@ -128,7 +141,7 @@ def credential_in(run: Run, files: Mapping[str, bytes], values: Mapping[str, str
             document = data.decode("utf-8", "replace")
         found = find(document, values, names)
         if found is not None:
-            return path, found.at, found.why
+            return Credential(path, found.at, found.why)
     return None
 
 
@@ -143,8 +156,8 @@ def is_over(run: Run) -> bool:
     return run.state["status"] in CLOSED
 
 
-def last_event(event: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """An event as both sides are shown it: its id, type, time, and who it was."""
+def last_event(event: Mapping[str, Any] | None) -> LastEvent | None:
+    """An event as both sides are shown it: its id, type, time, and who recorded it."""
     if event is None:
         return None
     responder = event.get("metadata", {}).get("responder") if isinstance(event.get("metadata"), dict) else None

@@ -1,15 +1,15 @@
-"""Two copies of one log: how they stand to each other, and what they make together. Pure.
+"""Two copies of one log: how they relate, and how they are joined. Pure.
 
-Logs that share a beginning can be joined where what one side added is only what people said and what sessions noted
-(`REPEATABLE`): those events are appended again after the other side's, under new ids, with the `origin_id` that tells
-where they were first recorded. What follows from events by itself (a phase that ends with its last step) is not
-repeated but follows again. The remote's answer to a request came first; another one becomes `feedback_superseded`,
-which changes nothing and is shown in the history.
+Logs that share a beginning can be joined if one side added only what people said and what sessions noted
+(`REPEATABLE`): those events are appended again after the other side's, under new ids, with an `origin_id` that says
+where they were first recorded. Events that follow from others by themselves (a phase that ends with its last step) are
+not repeated; they follow again. The remote's answer to a request came first; another one becomes
+`feedback_superseded`, which changes nothing and is shown in the history.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from faber.model.commands import consequences
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
@@ -26,8 +26,8 @@ Kind = Literal["equal", "ahead", "behind", "diverged"]
 
 
 class Relation(NamedTuple):
-    """How this copy's log stands to the remote's: both begin with the same `shared` events, then this one has
-    `ahead` of its own and the remote `behind`."""
+    """How this copy's log relates to the remote's: both begin with the same `shared` events, then this copy has
+    `ahead` events of its own and the remote `behind`."""
 
     kind: Kind
     shared: int
@@ -36,15 +36,15 @@ class Relation(NamedTuple):
 
 
 class Extra(NamedTuple):
-    """An event that only one side has, and the id that it keeps when it is appended again."""
+    """An event that only one side has, and the origin id that it keeps when it is appended again."""
 
     event: Event
     origin: str
 
 
 class Joined(NamedTuple):
-    """What two logs make together: `kept` says whose events follow the shared ones as they are, and `added` what is
-    appended to them. `refused` says why there is nothing that they make; then the rest means nothing."""
+    """Two logs joined: `kept` says whose events follow the shared ones unchanged, `added` are the events appended to
+    them. `refused` says why the logs cannot be joined; `kept` and `added` mean nothing then."""
 
     kept: Literal["mine", "theirs"]
     added: list[Event]
@@ -52,7 +52,7 @@ class Joined(NamedTuple):
 
 
 def compare(mine: Sequence[Logged], theirs: Sequence[Logged]) -> Relation:
-    """How two logs stand to each other: events are the same if id, name and content are."""
+    """How two logs relate: events are the same if their id, file name and content are."""
     shared = 0
     for one, other in zip(mine, theirs, strict=False):
         if one != other:
@@ -64,19 +64,19 @@ def compare(mine: Sequence[Logged], theirs: Sequence[Logged]) -> Relation:
 
 
 def extra(event: Event, content: bytes) -> Extra:
-    """An event with the origin it has, or gets: its id and the beginning of its content's digest."""
+    """An event with its origin id: the one it has, else its event id and the beginning of its content's digest."""
     given = event.get("metadata", {}).get("origin_id")
     return Extra(event, given if isinstance(given, str) else f"{event['event_id']}-{sha256(content).hexdigest()[:16]}")
 
 
 def join(state: State, plan: Plan, mine: Sequence[Extra], theirs: Sequence[Extra], now: str) -> Joined:
-    """What `mine` and `theirs`, both following the same events (whose fold is `state`), make together.
+    """Join `mine` and `theirs`, which both follow the same events (whose fold is `state`).
 
     * All of mine is already among theirs, appended again: theirs, with nothing added; and the other way round.
     * Mine is only feedback: theirs, then mine again.
-    * Theirs is only feedback: mine, then theirs again; unless both answered the same request, for the remote's answer
-      came first and my work may rest on mine.
-    * Else refused.
+    * Theirs is only feedback: mine, then theirs again; unless both answered the same request, because the remote's
+      answer came first and my work may depend on mine.
+    * Otherwise refused.
     """
     my_voices = _without_copies(_voices(state, plan, mine), theirs)
     their_voices = _without_copies(_voices(state, plan, theirs), mine)
@@ -89,13 +89,13 @@ def join(state: State, plan: Plan, mine: Sequence[Extra], theirs: Sequence[Extra
     if all(voice.event["type"] in REPEATABLE for voice in their_voices):
         both = _answered(my_voices) & _answered(their_voices)
         if both:
-            return _refuse(f"work here rests on an answer to {min(both)} that the remote had from somebody else first")
+            return _refuse(f"work here depends on an answer to {min(both)} that somebody else gave first at the remote")
         return _again("mine", state, plan, mine, their_voices, now)
-    return _refuse("both copies went on with the work")
+    return _refuse("both copies continued the work")
 
 
 def _voices(state: State, plan: Plan, extras: Sequence[Extra]) -> list[Extra]:
-    """Those of the events that did not follow by themselves from what was before them."""
+    """Those of the events that did not follow by themselves from the events before them."""
     found = []
     due: list[Any] = []
     for one in extras:
@@ -114,14 +114,14 @@ def _is(event: Event, draft: Any) -> bool:
 
 
 def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Extra]:
-    """Those of `extras` that `others` lack: not what was repeated there, no answer that both took of one comment."""
+    """Those of `extras` that `others` lack: neither those repeated there nor an answer both took from one comment."""
     origins = {one.origin for one in others}
     said = {_said(one.event) for one in others if one.event["type"] == ANSWER} - {None}
     return [one for one in extras if one.origin not in origins and _said(one.event) not in said]
 
 
 def _said(event: Event) -> tuple[Any, ...] | None:
-    """What tells an answer that was given under a key, as a comment's is; None for anything else."""
+    """The identity of an answer that was given under a key, as a comment's is; None for anything else."""
     if event["type"] not in (ANSWER, SUPERSEDED) or "key" not in event:
         return None
     given: dict[str, Any] = event["metadata"]
@@ -135,14 +135,14 @@ def _answered(extras: Sequence[Extra]) -> set[str]:
 def _again(
     kept: Literal["mine", "theirs"], state: State, plan: Plan, first: Sequence[Extra], voices: Sequence[Extra], now: str
 ) -> Joined:
-    """The events that repeat `voices` after `first`, each followed by what then follows by itself."""
+    """`first`, then `voices` repeated, each with the events that then follow by themselves."""
     state = fold(state, [one.event for one in first])
     keys = {one.event["key"] for one in first if "key" in one.event}
     added: list[Event] = []
 
-    def append(event: Any) -> None:
+    def append(event: Mapping[str, object]) -> None:
         nonlocal state
-        made: Any = {**event, "event_id": state["last_event_id"] + 1}
+        made = cast("Event", {**event, "event_id": state["last_event_id"] + 1})
         state = fold(state, [made])
         added.append(made)
 
@@ -157,12 +157,12 @@ def _again(
     return Joined(kept, added)
 
 
-def _frame(state: State, now: str) -> dict[str, Any]:
+def _frame(state: State, now: str) -> dict[str, object]:
     return {"schema_version": SCHEMA_VERSION, "event_id": 0, "type": "", "timestamp": now, "run_id": state["run_id"]}
 
 
-def _repeated(state: State, voice: Extra, keys: set[str]) -> dict[str, Any]:
-    event: dict[str, Any] = dict(voice.event)
+def _repeated(state: State, voice: Extra, keys: set[str]) -> Event:
+    event = voice.event.copy()
     event["metadata"] = {**event.get("metadata", {}), "origin_id": voice.origin}
     open_ids = [asked["request_id"] for asked in state["feedback_queue"]]
     if event["type"] == ANSWER and event["metadata"]["request_id"] not in open_ids:

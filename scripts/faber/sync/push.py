@@ -1,22 +1,22 @@
-"""Sending a run to the remote: one commit and the run's branch in one atomic push, on the lease of what was seen."""
+"""Pushing a run: one commit and the run's branch in one atomic push, only if the remote is still as it was seen."""
 
 import os
 import random
 import re
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from faber.errors import FaberError, SyncFailed
+from faber.git.programs import reason
 from faber.git.refs import branch_problem, shown
-from faber.git.transport import Result
 from faber.model.credentials import secret_values
 from faber.model.text import inert, redact, shorten
+from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
-from faber.store.runs import Run
-from faber.sync.branches import look_again, to_push
-from faber.sync.commits import Known, look, write_commit
-from faber.sync.divergence import refusal, stand
-from faber.sync.local import branch_of, credential_in, files_after, load_own
+from faber.store.load import Run, load
+from faber.sync.branches import is_at_remote, to_push
+from faber.sync.commits import KnownCommits, known_commits, write_commit
+from faber.sync.divergence import compare_with, refusal
+from faber.sync.local import branch_of, credential_in, files_after
 from faber.sync.pull import settle, take
 from faber.sync.remotes import (
     HEADS,
@@ -25,25 +25,25 @@ from faber.sync.remotes import (
     fetch,
     listing,
     outgoing_ref,
+    remote_error,
     run_ref,
     seen_ref,
     set_refs,
     synced_ref,
-    told_apart,
 )
-from faber.sync.sync_errors import BranchNotPushable, RemoteRejected, SecretInRun
+from faber.sync.sync_errors import BranchNotPushable, RemoteRejected, SecretInRun, SyncFailed
 
-# Of many who push one run at once, each round lets at least one through.
+# Of many that push one run at once, at least one succeeds in each round.
 ATTEMPTS = 25
 MOST_BUSY = 4
-# The pack protocol's own words for "somebody else holds the ref's lock this moment".
+# What git says where another process holds the ref's lock at this moment.
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "Unable to create")
 
 
 class Sent(NamedTuple):
-    """What git push answered, by ref at the remote: its flag (`!` is a refusal) and the reason in its words."""
+    """The answer to a `git push`: for each ref at the remote its flag (`!` is a refusal) and the reason given."""
 
-    said: Result
+    said: ProgramResult
     refs: dict[str, tuple[str, str]]
 
     @property
@@ -57,23 +57,23 @@ class Sent(NamedTuple):
         return words if flag == "!" and "atomic" not in words else ""
 
 
-def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) -> dict[str, Any]:
-    """Send the run's new events, and its branch, to the remote; all of it arrives or nothing.
+def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) -> dict[str, object]:
+    """Push the run's new events and its branch to the remote; all of it arrives or nothing.
 
     `{"run_id", "result", "events", "commit", "last_event_id", "branch", "merged", "notices"}`; `result` is `created`,
-    `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and sends what they make.
+    `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and pushes the result.
 
     Raises `Diverged` if the remote has events that this copy lacks, `BranchNotPushable`, `SecretInRun`,
-    `RemoteRejected`, `RemoteUnreachable` and its kinds. Safe to repeat after any of them and after a kill.
+    `RemoteRejected`, `RemoteUnreachable` and its subclasses. Safe to repeat after any of them and after a kill.
     """
     merged = False
     without_branch = False
     busy = 0
-    cleared: str | None = None  # a commit of the remote all of whose events this copy has, though not at its beginning
+    cleared: str | None = None  # a commit of the remote whose events this copy all has, though not at its beginning
     for attempt in range(ATTEMPTS):
-        run = load_own(layout, run_id)
+        run = load(layout, run_id)
         name = branch_of(run)
-        known = look(remote, run, name if name and not branch_problem(name) else None)
+        known = known_commits(remote, run, name if name and not branch_problem(name) else None)
         branch, notices = to_push(remote, run, known.branch)
         there: Listing | None = None
         if known.seen in (known.base, cleared):
@@ -100,7 +100,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
                 }
             there = listing(remote, run_id)
             if there.runs.get(run_id) == known.seen:
-                if busy < MOST_BUSY and any(sign in sent.said.words for sign in _BUSY):
+                if busy < MOST_BUSY and any(sign in sent.said.stderr for sign in _BUSY):
                     busy += 1
                     _pause(attempt)
                     continue
@@ -121,8 +121,8 @@ def _pause(attempt: int) -> None:
     time.sleep(random.uniform(0, min(0.05 * 2**attempt, 3.0)))
 
 
-def _commit(remote: Remote, run: Run, known: Known) -> tuple[str, int]:
-    """The commit to push and how many events are new in it; the base itself where nothing is."""
+def _commit(remote: Remote, run: Run, known: KnownCommits) -> tuple[str, int]:
+    """The commit to push and how many events are new in it; the base itself if none is."""
     last = run.state["last_event_id"]
     if known.base is not None and known.base_last == last:
         return known.base, 0
@@ -138,9 +138,9 @@ def _commit(remote: Remote, run: Run, known: Known) -> tuple[str, int]:
     return commit, last - (known.base_last or 0)
 
 
-def _send(remote: Remote, run_id: str, commit: str, known: Known, branch: str | None) -> Sent:
+def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, branch: str | None) -> Sent:
     ref = run_ref(run_id)
-    # The lease is on exactly what was seen: an empty one says that there must be no such ref yet.
+    # An empty lease says that the ref must not exist yet.
     options = [
         "--porcelain",
         "--atomic",
@@ -151,28 +151,34 @@ def _send(remote: Remote, run_id: str, commit: str, known: Known, branch: str | 
     specs = [f"{commit}:{ref}"] + ([f"{HEADS}{branch}:{HEADS}{branch}"] if branch else [])
     said = remote.git.run("push", *options, remote.name, *specs, codes=range(-64, 256), hooks=branch is not None)
     refs: dict[str, tuple[str, str]] = {}
-    for line in said.text.splitlines():
+    for line in said.out.splitlines():
         flag, _, rest = line.partition("\t")
         pair, _, words = rest.partition("\t")
         if len(flag) == 1 and ":" in pair:
-            reason = re.search(r"\(([^()]*)\)\s*$", words)
-            refs[pair.partition(":")[2]] = (flag, reason[1] if reason else words)
+            why = re.search(r"\(([^()]*)\)\s*$", words)
+            refs[pair.partition(":")[2]] = (flag, why[1] if why else words)
     sent = Sent(said, refs)
-    if not sent.refs and not any(sign in said.words for sign in _BUSY):
-        raise told_apart(remote, said, "push")
+    if not sent.refs and not any(sign in said.stderr for sign in _BUSY):
+        raise remote_error(remote, said, "push")
     return sent
 
 
 def _branch_has_it(
-    remote: Remote, run_id: str, branch: str | None, known: Known, heads: dict[str, str], sent: Sent, without: bool
+    remote: Remote,
+    run_id: str,
+    branch: str | None,
+    known: KnownCommits,
+    heads: dict[str, str],
+    sent: Sent,
+    without: bool,
 ) -> bool:
-    """True if the push was refused only because the remote's branch is ahead of this one, and can go without it.
+    """True if the push was refused only because the remote's branch is ahead: it can be repeated without the branch.
 
-    Raises what the remote's refusal was else.
+    Otherwise raises the error for the refusal.
     """
     ref = HEADS + (branch or "")
     if branch is not None and not without and known.branch is not None:
-        if look_again(remote, branch, known.branch, heads.get(branch)) and heads.get(branch) != known.branch:
+        if is_at_remote(remote, branch, known.branch, heads.get(branch)) and heads.get(branch) != known.branch:
             return True
         if sent.reason(ref):
             raise BranchNotPushable(
@@ -182,46 +188,41 @@ def _branch_has_it(
                 recovery="Let the remote accept the branch (its rules say who may push), then repeat.",
             )
     if not sent.refs or not any(flag == "!" for flag, _ in sent.refs.values()):
-        raise _local(remote, sent)
+        error = reason(sent.said)
+        raise SyncFailed(f"git push to {remote.name} failed: {error}.", error=error)
     raise RemoteRejected(
         f"{remote.name} refuses run {run_id}: {_words(sent, run_ref(run_id))}.", run_id=run_id, remote=remote.name
     )
 
 
 def _words(sent: Sent, ref: str) -> str:
-    """The reason in the remote's words, with what a hook of it said."""
-    hook = [line[7:].strip() for line in sent.said.words.splitlines() if line.startswith("remote:")]
+    """The reason in the remote's words, with what a hook there printed."""
+    hook = [line[7:].strip() for line in sent.said.stderr.splitlines() if line.startswith("remote:")]
     spoken = " ".join(line for line in hook if line)
     said = sent.reason(ref) or next((sent.reason(other) for other in sent.refs if sent.reason(other)), "")
     return redact(shorten(inert(f"{said or 'no reason given'}{f' ({spoken})' if spoken else ''}"), 500)).rstrip(".")
 
 
-def _local(remote: Remote, sent: Sent) -> FaberError:
-    return SyncFailed(
-        f"git push to {remote.name} failed: {sent.said.error or 'no reason given'}.", error=sent.said.error
-    )
-
-
 def _meet(layout: Layout, remote: Remote, run: Run, there: Listing | None, *, merge: bool) -> tuple[bool, str | None]:
-    """Find out what the remote has and take what this copy lacks of it, if `merge` says so.
+    """Look at the remote's copy and, with `merge`, take what this copy lacks of it.
 
-    Answers whether logs were joined, and the remote's commit if this copy has all of its events and may follow it.
-    Raises `Diverged` where it lacks some and `merge` was not asked for, or cannot be.
+    Returns whether logs were joined, and the remote's commit if this copy has all its events and may follow it.
+    Raises `Diverged` where this copy lacks some and `merge` is not given or not possible.
     """
     run_id = run.run_id
     there = there or listing(remote, run_id)
     commit = there.runs.get(run_id)
-    if commit is None:  # deleted there: the next push makes it again
+    if commit is None:  # deleted there: the next push creates it again
         set_refs(remote.git, {seen_ref(remote.name, run_id): None, synced_ref(remote.name, run_id): None})
         return False, None
     fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
-    standing = stand(remote, run, commit, look(remote, run, None).base)
-    joined = standing.joined
-    if standing.relation.kind in ("equal", "ahead"):
-        settle(remote, run_id, standing.tree, None)
+    found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
+    joined = found.joined
+    if found.relation.kind in ("equal", "ahead"):
+        settle(remote, run_id, found.tree, None)
         return False, commit
     if joined is not None and joined.refused is None and joined.kept == "mine" and not joined.added:
         return False, commit
     if not merge or (joined is not None and joined.refused is not None):
-        raise refusal(remote, standing, "push")
-    return take(layout, remote, standing, merge=True)["result"] == "merged", None
+        raise refusal(remote, found, "push")
+    return take(layout, remote, found, merge=True).result == "merged", None

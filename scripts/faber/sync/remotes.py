@@ -1,9 +1,9 @@
-"""The remote that runs travel through: its refs, what it holds now, and why it would not answer.
+"""The remote that runs are moved through: its refs, what it holds now, and why it does not answer.
 
     refs/faber/runs/<run id>                      at the remote: the run, one commit a push
-    refs/faber/remotes/<remote>/runs/<run id>     here: what the remote had when it was last looked at
+    refs/faber/remotes/<remote>/runs/<run id>     here: what the remote had when it was last asked
     refs/faber/synced/<remote>/runs/<run id>      here: the newest of its commits whose log this copy begins with
-    refs/faber/outgoing/<remote>/runs/<run id>    here: a commit on its way; gone when it has arrived
+    refs/faber/outgoing/<remote>/runs/<run id>    here: a commit being pushed; removed when it has arrived
 
 Nothing of a run is in `refs/heads` or `refs/tags`.
 """
@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from faber.errors import FaberError, RemoteUnreachable, SyncFailed
+from faber.errors import FaberError
+from faber.git.programs import reason
 from faber.git.refs import branch_problem, shown
-from faber.git.transport import Git, Result
 from faber.model.ids import check_run_id, is_run_id
-from faber.sync.sync_errors import RemoteAuthentication, RemoteUnknown
+from faber.processes.runner import ProgramResult
+from faber.sync.sync_errors import RemoteAuthentication, RemoteUnknown, RemoteUnreachable, SyncFailed
+from faber.sync.sync_git import SyncGit
 
 RUNS = "refs/faber/runs/"
 HEADS = "refs/heads/"
@@ -56,7 +58,7 @@ _NOT_THERE = (
 class Remote(NamedTuple):
     """One configured remote of a repository, and who its commits are by."""
 
-    git: Git
+    git: SyncGit
     name: str
     author: str
 
@@ -75,17 +77,17 @@ def run_ref(run_id: str) -> str:
 
 
 def seen_ref(remote: str, run_id: str) -> str:
-    """What the remote had when it was last looked at."""
+    """Where the commit is that the remote had when it was last asked."""
     return f"refs/faber/remotes/{remote}/runs/{check_run_id(run_id)}"
 
 
 def synced_ref(remote: str, run_id: str) -> str:
-    """The newest commit of the remote whose log this copy begins with."""
+    """Where the newest commit of the remote is whose log this copy begins with."""
     return f"refs/faber/synced/{remote}/runs/{check_run_id(run_id)}"
 
 
 def outgoing_ref(remote: str, run_id: str) -> str:
-    """A commit that is on its way to the remote."""
+    """Where a commit is that is being pushed to the remote."""
     return f"refs/faber/outgoing/{remote}/runs/{check_run_id(run_id)}"
 
 
@@ -99,11 +101,11 @@ def open_remote(root: str, name: str, *, seconds: float) -> Remote:
 
     Raises `NoRepository`, and `RemoteUnknown` for a name that is not configured, or that git could take for an option.
     """
-    git = Git(root, seconds=seconds)
+    git = SyncGit(root, seconds=seconds)
     wanted = r"^(remote\..*\.(url|pushurl)|user\.(name|email)|core\.sshcommand)$"
     said = git.run("config", "--null", "--get-regexp", wanted, codes=(0, 1))
     settings: dict[str, str] = {}
-    for entry in said.text.split("\0"):
+    for entry in said.out.split("\0"):
         key, _, value = entry.partition("\n")
         settings[key] = value
     known = sorted({key[7:].rpartition(".")[0] for key in settings if key.startswith("remote.")})
@@ -115,7 +117,7 @@ def open_remote(root: str, name: str, *, seconds: float) -> Remote:
 
 
 def _batch(configured: str | None, environ: Mapping[str, str]) -> str | None:
-    """The ssh that git is to start, told to ask nobody; None where it is another program and stays as configured."""
+    """The ssh command for git, with the option to ask nobody; None if another program is configured, which is kept."""
     command = environ.get("GIT_SSH_COMMAND") or configured
     if command is None:
         return None if environ.get("GIT_SSH") else "ssh -o BatchMode=yes -o ConnectTimeout=20"
@@ -132,13 +134,13 @@ def _author(settings: Mapping[str, str]) -> str:
 
 
 def listing(remote: Remote, run_id: str | None = None) -> Listing:
-    """What the remote holds now: one run or all, and its branches. Raises what `told_apart` does."""
+    """What the remote holds now: one run or all, and its branches. Raises what `remote_error` makes."""
     patterns = [run_ref(run_id) if run_id else f"{RUNS}*", f"{HEADS}*"]
     said = remote.git.run("ls-remote", "--refs", "--quiet", remote.name, *patterns, codes=range(256))
     if said.code != 0:
-        raise told_apart(remote, said, "ls-remote")
+        raise remote_error(remote, said, "ls-remote")
     found = Listing({}, {}, [])
-    for line in said.text.splitlines():
+    for line in said.out.splitlines():
         oid, _, ref = line.partition("\t")
         if not is_oid(oid):
             continue
@@ -152,7 +154,7 @@ def listing(remote: Remote, run_id: str | None = None) -> Listing:
 
 
 def fetch(remote: Remote, wanted: Iterable[tuple[str, str]]) -> None:
-    """Bring refs of the remote here: pairs of its ref and the one to put it at, whatever stood there.
+    """Fetch refs of the remote: pairs of its ref and the one to put it at, whatever was there.
 
     Whole objects even in a partial clone (a filter would leave the events out), and the whole history of a run's ref
     even in a shallow one: it has a commit a push.
@@ -169,41 +171,41 @@ def fetch(remote: Remote, wanted: Iterable[tuple[str, str]]) -> None:
         "--refmap=",
         "--stdin",
         remote.name,
-        told=specs.encode(),
+        stdin=specs.encode(),
         codes=range(256),
     )
     if said.code != 0:
-        raise told_apart(remote, said, "fetch")
+        raise remote_error(remote, said, "fetch")
 
 
-def local_refs(git: Git, *prefixes: str) -> dict[str, str]:
+def local_refs(git: SyncGit, *prefixes: str) -> dict[str, str]:
     """The refs here below each prefix, with their object ids."""
     said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
-    pairs = (line.partition(" ") for line in said.text.splitlines())
+    pairs = (line.partition(" ") for line in said.out.splitlines())
     return {ref: oid for oid, _, ref in pairs}
 
 
-def set_refs(git: Git, wanted: Mapping[str, str | None]) -> None:
+def set_refs(git: SyncGit, wanted: Mapping[str, str | None]) -> None:
     """Move all these refs here in one transaction; None deletes one. Only faber's own refs."""
     lines = ["start"]
     for ref, oid in wanted.items():
         assert ref.startswith("refs/faber/")
         lines.append(f"update {ref} {oid}" if oid else f"delete {ref}")
-    git.run("update-ref", "--stdin", told="\n".join([*lines, "commit", ""]).encode())
+    git.run("update-ref", "--stdin", stdin="\n".join([*lines, "commit", ""]).encode())
 
 
-def told_apart(remote: Remote, said: Result, what: str) -> FaberError:
-    """The error for what git said when the remote did not do what was asked."""
-    about = {"remote": remote.name, "error": said.error}
-    message = f"git {what} with {remote.name} failed: {said.error or f'status {said.code}'}."
-    if any(sign in said.words for sign in _NOT_ALLOWED):
+def remote_error(remote: Remote, said: ProgramResult, what: str) -> FaberError:
+    """The error for a `git {what}` that the remote refused or did not answer."""
+    about = {"remote": remote.name, "error": reason(said)}
+    message = f"git {what} with {remote.name} failed: {about['error']}."
+    if any(sign in said.stderr for sign in _NOT_ALLOWED):
         return RemoteAuthentication(message, **about)
-    if "atomic" in said.words:
+    if "atomic" in said.stderr:
         return SyncFailed(
             f"{remote.name} cannot take a run and its branch in one step (no atomic push).",
             recovery="Use a git server that supports `git push --atomic`.",
             **about,
         )
-    if any(sign in said.words for sign in _NOT_THERE):
+    if any(sign in said.stderr for sign in _NOT_THERE):
         return RemoteUnreachable(message, **about)
     return SyncFailed(message, **about)

@@ -1,4 +1,4 @@
-"""Credentials in what is about to leave the machine: found by their form, or as the value of a variable. Pure."""
+"""Finds credentials in what is about to leave the machine: by their form, or as the value of a variable. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 from faber.model.text import has_secret
 
 
-class Place(NamedTuple):
-    """Where in a document a credential stands, as `metadata.note`, and why it is taken for one; never the text."""
+class Found(NamedTuple):
+    """Where in a document a credential is, as `metadata.note`, and why it looks like one; never the text."""
 
     at: str
     why: str
 
 
-def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozenset()) -> Place | None:
+def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozenset()) -> Found | None:
     """The first credential in a JSON value, its keys included; None if there is none.
 
     `keep` are names of the plan: one that happens to look like a credential must still be that name.
@@ -22,10 +22,10 @@ def find(document: Any, values: Mapping[str, str], keep: frozenset[str] = frozen
         if text in keep:
             continue
         if has_secret(text):
-            return Place(at, "it has the form of a credential")
+            return Found(at, "it has the form of a credential")
         for value, name in values.items():
             if value in text:
-                return Place(at, f"it holds the value of ${name}")
+                return Found(at, f"it holds the value of ${name}")
     return None
 
 

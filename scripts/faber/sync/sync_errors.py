@@ -1,17 +1,45 @@
-"""How moving runs between machines says no."""
+"""Errors of moving runs between machines."""
 
-from faber.errors import Exit, FaberError, Refused, RemoteUnreachable, UsageError
+from faber.errors import Exit, FaberError, Refused, UsageError
+
+
+class SyncFailed(FaberError):
+    """A git program that a sync needs is missing or failed; `error` is what it said."""
+
+    code = "sync_failed"
+    recovery = "See what git says in the repository; repeating the command is harmless."
+
+
+class RemoteUnreachable(FaberError):
+    """The remote does not answer: no network, no such host, no such repository."""
+
+    code = "remote_unreachable"
+    recovery = "Check the network and `git remote -v`, then repeat: nothing was changed here."
+
+
+class RemoteTimeout(RemoteUnreachable):
+    """git exceeded its time limit and was killed, with everything it had started."""
+
+    code = "remote_timeout"
+    recovery = "Repeat it, with a longer --timeout if the run is large or the line is slow: repeating is harmless."
+
+
+class ObjectsMissing(FaberError):
+    """The repository lacks objects that it should have: a partial fetch, or a pruned one."""
+
+    code = "objects_missing"
+    recovery = "Run `git fetch --refetch` on the remote (or clone again), then repeat."
 
 
 class RemoteUnknown(UsageError):
-    """The remote named is none that the repository has configured."""
+    """The repository has no remote of that name."""
 
     code = "remote_unknown"
     recovery = "Name a configured remote with --remote, or add one: `git remote add origin URL`."
 
 
 class RemoteAuthentication(RemoteUnreachable):
-    """The remote wants a name, a password or a key, and nobody is there to be asked."""
+    """The remote asks for a name, a password or a key, and nobody is there to give it."""
 
     code = "remote_auth"
     exit_code = Exit.REFUSED
@@ -22,7 +50,7 @@ class RunNotAtRemote(FaberError):
     """The remote has no run of that id."""
 
     code = "run_not_at_remote"
-    recovery = "`faber sync status` lists the runs of the remote; `faber sync push RUN` brings one there."
+    recovery = "`faber sync status` lists the runs of the remote; `faber sync push RUN` sends one there."
 
 
 class RemoteRejected(Refused):
@@ -33,13 +61,13 @@ class RemoteRejected(Refused):
 
 
 class Diverged(Refused):
-    """Here and at the remote the run went on differently; `local` and `remote` name each side's last event."""
+    """The run continued differently here and at the remote; `local` and `remote` are each side's last event."""
 
     code = "diverged"
 
 
 class BranchNotPushable(Refused):
-    """The run's branch cannot go along with it, so the run does not go either; `reason` says why."""
+    """The run's branch cannot be pushed, so the run is not pushed either; `reason` says why."""
 
     code = "branch_not_pushable"
 
@@ -48,11 +76,11 @@ class SecretInRun(Refused):
     """A file of the run holds what looks like a credential; `file` and `place` name it."""
 
     code = "secret_in_run"
-    recovery = "Revoke the credential. What the log holds stays there: go on in a new run (`faber run rerun`)."
+    recovery = "Revoke the credential. What the log holds stays there: continue in a new run (`faber run rerun`)."
 
 
 class RemoteRunInvalid(Refused):
-    """What the remote has under the run's ref is no run that can be trusted; nothing was replaced here."""
+    """The commit under the run's ref at the remote is not a valid run; nothing was replaced here."""
 
     code = "remote_run_invalid"
     recovery = "Look at the ref named with `git log` and `git ls-tree`; push a sound copy over it, or delete it there."

@@ -1,22 +1,21 @@
-"""How every run here and at the remote stands: asked, compared, nothing changed but faber's own refs."""
+"""How every run here relates to the remote's copy; changes nothing but faber's own refs."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from faber.errors import FaberError
 from faber.store import log
 from faber.store.layout import Layout
-from faber.store.runs import Run
+from faber.store.load import Run, load
 from faber.store.store_errors import ForeignRun
-from faber.sync.commits import look
-from faber.sync.divergence import remote_side, sides, stand
-from faber.sync.local import branch_of, last_event, load_own
+from faber.sync.commits import known_commits
+from faber.sync.divergence import compare_with, remote_side, sides
+from faber.sync.local import LastEvent, branch_of, last_event
 from faber.sync.remotes import Listing, Remote, fetch, local_refs, run_ref, seen_ref
 from faber.sync.trees import read_tree
 
 
 def fetch_runs(remote: Remote, there: Listing, run_ids: Iterable[str]) -> None:
-    """Bring the commits of these runs here, in one fetch, those that are here already left out."""
+    """Fetch the commits of these runs at once, without those that are here already."""
     here = local_refs(remote.git, f"refs/faber/remotes/{remote.name}/runs/")
     wanted = [
         (run_ref(run_id), seen_ref(remote.name, run_id))
@@ -26,16 +25,16 @@ def fetch_runs(remote: Remote, there: Listing, run_ids: Iterable[str]) -> None:
     fetch(remote, wanted)
 
 
-def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[str, Any]:
-    """One run as it stands; its commit is here already (`fetch_runs`).
+def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[str, object]:
+    """One run here and at the remote, whose commit was fetched before (`fetch_runs`).
 
     `{"run_id", "relation", "ahead", "behind", "shared_event_id", "mergeable", "local", "remote", "branch"}`. `relation`
     is `equal`, `ahead` (only this copy has more), `behind`, `diverged`, `local_only`, `remote_only`, `other_tool` (a
     run that another tool made and nobody adopted), or `unreadable` with an `error`. `local` and `remote` are the last
-    events, with who it was; null where there is none.
+    events, with who recorded them; null where there is none.
     """
     commit = there.runs.get(run_id)
-    entry: dict[str, Any] = {
+    entry: dict[str, object] = {
         "run_id": run_id,
         "relation": "local_only" if commit is None else "remote_only",
         "ahead": None,
@@ -47,7 +46,7 @@ def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[
         "branch": None,
     }
     try:
-        run = load_own(layout, run_id) if layout.find_run_dir(run_id) else None
+        run = load(layout, run_id) if layout.find_run_dir(run_id) else None
         if run is not None:
             entry["local"], entry["branch"] = _newest(run), branch_of(run)
         if commit is not None and run is None:
@@ -61,12 +60,12 @@ def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[
     return entry
 
 
-def _both(remote: Remote, run: Run, commit: str) -> dict[str, Any]:
-    standing = stand(remote, run, commit, look(remote, run, None).base)
-    relation, joined = standing.relation, standing.joined
+def _both(remote: Remote, run: Run, commit: str) -> dict[str, object]:
+    found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
+    relation, joined = found.relation, found.joined
     kind: str = relation.kind
     if joined is not None and joined.refused is None and not joined.added:
-        # What one side has more is on the other already, appended again.
+        # The events that only one side seems to have are on the other already, appended again.
         kind = "behind" if joined.kept == "theirs" else "ahead"
     return {
         "relation": kind,
@@ -74,10 +73,10 @@ def _both(remote: Remote, run: Run, commit: str) -> dict[str, Any]:
         "behind": relation.behind,
         "shared_event_id": relation.shared,
         "mergeable": (joined.refused is None) if joined is not None and kind == "diverged" else None,
-        **sides(remote, standing),
+        **sides(remote, found)._asdict(),
     }
 
 
-def _newest(run: Run) -> dict[str, Any] | None:
+def _newest(run: Run) -> LastEvent | None:
     recent = run.state["recent_events"]
     return last_event(log.read_event(run.directory, recent[-1]["file"])) if recent else None

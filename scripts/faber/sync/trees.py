@@ -1,17 +1,16 @@
-"""A run as a commit's tree: what may be in it, checked before a byte of it is read."""
+"""A run as the tree of a commit: what may be in it, checked before any content is read."""
 
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from faber.errors import ObjectsMissing, SyncFailed
-from faber.git.transport import Git
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
 from faber.store.log import LogEntry
 from faber.sync.remotes import is_oid
-from faber.sync.sync_errors import RemoteRunInvalid
+from faber.sync.sync_errors import ObjectsMissing, RemoteRunInvalid, SyncFailed
+from faber.sync.sync_git import SyncGit
 
 MAX_FILES = 200_000
 MAX_BYTES = 256 * 1024 * 1024
@@ -24,14 +23,14 @@ SUMMARY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.json", re.ASCII)
 
 
 class Blob(NamedTuple):
-    """A file of a tree: its object id and how many bytes it has."""
+    """A file of a tree: its object id and its size in bytes."""
 
     oid: str
     size: int
 
 
 class Logged(NamedTuple):
-    """One event of a log, by what tells it from any other: its id, its file's name, its content's object id."""
+    """The identity of an event in a log: its id, its file's name, its content's object id."""
 
     event_id: int
     file: str
@@ -39,7 +38,7 @@ class Logged(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A commit of a run: its files by path, and of these the events in order."""
+    """A commit of a run: its files by path, and its events in order."""
 
     commit: str
     files: dict[str, Blob]
@@ -47,17 +46,17 @@ class Tree(NamedTuple):
 
     @property
     def log(self) -> list[Logged]:
-        """The events with their contents' ids."""
+        """The events with the object ids of their contents."""
         return [Logged(e.event_id, e.file, self.files[f"{EVENTS}/{e.file}"].oid) for e in self.events]
 
 
-def read_tree(git: Git, commit: str) -> Tree:
+def read_tree(git: SyncGit, commit: str) -> Tree:
     """The files of the run at `commit`; raises `RemoteRunInvalid` if it is anything but a run, `ObjectsMissing`.
 
-    Refused are links, programs, submodules, directories and files that a run does not have, files past their limits,
-    two events of one id, and gaps. Nothing is read but the names.
+    Links, programs, submodules, directories and files that a run does not have, files above their limits, two events of
+    one id, and gaps are refused. Only names and sizes are read.
     """
-    kind = git.run("cat-file", "--batch-check=%(objecttype)", told=f"{commit}\n".encode()).text.strip()
+    kind = git.run("cat-file", "--batch-check=%(objecttype)", stdin=f"{commit}\n".encode()).out.strip()
     if kind.endswith("missing"):
         raise ObjectsMissing(f"The commit {commit[:12]} of the run is not here.", commit=commit)
     if kind != "commit":
@@ -65,8 +64,8 @@ def read_tree(git: Git, commit: str) -> Tree:
     # Not recursive: a tree of trees of trees can have more names than there are atoms.
     options = ("ls-tree", "-l", "-z", "--full-tree", commit)
     try:
-        said = git.run(*options, limit=_LISTING).out
-        said += git.run(*options, f"{EVENTS}/", f"{SUMMARIES}/", limit=_LISTING).out
+        said = git.run(*options, limit=_LISTING).data
+        said += git.run(*options, f"{EVENTS}/", f"{SUMMARIES}/", limit=_LISTING).data
     except SyncFailed as error:
         if "limit" in error.fields:
             raise _invalid(commit, "its tree has too many entries") from None
@@ -99,7 +98,7 @@ def _checked(commit: str, fields: Sequence[bytes], raw: bytes) -> tuple[str, Blo
         raise _invalid(commit, f"{path[:80]!a} is a {kind} of mode {mode}")
     limit = _limit(path)
     if limit is None:
-        raise _invalid(commit, f"{path[:80]!a} is no file of a run that this faber knows")
+        raise _invalid(commit, f"{path[:80]!a} is not a file of a run that this faber knows")
     if int(size) > limit:
         raise _invalid(commit, f"{path[:80]!a} has {size} bytes; the limit is {limit}")
     return path, Blob(oid, int(size))
@@ -117,7 +116,7 @@ def _limit(path: str) -> int | None:
 
 
 def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
-    """The events in order. What stands before the newest adoption is another tool's and is numbered as it liked."""
+    """The events in order. Those before the newest adoption are another tool's, and so is their numbering."""
     names = (path.removeprefix(f"{EVENTS}/") for path in files if path.startswith(f"{EVENTS}/"))
     matches = (match for name in names if (match := EVENT_FILE.fullmatch(name)))
     found = sorted(LogEntry(int(match[1]), match[2], match[0]) for match in matches)
@@ -135,23 +134,23 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
 
 
 def own_from(entries: Sequence[LogEntry]) -> int:
-    """Where the events begin that faber itself folds: at the newest adoption, else at the first."""
+    """The index of the first event that faber itself folds: the newest adoption, else the first event."""
     return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
 
 
-def read_blobs(git: Git, oids: Iterable[str]) -> dict[str, bytes]:
+def read_blobs(git: SyncGit, oids: Iterable[str]) -> dict[str, bytes]:
     """The contents of these objects, by id; raises `ObjectsMissing`."""
     wanted = list(dict.fromkeys(oids))
     if not wanted:
         return {}
-    data = git.run("cat-file", "--batch", "--buffer", told="\n".join([*wanted, ""]).encode()).out
+    data = git.run("cat-file", "--batch", "--buffer", stdin="\n".join([*wanted, ""]).encode()).data
     found: dict[str, bytes] = {}
     at = 0
     for oid in wanted:
         end = data.find(b"\n", at)
         head = data[at:end].split()
         if len(head) != 3 or head[1] != b"blob" or end < 0:
-            raise ObjectsMissing(f"The object {oid[:12]} of the run is not here, or no file.", object=oid)
+            raise ObjectsMissing(f"The object {oid[:12]} of the run is not here, or is not a file.", object=oid)
         size = int(head[2])
         found[oid] = data[end + 1 : end + 1 + size]
         at = end + 2 + size
@@ -159,4 +158,4 @@ def read_blobs(git: Git, oids: Iterable[str]) -> dict[str, bytes]:
 
 
 def _invalid(commit: str, why: str) -> RemoteRunInvalid:
-    return RemoteRunInvalid(f"The commit {commit[:12]} is not taken for a run: {why}.", commit=commit, reason=why)
+    return RemoteRunInvalid(f"The commit {commit[:12]} is not a valid run: {why}.", commit=commit, reason=why)

@@ -1,11 +1,10 @@
-"""Events from another machine: folded before anything here is replaced, and refused if a reader could not take them."""
+"""Events from another machine: folded before anything here is replaced, and refused if they cannot be read."""
 
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
-from faber.git.transport import Git
 from faber.model.acceptance import SUMMARY_FILE
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.event_types import check_required, known_types
@@ -17,24 +16,25 @@ from faber.store.files import MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN
 from faber.store.log import LogEntry
 from faber.sync.sync_errors import RemoteRunInvalid
+from faber.sync.sync_git import SyncGit
 from faber.sync.trees import Tree, own_from, read_blobs
 
 
-class Frame(NamedTuple):
+class Constants(NamedTuple):
     """What never changes about a run."""
 
     metadata: Metadata
     plan: Plan
 
 
-def read_events(git: Git, tree: Tree, after: int) -> list[tuple[LogEntry, bytes]]:
+def read_events(git: SyncGit, tree: Tree, after: int) -> list[tuple[LogEntry, bytes]]:
     """The events of the commit from number `after` on (0: all), each with its file's content."""
     wanted = tree.events[after:]
     contents = read_blobs(git, (tree.files[f"{EVENTS}/{entry.file}"].oid for entry in wanted))
     return [(entry, contents[tree.files[f"{EVENTS}/{entry.file}"].oid]) for entry in wanted]
 
 
-def check_run(run_id: str, git: Git, tree: Tree, entries: Sequence[tuple[LogEntry, bytes]]) -> State:
+def check_run(run_id: str, git: SyncGit, tree: Tree, entries: Sequence[tuple[LogEntry, bytes]]) -> State:
     """The fold of all events of a run that is not here yet; raises `RemoteRunInvalid`."""
     contents = read_blobs(git, (tree.files[name].oid for name in (METADATA, PLAN)))
     metadata = _loaded(contents[tree.files[METADATA].oid], METADATA, run_id)
@@ -46,20 +46,20 @@ def check_run(run_id: str, git: Git, tree: Tree, entries: Sequence[tuple[LogEntr
             metadata = _loaded(entries[adopted][1], entries[adopted][0].file, run_id)["metadata"].get(
                 "metadata", metadata
             )
-        frame = Frame(check_metadata(metadata, run_id), check_plan(plan, run_id))
+        constants = Constants(check_metadata(metadata, run_id), check_plan(plan, run_id))
     except (FaberError, LookupError, TypeError, AttributeError) as error:
         raise invalid(run_id, f"{error}") from None
-    return check_events(run_id, frame, initial_state(*frame), entries)[1]
+    return check_events(run_id, constants, initial_state(*constants), entries)[1]
 
 
 def check_events(
-    run_id: str, frame: Frame, state: State, entries: Sequence[tuple[LogEntry, bytes]]
+    run_id: str, constants: Constants, state: State, entries: Sequence[tuple[LogEntry, bytes]]
 ) -> tuple[list[Event], State]:
-    """These events and `state` after them; raises `RemoteRunInvalid` naming the first that cannot be taken.
+    """These events and `state` after them; raises `RemoteRunInvalid` naming the first that is not valid.
 
-    Each must hold what its name says, belong to this run, be of a known type with all that this requires, and
+    Each must match its file name, belong to this run, be of a known type with the fields that the type requires, and
     conform to the schema; their fold must be a state that can be stored. Events of another tool, before an adoption,
-    are kept as they are and fold to nothing.
+    are kept as they are and not folded.
     """
     own = own_from([entry for entry, _ in entries])
     events = []
@@ -70,7 +70,7 @@ def check_events(
             events.append(event)
     try:
         after = check_state(fold(state, events), run_id)
-        check_places(after, frame.plan, run_id)
+        check_places(after, constants.plan, run_id)
     except (LookupError, TypeError, ValueError, AttributeError, StateCorrupt) as error:
         raise invalid(run_id, f"its events cannot be folded ({type(error).__name__}: {error})") from None
     if len(strict_json.dumps(after)) > MAX_STATE:
@@ -81,7 +81,7 @@ def check_events(
 def _check_event(run_id: str, entry: LogEntry, event: Any) -> None:
     where = f"event file {entry.file}"
     if event.get("event_id") != entry.event_id or event.get("type") != entry.type:
-        raise invalid(run_id, f"{where} does not hold what its name says")
+        raise invalid(run_id, f"{where} does not match its name")
     if event.get("run_id") != run_id:
         raise invalid(run_id, f"{where} is of another run")
     version = event.get("schema_version")
@@ -101,7 +101,7 @@ def _check_event(run_id: str, entry: LogEntry, event: Any) -> None:
     if entry.type == "session_end" and summary_file is not None:
         name_ok = isinstance(summary_file, str) and SUMMARY_FILE.fullmatch(summary_file)
         if not name_ok or not isinstance(event["metadata"].get("summary"), dict):
-            raise invalid(run_id, f"{where} names a session summary in a way that faber does not")
+            raise invalid(run_id, f"{where} names a session summary in a way that faber never does")
 
 
 @cache
@@ -110,7 +110,7 @@ def _validator() -> Any:
 
     from faber.store.schema import schema
 
-    # What each type must carry is asked of the registry: as forty conditionals it takes forty times as long.
+    # The registry knows what each type requires: as forty conditionals of the schema it takes forty times as long.
     shape = {key: value for key, value in schema("event").items() if key != "allOf"}
     return Draft202012Validator(shape)
 
@@ -121,10 +121,10 @@ def _loaded(data: bytes, name: str, run_id: str) -> Any:
     except (strict_json.InvalidJSON, UnicodeDecodeError) as error:
         raise invalid(run_id, f"{name} cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise invalid(run_id, f"{name} holds no JSON object")
+        raise invalid(run_id, f"{name} is not a JSON object")
     return value
 
 
 def invalid(run_id: str, why: str) -> RemoteRunInvalid:
-    """The refusal to take what the remote has as run `run_id`."""
-    return RemoteRunInvalid(f"What the remote has as run {run_id} is not taken: {why}.", run_id=run_id, reason=why)
+    """The error for a run `run_id` at the remote that is not valid."""
+    return RemoteRunInvalid(f"The remote's run {run_id} is not valid: {why}.", run_id=run_id, reason=why)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faber.model.documents import SCHEMA_VERSION, Evidence, Gate, PhasePlan, Plan, StepPlan
+from faber.model.documents import SCHEMA_VERSION, Evidence, GatePlan, PhasePlan, Plan, StepPlan
 from faber.workflows.inheritance import Phase
 
 COMMAND_SECONDS = 600
@@ -41,7 +41,7 @@ def _phase(phase: Phase) -> PhasePlan:
     return made
 
 
-def _gate(given: dict[str, Any]) -> Gate:
+def _gate(given: dict[str, Any]) -> GatePlan:
     return {"when": given.get("when", "before"), "prompt": given["prompt"]}
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from faber.errors import InvalidInput
 from faber.nebula.cluster import dask_cluster as module
-from faber.nebula.cluster.dask_cluster import Cluster, ClusterExtraMissing, SchedulerUnreachable, checked_address
-from faber.store.runs import load
+from faber.nebula.cluster.cluster_errors import ClusterExtraMissing, SchedulerUnreachable
+from faber.nebula.cluster.dask_cluster import Cluster, checked_address
+from faber.store.load import load
 from support.clusters import Processes, SharedProject
 from support.repositories import git
 
@@ -163,7 +164,7 @@ def test_stopping_ends_the_turns_of_workers(make: Any, cluster: Cluster, running
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error(make: Any) -> None:
-    """Within the time limit, with a code, and nothing is begun."""
+    """Within the time limit, with a code, and nothing is started."""
     with pytest.raises(SchedulerUnreachable) as raised:
         Cluster.connect("tcp://127.0.0.1:9", seconds=0.5)
     assert raised.value.as_dict()["code"] == "scheduler_unreachable"

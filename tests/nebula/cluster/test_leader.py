@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from faber.nebula.cluster.messages import Job, Pushed, Report, Told, pushed_of
 from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, Superseded, checked_url, url_of
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
-from faber.store.runs import load, refold
+from faber.responses.recovery_log import entries, rebuild
+from faber.store.load import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
 from support.nebulas import DIAMOND, Author
@@ -96,6 +98,20 @@ def test_what_a_dead_worker_had_told_nobody_is_recorded_from_what_it_pushed(
     assert [event["metadata"]["cycle"] for event in project.events(applied.report["run_id"], "review")] == [1, 2]
 
 
+def test_a_recovery_on_a_worker_is_in_the_run(tmp_path: Path, cluster: Directories) -> None:
+    """A response that was cut on a worker leaves its event in the run and its row in the recovery log, once."""
+    project = SharedProject(tmp_path, {"a": []})
+    project.say("recover-a")
+    applied = project.over(cluster)
+    assert applied.status == "done", project.said
+    (event,) = project.events(applied.report["run_id"], "response_recovered")
+    assert (event["status"], event["metadata"]["task_id"]) == ("RESOLVED", "a")
+    (row,) = entries(project.layout)
+    assert (row["task_id"], row["final_status"], row["timestamp"]) == ("a", "RESOLVED", event["timestamp"])
+    assert rebuild(project.layout) == {"actions": [], "moved": []}
+    consistent(project, applied.report["run_id"])
+
+
 def test_workers_that_die_again_and_again_are_too_many(tmp_path: Path, cluster: Directories) -> None:
     """A phase that kills its workers is given up after five."""
     project = SharedProject(tmp_path, {"a": [], "b": []})
@@ -139,7 +155,7 @@ class Quiet:
     def __init__(self) -> None:
         self.stop = False
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: Mapping[str, object]) -> None:
         """Nobody hears it."""
 
     def stop_wanted(self) -> bool:
@@ -244,7 +260,7 @@ def test_a_conflict_is_resolved_elsewhere(tmp_path: Path, cluster: Directories) 
 def test_a_persons_changes_are_made_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """A phase at its gate is revised by a worker, and merged when the person is content."""
     from faber.feedback.requests import respond
-    from faber.store.runs import commit
+    from faber.store.commit import commit
 
     project = SharedProject(tmp_path, {"a": []})
     applied = project.over(cluster, gate="review")
@@ -303,7 +319,7 @@ def test_a_lost_scheduler_stops_the_run_and_fails_no_phase(tmp_path: Path, clust
 
 
 def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Directories) -> None:
-    """A phase's checkpoint and commits from this machine are gone on with by a worker."""
+    """A worker resumes a phase from this machine's checkpoint and commits."""
     project, author = SharedProject(tmp_path, {"a": []}), Author()
     author.verdicts["a"] = [{"verdict": "not_approved", "findings": [{"severity": "major", "description": "Not yet."}]}]
 
@@ -321,7 +337,7 @@ def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Di
 
 
 def test_phases_that_failed_are_begun_afresh(tmp_path: Path, cluster: Directories) -> None:
-    """Retried, a phase does not go on from what its failed attempt pushed; that stays on a ref."""
+    """Retried, a phase does not continue from what its failed attempt pushed; that stays on a ref."""
     project = SharedProject(tmp_path, {"a": []}, "[execution]\nmax_review_cycles = 2\n")
     project.say("cycles-a", "3")
     applied = project.over(cluster)

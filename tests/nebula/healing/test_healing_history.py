@@ -111,7 +111,7 @@ def test_thousands_of_dependents_fit_into_an_event() -> None:
     ("length", "stage"), [(0, None), (1, "started"), (2, "planned"), (3, "inserted"), (4, "failed")]
 )
 def test_an_attempt_stands_where_its_last_event_left_it(length: int, stage: str | None) -> None:
-    """After a kill anywhere: nothing, begun, planned with the whole phase file, inserted, ended. Only the first two
+    """After a kill anywhere: nothing, started, planned with the whole phase file, inserted, ended. Only the first two
     are left to finish, and from the plan on the architect need not be asked."""
     found = attempts_of(events(*WHOLE[:length]))
     assert [each.stage for each in found] == ([stage] if stage else [])
@@ -171,7 +171,7 @@ def test_the_live_line() -> None:
 
 
 def test_the_summary_of_everything() -> None:
-    """Each failure with what became of it, and what healing cost in all; what is not known is not counted as known."""
+    """Each failure with its outcome, and what healing cost in all; unknown costs are not counted as known."""
     log = events(
         *WHOLE,
         *SECOND_TIME,

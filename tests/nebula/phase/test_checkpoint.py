@@ -140,7 +140,7 @@ def test_another_commit_is_refused_with_both_named() -> None:
     ],
 )
 def test_what_is_out_of_range_is_refused(changed: dict[str, Any], error: type[FaberError]) -> None:
-    """Another version, a cycle below 1, a phase that is none: an error of its class each, at the right commit too."""
+    """Another version, a cycle below 1, an unknown phase: each has its own error class, at the right commit too."""
     with pytest.raises(InvalidCheckpoint) as refused:
         validate(replace(SAVED, **changed), SHA)
     assert type(refused.value) is error

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from faber.git import commit_messages
 from faber.git.commit_messages import Made
 from faber.git.programs import Git
-from faber.nebula.phase.checkpoint_validity import Facts, Standing, Verdict, verdict
+from faber.nebula.phase.checkpoint_validity import Facts, Standing, Verdict, load_facts, verdict
 from faber.nebula.worktrees import conflicts, tamper_check
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
-from support.repositories import RUN, Bench, bench, commit, git, write
+from support.repositories import RUN, Bench, bench, commit, git, is_dirty, write
 
 OLD, NEW = "a" * 40, "b" * 40
 
@@ -86,12 +86,12 @@ class TestVerdict:
         checkpoint = one.tree.commit_cycle(1, "x")
         assert checkpoint
         prepare(one)
-        found: Verdict = verdict(one.tree.facts(checkpoint), RUN, "parser")
+        found: Verdict = verdict(load_facts(one.tree, checkpoint), RUN, "parser")
         assert found.standing == standing
 
     def test_a_commit_that_was_never_here(self, one: Bench) -> None:
         """A checkpoint of another repository is diverged, not an error."""
-        assert verdict(one.tree.facts("c" * 40), RUN, "parser").standing is Standing.DIVERGED
+        assert verdict(load_facts(one.tree, "c" * 40), RUN, "parser").standing is Standing.DIVERGED
 
 
 @given(st.text(), st.text(), st.integers(0, 10**6))
@@ -148,7 +148,7 @@ class TestConflicts:
         sha = one.tree.commit_cycle(2, "resolved")
         assert sha
         assert len(git(one.path, "show", "-s", "--format=%P", sha).split()) == 2
-        assert not one.tree.is_dirty()
+        assert not is_dirty(one.tree)
         assert not os.path.exists(one.tree.git.path("faber-conflicts"))
 
     @pytest.mark.parametrize("kind", ["binary", "deleted"])
@@ -214,7 +214,7 @@ class TestOutside:
         common = str(one.root / ".git")
         main, other = Git(str(one.root), common), Git(str(two), git(two, "rev-parse", "--absolute-git-dir"))
 
-        def look() -> tamper_check.Look:
+        def look() -> tamper_check.Snapshot:
             return tamper_check.look(main, {"other": other}, common, ["refs/heads/faber/demo/", "refs/faber/"])
 
         before = look()
@@ -223,6 +223,6 @@ class TestOutside:
 
     def test_many_writes_are_counted(self) -> None:
         """The list is bounded."""
-        after = tamper_check.Look({"the main tree": {f"{n:03}": "x" for n in range(100)}}, {}, {})
-        found = tamper_check.written(tamper_check.Look({"the main tree": {}}, {}, {}), after)
+        after = tamper_check.Snapshot({"the main tree": {f"{n:03}": "x" for n in range(100)}}, {}, {})
+        found = tamper_check.written(tamper_check.Snapshot({"the main tree": {}}, {}, {}), after)
         assert (len(found), found[-1]) == (21, "and 80 more")

@@ -48,7 +48,7 @@ def failed(tmp_path: Path) -> Failed:
 
 
 def test_building_on_the_work_is_no_problem(failed: Failed) -> None:
-    """At the failed head, and after more commits on it, there is nothing to put right."""
+    """At the failed head, and after more commits on it, there is nothing to fix."""
     assert failed.problem() is None
     commit(failed.one.path, {"a.txt": "changed again\n", "extra.py": "x\n"})
     assert failed.problem() is None

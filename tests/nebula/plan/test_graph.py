@@ -140,7 +140,7 @@ def test_the_frontier_hands_out_what_is_ready(dag: Dag, chance: random.Random) -
 
 @given(dags(), st.data())
 def test_a_frontier_goes_on_where_a_run_stands(dag: Dag, data: st.DataObject) -> None:
-    """Begun with what is done and failed, it hands out what is ready then."""
+    """Started with what is done and failed, it hands out what is ready then."""
     order = [name for wave in graph.waves(dag) for name in wave]
     done = set(order[: data.draw(st.integers(0, len(order)))])
     left = ready_set(dag, done, (), ())

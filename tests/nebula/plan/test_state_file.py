@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
 from faber.model.acceptance import accept
-from faber.model.documents import NEBULA_STATUSES, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
+from faber.model.nebula_documents import NEBULA_STATUSES
 from faber.model.reducer import fold, grow, initial_state, touched
 from faber.model.text import encodable
 from faber.model.validation import check_state
@@ -24,10 +25,11 @@ from faber.nebula.plan.parse import MAX_PHASES
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter, load_state, parse_state, project
 from faber.store import strict_json
-from faber.store.create import create_run
+from faber.store.commit import commit
+from faber.store.create import NewRun, create_run
 from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
-from faber.store.runs import commit, load
+from faber.store.load import load
 from faber.store.schema import problems
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
@@ -107,7 +109,7 @@ def test_a_phase_from_its_start_to_its_merge() -> None:
 
 
 def test_a_failed_phase_stops_no_other() -> None:
-    """The run goes on while a phase of it failed; the error is kept until the phase is begun again."""
+    """The run goes on while a phase of it failed; the error is kept until the phase is started again."""
     failing = of("filter_run", metadata={"filter": "test"}, status="failed")
     state = after(
         START, {"type": "workflow_start"}, *CYCLE[:4], failing, of("phase_error", error={"message": "m" * 999})
@@ -158,7 +160,7 @@ def test_healing_is_counted_and_charged() -> None:
 
 
 def test_a_nebula_taken_again_keeps_what_happened() -> None:
-    """Resumed with another set of files, phases that were begun are kept, pending ones that are gone are not."""
+    """Resumed with another set of files, phases that were started are kept, pending ones that are gone are not."""
     state = after(START, *CYCLE)
     again = after(
         {"type": "nebula_start", "metadata": {"nebula": "n", "phases": {"c": "d9"}}},
@@ -283,7 +285,7 @@ def test_growing_is_folding_and_changes_nothing_before(events: list[dict[str, An
 
 def test_thousands_of_phases_fit_into_the_state() -> None:
     """As many phases as a nebula may have, with names and reports as long as may be, are within the state's limit;
-    phases that have not begun cost next to nothing."""
+    phases that have not started cost next to nothing."""
     names = [f"{n:05}".rjust(MAX_PHASE_ID, "n") for n in range(MAX_PHASES)]
     state = after({"type": "nebula_start", "metadata": {"nebula": "n", "phases": dict.fromkeys(names, "d" * 16)}})
     assert len(strict_json.dumps(state)) < MAX_STATE / 6
@@ -297,7 +299,8 @@ def test_the_store_keeps_a_nebulas_run(tmp_path: Path) -> None:
     """A run of the store takes a nebula's events, refuses one whose values no reader could take, and is read again."""
     layout = Layout(str(tmp_path))
     create_run(
-        layout, run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None
+        layout,
+        NewRun(run_id="r", plan=PLAN, work_id=None, target=None, autonomy="autonomous", created_by="test", first=None),
     )
     for draft in (START, {"type": "workflow_start"}, *CYCLE):
         commit(layout, "r", lambda state, plan, draft=draft: [draft])  # type: ignore[misc]

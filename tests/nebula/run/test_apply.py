@@ -10,7 +10,7 @@ import pytest
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
 from faber.nebula.run.run_of_nebula import NebulaUnfinished
-from faber.store.runs import load
+from faber.store.load import load
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write
 
@@ -189,7 +189,7 @@ def test_setup_runs_once_in_each_worktree(tmp_path: Path) -> None:
 def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
     """With the gate `review` nothing is merged until a person approves; the others go on meanwhile."""
     from faber.feedback.requests import respond
-    from faber.store.runs import commit
+    from faber.store.commit import commit
 
     project, author = (
         Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"], "c": []}, c={"gate": "trust"})),
@@ -234,7 +234,7 @@ def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
 def test_a_rejected_phase_fails(tmp_path: Path) -> None:
     """A person who rejects ends the phase, with the reason that was given."""
     from faber.feedback.requests import respond
-    from faber.store.runs import commit
+    from faber.store.commit import commit
 
     project = Project(tmp_path / "p", nebula_files({"a": []}))
     applied = project.apply(Author(), gate="review")
@@ -300,7 +300,7 @@ def test_without_resume_nothing_is_read_or_altered(tmp_path: Path) -> None:
 
 
 def test_an_invalid_checkpoint_is_parked(tmp_path: Path) -> None:
-    """Garbage for a checkpoint: a warning, the file set aside, and the phase done afresh with what there was."""
+    """Garbage for a checkpoint: a warning, the file set aside, and the phase restarts from its commits."""
     project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
     author.before = lambda role, phase: project.cancel.set() if role == "reviewer" else None
     first = project.apply(author)

@@ -32,7 +32,7 @@ SAVED = Checkpoint("p", "n", "", SHA, 1, STATE)
 def test_how_a_branch_stands_decides(
     branch: Branch | None, recorded: tuple[str, ...], found: str, action: str, forced: str
 ) -> None:
-    """Same and ahead by own commits go on; ahead by others only when forced; everything else starts afresh."""
+    """`same` and `ahead_own` continue; `ahead_others` only when forced; everything else restarts."""
     assert relation(SAVED, branch, recorded) == ("same" if found == "dirty" else found)
     verdict = judge("in_progress", SAVED, branch, recorded)
     assert (verdict.action, verdict.relation, verdict.stale) == (action, found, action == "fresh")
@@ -43,7 +43,7 @@ def test_how_a_branch_stands_decides(
 
 @pytest.mark.parametrize("status", ["done", "failed"])
 def test_a_checkpoint_of_a_phase_that_ended_is_stale(status: str) -> None:
-    """A phase that is done or failed is not gone on with, whatever its checkpoint says, and that is cleaned up."""
+    """A phase that is done or failed is not resumed, whatever its checkpoint says, and the checkpoint is removed."""
     verdict = judge(status, SAVED, Branch(SHA))  # type: ignore[arg-type]
     assert verdict.action == ("keep" if status == "done" else "skip")
     assert verdict.stale

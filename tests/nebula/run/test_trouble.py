@@ -13,8 +13,8 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.git.git_errors import NoRepository
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
+from faber.store.load import load
 from faber.store.log import after
-from faber.store.runs import load
 from faber.store.store_errors import StoreUnwritable
 from support.nebulas import DIAMOND, Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write
@@ -142,7 +142,7 @@ class TestVerdicts:
         ids=["version", "cycle", "phase", "cut", "another"],
     )
     def test_what_is_invalid_is_parked(self, tmp_path: Path, spoil: Callable[[str], str]) -> None:
-        """A checkpoint that cannot be trusted: a warning, the file kept as it was, the phase afresh."""
+        """A checkpoint that cannot be trusted: a warning, the file kept as it was, the phase restarted."""
         stopped = Stopped(tmp_path / "p")
         text = spoil(stopped.checkpoint.read_text())
         stopped.checkpoint.write_text(text)
@@ -258,7 +258,7 @@ class TestEdits:
 
 class TestTwo:
     def test_a_second_apply_is_refused(self, tmp_path: Path) -> None:
-        """While one works, no other begins, resumes or starts afresh; the holder is named and nothing is disturbed."""
+        """While one works, no other begins, resumes or restarts; the holder is named and nothing is disturbed."""
         project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
         refused: list[TreeInUse] = []
 

@@ -7,18 +7,19 @@ import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import faber.git.programs as programs
-from faber.git.programs import Git, Result
+from faber.git.programs import Git
 from faber.nebula.plan.names import names_of
 from faber.nebula.worktrees import checkout, conflicts, integration
 from faber.nebula.worktrees.integration import integrate_into, merge_phase, merged_tree
 from faber.nebula.worktrees.landing import Landed, land
 from faber.nebula.worktrees.pool import Beginning, Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, GitUnfinished, MergeContention, TreeDirty
+from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from support.repositories import RUN, commit, git, repository, write
 
@@ -39,7 +40,7 @@ def worktrees(root: Path) -> Worktrees:
 
 
 class Run(NamedTuple):
-    """A run that was begun on a repository with one commit."""
+    """A run that was started on a repository with one commit."""
 
     root: Path
     worktrees: Worktrees
@@ -64,7 +65,7 @@ class Run(NamedTuple):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run that was begun."""
+    """A run that was started."""
     root = repository(tmp_path / "project")
     one = worktrees(root)
     return Run(root, one, one.begin())
@@ -133,7 +134,7 @@ class TestMerge:
         head = tree.commit_cycle(2, "resolved")
         assert head
         assert conflicts.unresolved(tree.git) == []
-        assert tree.is_ancestor(two, head)
+        assert tree.git.is_ancestor(two, head)
         merge_phase(run.worktrees, "two", head, "two")
         assert git(run.root, "show", f"{INTEGRATION}:a.txt") == "1 and 2"
 
@@ -307,7 +308,7 @@ class TestLand:
 
     @pytest.mark.parametrize("branch", [None, "gone", "--output=x", "a b"])
     def test_branches_that_cannot_be_landed_on(self, run: Run, branch: str | None) -> None:
-        """A detached beginning, a branch that is gone and a name that is none each have their reason."""
+        """A detached HEAD, a missing branch and an invalid name each have their reason."""
         self.merged(run)
         landed = land(run.worktrees, branch)
         assert not landed.done
@@ -332,7 +333,7 @@ def scenario(root: Path) -> Landed:
 
 @pytest.fixture
 def pristine(tmp_path: Path) -> Path:
-    """A repository where a run was begun and the branch it began on has moved."""
+    """A repository where a run was started and its branch has moved since."""
     root = repository(tmp_path / "project")
     with worktrees(root):
         pass
@@ -350,23 +351,23 @@ def in_child(root: Path, hit: int, how: str) -> tuple[int, bool]:
     counter.write_bytes(b"")
     child = os.fork()
     if child == 0:
-        real = programs._run
+        real = programs.run
         calls = 0
 
-        def counted(*arguments: object) -> Result:
+        def counted(*arguments: Any, **bounds: Any) -> ProgramResult:
             nonlocal calls
             calls += 1
             with open(counter, "ab") as file:
                 file.write(b".")
             if calls == hit and how == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            result: Result = real(*arguments)  # type: ignore[arg-type]
+            result = real(*arguments, **bounds)
             if calls == hit and how == "after":
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
         try:
-            programs._run = counted
+            programs.run = counted
             scenario(root)
         finally:
             os._exit(0)

@@ -8,10 +8,11 @@ import pytest
 
 from faber.errors import InvalidInput
 from faber.git import commit_messages
+from faber.git.diff import diff_files, diff_text, reverted_files
 from faber.git.git_errors import EmbeddedRepository, GitFailed, GitTimeout
 from faber.git.programs import Git
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
-from support.repositories import RUN, Bench, bench, commit, git, write
+from support.repositories import RUN, Bench, bench, commit, git, is_dirty, write
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ class TestCommit:
             "A\tnew/file",
             "D\tsrc/b.txt",
         ]
-        assert not one.tree.is_dirty()
+        assert not is_dirty(one.tree)
 
     def test_nothing_to_commit(self, one: Bench) -> None:
         """Without a change there is no commit, however the files' times look."""
@@ -152,7 +153,7 @@ class TestCommit:
         write(one.path, {name: "x"})
         sha = one.tree.commit_cycle(1, name)
         assert sha
-        assert one.tree.diff_file_list(one.base, sha) == [name]
+        assert diff_files(one.tree.git, one.base, sha).paths == [name]
 
     def test_excluded_files_are_not_the_phases(self, tmp_path: Path) -> None:
         """What is excluded is neither committed nor dirty nor reset, with any name, tracked or not."""
@@ -160,8 +161,8 @@ class TestCommit:
         write(one.path, {"state.toml": "mine", "*.txt": "mine", "b": "x", "a.txt": "2"})
         sha = one.tree.commit_cycle(1, "x")
         assert sha
-        assert one.tree.diff_file_list(one.base, sha) == ["a.txt", "b"]
-        assert not one.tree.is_dirty()
+        assert diff_files(one.tree.git, one.base, sha).paths == ["a.txt", "b"]
+        assert not is_dirty(one.tree)
         write(one.path, {"c": "x"})
         assert one.tree.park_dirty()
         assert (one.path / "state.toml").read_text() == "mine"
@@ -243,11 +244,11 @@ class TestParking:
         git(one.path, "checkout", "-q", one.tree.branch)
         head = commit(one.path, {"a.txt": "ours\n"})
         git(one.path, "merge", "other", ok=False)
-        assert one.tree.is_dirty()
+        assert is_dirty(one.tree)
         parked = one.tree.park_dirty()
         assert parked
         assert "<<<<<<<" in git(one.root, "show", f"{parked.ref}:a.txt")
-        assert not one.tree.is_dirty()
+        assert not is_dirty(one.tree)
         assert one.tree.head() == head
         assert one.tree.condition(head).operation is None
 
@@ -259,7 +260,7 @@ class TestParking:
         assert parked
         assert [source for source, _ in parked.moved] == ["sub/"]
         assert [path.read_text() for path in Path(one.tree.aside).glob("*/code")] == ["x"]
-        assert not one.tree.is_dirty()
+        assert not is_dirty(one.tree)
 
 
 class TestDiff:
@@ -274,9 +275,9 @@ class TestDiff:
         (one.path / "mode").chmod(0o755)
         head = one.tree.commit_cycle(2, "x")
         assert head
-        assert one.tree.diff_files(base, head).paths == ["added", "bin", "gone", "mode", "src/c.txt"]
-        assert one.tree.diff_files(base, head, limit=2) == (["added", "bin"], 5)
-        text = one.tree.diff_text(base, head)
+        assert diff_files(one.tree.git, base, head).paths == ["added", "bin", "gone", "mode", "src/c.txt"]
+        assert diff_files(one.tree.git, base, head, limit=2) == (["added", "bin"], 5)
+        text = diff_text(one.tree.git, base, head)
         assert "rename to src/c.txt" in text
         assert "Binary files a/bin and b/bin differ" in text
 
@@ -285,9 +286,9 @@ class TestDiff:
         write(one.path, {f"many/{number:04}": "x" * 200 + "\n" for number in range(3000)})
         head = one.tree.commit_cycle(1, "x")
         assert head
-        files = one.tree.diff_files(one.base, head, limit=50)
+        files = diff_files(one.tree.git, one.base, head, limit=50)
         assert (len(files.paths), files.total) == (50, 3000)
-        text = one.tree.diff_text(one.base, head, max_chars=5_000)
+        text = diff_text(one.tree.git, one.base, head, max_chars=5_000)
         assert len(text) <= 5_000
         assert text.endswith("[… cut: 3000 files differ in all]\n")
 
@@ -303,7 +304,7 @@ class TestDiff:
         write(one.path, {"a.txt": "2\n", ".gitattributes": "*.txt diff=x\n"})
         head = one.tree.commit_cycle(1, "x")
         assert head
-        assert "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+2\n" in one.tree.diff_text(one.base, head)
+        assert "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+2\n" in diff_text(one.tree.git, one.base, head)
 
     def test_what_a_later_attempt_took_back(self, one: Bench) -> None:
         """A touched file that is as before again is reverted, one that changed further is not."""
@@ -314,23 +315,23 @@ class TestDiff:
         (one.path / "new").unlink()
         later = one.tree.commit_cycle(2, "x")
         assert later
-        assert one.tree.reverted_files(one.base, failed, later) == ["a.txt", "new"]
-        assert one.tree.reverted_files(one.base, failed, failed) == []
-        assert one.tree.is_ancestor(failed, later)
-        assert not one.tree.is_ancestor(later, failed)
+        assert reverted_files(one.tree.git, one.base, failed, later) == ["a.txt", "new"]
+        assert reverted_files(one.tree.git, one.base, failed, failed) == []
+        assert one.tree.git.is_ancestor(failed, later)
+        assert not one.tree.git.is_ancestor(later, failed)
 
     @pytest.mark.parametrize("commit", ["--output=/tmp/x", "HEAD", "main", "", "deadbeef deadbeef"])
     def test_only_commit_ids_reach_git(self, one: Bench, commit: str) -> None:
         """Anything but a commit id is refused before git sees it."""
         with pytest.raises(InvalidInput):
-            one.tree.diff_files(commit, one.base)
+            diff_files(one.tree.git, commit, one.base)
         with pytest.raises(InvalidInput):
-            one.tree.is_ancestor(one.base, commit)
+            one.tree.git.is_ancestor(one.base, commit)
 
     def test_an_unknown_commit_is_an_error(self, one: Bench) -> None:
         """A commit that is not there is git's error, not an empty answer."""
         with pytest.raises(GitFailed):
-            one.tree.diff_files("f" * 40, one.base)
+            diff_files(one.tree.git, "f" * 40, one.base)
 
 
 class TestAgent:
@@ -382,7 +383,7 @@ class TestAgent:
         assert one.tree.condition(recorded).problems(one.tree.ref) == []
         later = one.tree.commit_cycle(2, "x")
         assert later
-        assert one.tree.is_ancestor(recorded, later)
+        assert one.tree.git.is_ancestor(recorded, later)
         if how == "amend":
             assert rewritten in git(one.root, "for-each-ref", "--format=%(objectname)", "refs/faber/parked")
 
@@ -402,7 +403,7 @@ class TestAgent:
         assert one.tree.bring_home(recorded)
         assert one.tree.head() == recorded
         assert one.tree.condition(recorded).problems(one.tree.ref) == []
-        assert not one.tree.is_dirty()
+        assert not is_dirty(one.tree)
         assert "<<<<<<<" in git(one.root, "show", f"refs/faber/parked/{RUN}/parser/1:a.txt")
 
     def test_a_link_that_leads_elsewhere_is_put_back(self, one: Bench) -> None:

@@ -18,10 +18,11 @@ from faber.errors import UnsafeFile
 from faber.git.git_errors import GitFailed, NoRepository
 from faber.git.refs import branch_problem
 from faber.nebula.plan.names import names_of, part
-from faber.nebula.worktrees.pool import MainTree, Worktrees
+from faber.nebula.worktrees.main_tree import MainTree
+from faber.nebula.worktrees.pool import Worktrees
 from faber.nebula.worktrees.tree_errors import BranchInTheWay, RepositoryUnusable, TreeDirty, TreeInUse
 from faber.store.layout import Layout
-from support.repositories import RUN, commit, git, repository, write
+from support.repositories import RUN, commit, git, is_dirty, repository, write
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
@@ -96,7 +97,7 @@ class TestBegin:
         assert began.base_commit == git(root, "rev-parse", "main") == git(root, "rev-parse", began.integration)
 
     def test_begun_again(self, root: Path) -> None:
-        """A run goes on from what it began from, whatever is checked out or committed meanwhile."""
+        """A run continues from its base commit, whatever is checked out or committed meanwhile."""
         with worktrees(root) as first:
             pass
         git(root, "checkout", "-q", "-b", "other")
@@ -179,7 +180,7 @@ class TestOpen:
             tree, how = one.open("parser")
             assert how == "reused"
             assert (Path(tree.path) / "half").exists()
-            assert tree.is_dirty()
+            assert is_dirty(tree)
 
     @pytest.mark.parametrize("name", ["a;b$(id)", "-x", "--help", "ümlaut ☃", "x.lock", "../../up", ".git", ".claims"])
     def test_hostile_names(self, root: Path, name: str) -> None:
@@ -365,7 +366,7 @@ class TestOpen:
             git(root, "config", "filter.big.smudge", "cat")
             tree = one.open("parser").tree
             assert tree.condition(None).problems(tree.ref) == []
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
 
     def test_a_half_made_worktree_is_completed(self, root: Path) -> None:
         """Where git was killed while it wrote the files, they are all there the next time, and none is changed."""
@@ -381,7 +382,7 @@ class TestOpen:
             git(root, "config", "filter.deadly.smudge", "cat")
             tree, how = one.open("parser")
             assert how == "completed"
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
             assert tree.condition(tree.head()).problems(tree.ref) == []
             assert (Path(tree.path) / "z.txt").read_text() == "z"
             assert "locked" not in git(root, "worktree", "list", "--porcelain")
@@ -428,7 +429,7 @@ class TestPrune:
             write(tree.path, {"undone": "x"})
             one.start_over(tree, began.base_commit)
             assert tree.head() == began.base_commit
-            assert not tree.is_dirty()
+            assert not is_dirty(tree)
             parked = git(root, "for-each-ref", "--format=%(objectname)", f"refs/faber/parked/{RUN}/parser").split()
             assert head in parked
             assert "undone" in [git(root, "show", "--name-only", "--format=", sha) for sha in parked]

@@ -1,1 +1,1 @@
-"""A nebula on several machines: a leader that hands out phases, and workers that push results."""
+"""A nebula on several machines: the leader hands out phases as jobs, the workers of a cluster push their results."""

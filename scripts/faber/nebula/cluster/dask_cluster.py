@@ -1,8 +1,8 @@
-"""A Dask cluster whose workers work on phases: reaching it, handing it jobs, hearing how they go, stopping them.
+"""A Dask cluster whose workers work on phases: connecting to it, running jobs on it, stopping them.
 
-`distributed` is loaded here alone, and only where a cluster is asked for. A job takes one of what its worker offers as
-the resource `agent`. The job of a worker that is lost is run again on another by Dask itself; `remotework` says why
-that is safe. The leader says every few seconds that it lives: jobs of one that does not are stopped by their workers.
+This is the only module that knows Dask, and `distributed` is loaded only when a cluster is asked for. A job takes one
+unit of its worker's resource `agent`. If a worker is lost, Dask runs its job again on another; `worker` says why that
+is safe. The leader writes a heartbeat every few seconds; a worker stops the jobs of a leader without one.
 """
 
 import queue
@@ -10,57 +10,26 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
-from faber.errors import Exit, FaberError, InvalidInput
+from faber.errors import InvalidInput
 from faber.git.refs import shown
-from faber.nebula.cluster.messages import Job, Report
+from faber.nebula.cluster.cluster_errors import (
+    ClusterExtraMissing,
+    ClusterLost,
+    JobLost,
+    JobStopped,
+    SchedulerUnreachable,
+)
+from faber.nebula.cluster.messages import Hear, Job, Report
 from faber.nebula.cluster.worker import work
 
 RESOURCE = "agent"
 CONNECT_SECONDS = 10.0
 BEAT_SECONDS = 2.0
-STOP_SECONDS = 60.0  # what a turn and its processes may take to end
+STOP_SECONDS = 60.0  # that a turn and its processes may take to end
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", re.ASCII)
-
-
-class ClusterExtraMissing(FaberError):
-    """What speaks with a cluster is not installed."""
-
-    code = "cluster_extra_missing"
-    recovery = (
-        "Install faber with its extra into an environment of your own (`pip install -e 'PATH-OF-FABER[distributed]'`) "
-        "and set FABER_VENV to that environment."
-    )
-
-
-class SchedulerUnreachable(FaberError):
-    """No scheduler answers at the address."""
-
-    code = "scheduler_unreachable"
-    recovery = "Start one (`dask scheduler`) or correct the address; nothing was begun."
-
-
-class ClusterLost(FaberError):
-    """The scheduler is gone in the middle of the work."""
-
-    code = "cluster_lost"
-    exit_code = Exit.INTERRUPTED
-    recovery = (
-        "Start it again, then `faber nebula apply DIR --resume --scheduler ADDRESS` goes on from what was pushed."
-    )
-
-
-class JobLost(FaberError):
-    """The cluster gave the job up, or it ended in a way that is no phase's."""
-
-    code = "job_lost"
-    recovery = "Look at the workers' logs; then `faber nebula apply DIR --resume --retry-failed`."
-
-
-class Stopped(Exception):
-    """The job was stopped before it said how far it came."""
 
 
 def checked_address(address: str) -> str:
@@ -73,7 +42,7 @@ def checked_address(address: str) -> str:
 
 
 class Cluster:
-    """A connection to one scheduler; safe to use from many threads. `session` is new with each."""
+    """A connection to one scheduler, safe to use from many threads. `session` is unique to it."""
 
     def __init__(self, client: Any, *, beat: float = BEAT_SECONDS, stop: float = STOP_SECONDS) -> None:
         self.session = secrets.token_hex(8)
@@ -89,10 +58,10 @@ class Cluster:
 
     @classmethod
     def connect(cls, address: str, *, seconds: float | None = None, **options: float) -> Self:
-        """The scheduler at `address`, if it answers within `seconds` (ten).
+        """Connect to the scheduler at `address` within `seconds` (default: 10).
 
-        Raises `ClusterExtraMissing`, `SchedulerUnreachable`, `InvalidInput`. What tls:// needs is in Dask's own
-        configuration.
+        Raises `ClusterExtraMissing`, `SchedulerUnreachable`, `InvalidInput`. Certificates for tls:// are set in Dask's
+        own configuration.
         """
         checked_address(address)
         seconds = CONNECT_SECONDS if seconds is None else seconds
@@ -111,14 +80,14 @@ class Cluster:
         return cls(client, **options)
 
     def agents(self) -> int:
-        """How many jobs the workers that are there now take at once."""
+        """How many jobs the present workers take at once."""
         workers = self._client.scheduler_info()["workers"].values()
         return int(sum(worker.get("resources", {}).get(RESOURCE, 0) for worker in workers))
 
-    def run(self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event) -> Report:
-        """Have `job` done; `hear` is given what its worker tells, in this thread.
+    def run(self, job: Job, hear: Hear, cancel: threading.Event) -> Report:
+        """Have `job` done by a worker; its messages go to `hear`, in this thread.
 
-        With `cancel` set, the worker is told to stop and its report awaited. Raises `Stopped` where none came,
+        Once `cancel` is set, the worker is asked to stop and its report is awaited. Raises `JobStopped` if none comes,
         `ClusterLost`, `JobLost`.
         """
         inbox = self._inboxes[job.token] = queue.Queue()
@@ -138,11 +107,11 @@ class Cluster:
                     hear(message)
                 if cancel.is_set() and give_up == float("inf"):
                     self.stop()
-                    # One that waits for a worker has nothing to stop.
+                    # A job that still waits for a worker sends no report.
                     give_up = time.monotonic() + (self._stop_seconds if heard else 0.0)
                 if time.monotonic() > give_up:
                     future.cancel()
-                    raise Stopped
+                    raise JobStopped
             while not inbox.empty():
                 if message := inbox.get():
                     hear(message)
@@ -151,12 +120,12 @@ class Cluster:
             del self._inboxes[job.token]
 
     def stop(self) -> None:
-        """Tell the workers to stop every job of this session."""
+        """Ask the workers to stop every job of this session."""
         self._stopping.set()
         self._wake.set()
 
     def close(self) -> None:
-        """Disconnect; jobs that still run are stopped by their workers."""
+        """Disconnect. Workers stop the jobs that still run."""
         self._closed.set()
         self._wake.set()
         self._beating.join(5.0)
@@ -172,17 +141,17 @@ class Cluster:
         if future.status == "finished":
             report = future.result(timeout=30)
             if not isinstance(report, Report):
-                raise JobLost("The job's report is none.")
+                raise JobLost("The job did not return a report.")
             return report
         if future.status == "error":
             error = future.exception(timeout=30)
             raise JobLost(f"The job failed on its worker: {type(error).__name__}: {shown(str(error))}")
         if cancel.is_set():
-            raise Stopped
+            raise JobStopped
         raise ClusterLost("The scheduler was lost.")
 
     def _sort(self, event: tuple[Any, Any]) -> None:
-        # In the client's own thread: nothing here may wait.
+        # Runs in the client's own thread, so nothing here may block.
         message = event[1]
         if isinstance(message, Mapping):
             inbox = self._inboxes.get(str(message.get("token")))
@@ -195,9 +164,9 @@ class Cluster:
             count += 1
             try:
                 self._client.set_metadata([_topic(self.session)], [count, self._stopping.is_set()])
-            except Exception:  # noqa: BLE001 - a lost scheduler is told to whoever waits for a job
+            except Exception:  # noqa: BLE001 - whoever waits for a job notices that the scheduler is lost
                 pass
-            # Told once more after a stop, then at the usual pace.
+            # A stop is written at once, then the usual pace resumes.
             self._wake.wait(seconds)
             if not self._closed.is_set():
                 self._wake.clear()
@@ -211,7 +180,7 @@ def _topic(session: str) -> str:
 
 
 def on_worker(job: Job) -> Report:
-    """What Dask runs: the job, in the worker's own directory."""
+    """What Dask runs on a worker: the job, in the worker's own directory."""
     from distributed import get_client, get_worker
 
     worker = get_worker()
@@ -223,6 +192,8 @@ def on_worker(job: Job) -> Report:
 
 
 class _Link:
+    """The `Link` of a job on this worker: messages through Dask's events, the heartbeat from its metadata."""
+
     def __init__(self, job: Job, worker: Any, client: Any) -> None:
         self._job = job
         self._worker = worker
@@ -231,15 +202,15 @@ class _Link:
         self._heard = time.monotonic()
         self._stop = False
         self._closed = threading.Event()
-        # A question to a scheduler that is gone may never be answered: another thread asks than the one that decides.
+        # A lost scheduler may never answer. So one thread asks, and `stop_wanted` never waits for it.
         threading.Thread(target=self._ask, name="faber-link", daemon=True).start()
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send it by way of the scheduler."""
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send it through the scheduler."""
         self._worker.log_event(_topic(self._job.session), {"token": self._job.token, **message})
 
     def stop_wanted(self) -> bool:
-        """True if the leader said so, or has said nothing for too long."""
+        """True if the leader asked for it, or its heartbeat has ended."""
         return self._stop or time.monotonic() - self._heard > self._job.patience
 
     def close(self) -> None:
@@ -250,7 +221,7 @@ class _Link:
         while not self._closed.wait(self._job.poll):
             try:
                 said = self._client.get_metadata([_topic(self._job.session)], default=None)
-            except Exception:  # noqa: BLE001 - not heard of: that is what is counted
+            except Exception:  # noqa: BLE001 - counts as no heartbeat
                 continue
             if isinstance(said, list | tuple) and len(said) == 2 and said[0] != self._beat:
                 self._beat, self._heard, self._stop = said[0], time.monotonic(), bool(said[1])

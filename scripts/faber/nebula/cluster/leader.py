@@ -1,26 +1,27 @@
-"""A runner whose phases are worked on by a cluster; the leader itself records, asks people, and merges.
+"""The leader's side of a run whose phases are worked on by a cluster. It records, asks people, and merges.
 
-Whatever a worker says is taken as data: its events are of known types and about its own phase, its commits count only
-where the shared repository says that no newer execution has the phase.
+A worker's commits count only if the shared repository has them from the newest execution of the phase; `inbox` says
+what else is accepted from a worker.
 """
 
 import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol
 
 from faber import __version__
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
-from faber.nebula.cluster.dask_cluster import Cluster, ClusterLost, Stopped
-from faber.nebula.cluster.messages import Job, MakeWorkersAgents, Report, Task, Told, told_of
+from faber.nebula.cluster.cluster_errors import ClusterLost, JobStopped, RemoteFailed
+from faber.nebula.cluster.inbox import PhaseInbox
+from faber.nebula.cluster.messages import Hear, Job, MakeWorkersAgents, Report, Task
 from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
-from faber.nebula.phase.checkpoint import Checkpoint, from_toml, save, to_toml
+from faber.nebula.phase.checkpoint import Checkpoint, to_toml
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.outcomes import (
     AgentFailed,
@@ -32,39 +33,42 @@ from faber.nebula.phase.outcomes import (
     PhaseCancelled,
     TaskResult,
 )
-from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.phase.phase_progress import TURN_USD
 from faber.nebula.plan.names import part
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.display import PlainRunner
-from faber.nebula.run.phase_worker import FilterOnMerge, PhaseWork, Start, Workshop
+from faber.nebula.run.merging import merge_approved
+from faber.nebula.run.phase_worker import Start, Workshop, check_merge, known_phase
 from faber.nebula.run.recorder import Journal
-from faber.nebula.worktrees.integration import Merged, merge_phase
-from faber.nebula.worktrees.tree_errors import ConflictingChanges
+from faber.nebula.worktrees.integration import Merged
 
-JOBS = 20  # of one phase, one after the other
+JOBS = 20  # that one phase gets, one after the other
 _ENDS: dict[str, type[LoopEnded]] = {
     kind.__name__: kind for kind in (AgentFailed, FilterFailed, MaxCyclesReached, MergeConflict, PhaseCancelled)
 }
 
 
-class RemoteFailed(FaberError):
-    """A phase could not be worked on at its worker; `code` says why."""
+class JobRunner(Protocol):
+    """Has jobs done by workers; `dask_cluster.Cluster` is one. `session` is where its heartbeat is read."""
 
-    def __init__(self, code: str, message: str, recovery: str, phase: str) -> None:
-        super().__init__(message, recovery=recovery, phase=phase)
-        self.code = code
+    session: str
+
+    def agents(self) -> int:
+        """How many jobs the present workers take at once."""
+
+    def run(self, job: Job, hear: Hear, cancel: threading.Event) -> Report:
+        """Have `job` done; raises `JobStopped`, `ClusterLost`, `JobLost`."""
 
 
 @dataclass(frozen=True)
 class Fleet:
     """A cluster and the repository that it shares with the leader: `remote` is a remote's name or a URL.
 
-    `agents` makes the agents on a worker, `options` are those of the command line that lead here again. `poll` and
-    `patience` are as in `Job`.
+    `agents` makes the agents on a worker. `options` are the options of `faber nebula apply` that select this cluster
+    again. `poll` and `patience` are as in `Job`.
     """
 
-    cluster: Cluster
+    cluster: JobRunner
     remote: str = "origin"
     agents: MakeWorkersAgents = claude
     options: str = ""
@@ -72,20 +76,20 @@ class Fleet:
     patience: float = 120.0
 
     def check(self, git: Git, isolation: str) -> None:
-        """Raise where the run cannot be shared: `NoSharedRepository`, `InvalidInput`, or `GitFailed` if it cannot be
-        reached."""
+        """Raise `NoSharedRepository` or `InvalidInput` if the run cannot be shared, `GitFailed` if its repository is
+        out of reach."""
         if isolation == "tree":
             raise InvalidInput('With isolation = "tree" the work is done in the one tree that is here.')
         url = url_of(git, self.remote)
         git.run("ls-remote", "--quiet", "--exit-code", "--", url, "HEAD", codes=(0, 2))
 
     def runner(self, shown: PlainRunner, workers: int) -> "RemoteRunner":
-        """The runner of a run whose `shop` is set, for so many phases at once."""
+        """The runner of a run, for at most `workers` phases at once; `shown.shop` is set before."""
         return RemoteRunner(self, shown, workers)
 
 
 class RemoteRunner:
-    """Makes `RemoteWork`. What happens is shown as `shown` does."""
+    """Makes `RemoteWork`; shows what happens as `shown` does."""
 
     def __init__(self, fleet: Fleet, shown: PlainRunner, workers: int) -> None:
         self.fleet = fleet
@@ -109,50 +113,60 @@ class RemoteRunner:
         return RemoteWork(self, spec, replace(start, checkpoint=checkpoint))
 
 
-class RemoteWork(PhaseWork):
-    """The work on one phase, done elsewhere."""
+@dataclass(frozen=True)
+class _Request:
+    """What a job is asked to do; the fields are those of `Job`."""
+
+    task: Task
+    comment: str = ""
+    approved: str = ""
+    base: str = ""
+    failed: tuple[str, str] | None = None
+
+
+class RemoteWork:
+    """The work on one phase by the workers of a cluster, one job after the other."""
 
     def __init__(self, runner: RemoteRunner, spec: PhaseSpec, start: Start) -> None:
-        super().__init__(runner.shop, spec, start)
         assert isinstance(runner.shop.journal, Journal)
-        self.journal: Journal = runner.shop.journal
         self.runner = runner
+        self.shop = runner.shop
+        self.spec = spec
+        self.start = start
+        self.journal: Journal = runner.shop.journal
+        self.inbox = PhaseInbox(self.shop, self.journal, spec.id)
+        self.result: TaskResult | None = None
         self.merged = False
         self._resume = start.checkpoint is not None or start.unsaved
-        self._recorded: set[str] = set()
-        self._executions = 0
-        self._cost = 0.0
+
+    @property
+    def state(self) -> CycleState:
+        """The cycles so far, as the run's state has them."""
+        cycles = self.shop.nebula.settings(self.spec).max_review_cycles
+        known = known_phase(self.shop, self.spec.id)
+        return CycleState(self.spec.title, cycles, cycle=known.get("cycle", 0), total_cost_usd=known.get("cost", 0.0))
 
     def work(self) -> TaskResult:
         """The phase until its reviewer approves; raises the `LoopEnded` that it ends with instead."""
-        return self._do("work")
+        return self._do(_Request("work"))
 
     def revise(self, comment: str) -> TaskResult:
         """More cycles for an approved phase, because a person asked for changes."""
-        return self._do("revise", comment=comment)
+        return self._do(_Request("revise", comment=comment))
 
     def merge(self) -> Merged:
-        """Bring the approved commit to the integration branch here; a conflict is its coder's for one cycle."""
-        shop, worktrees = self.shop, self.shop.worktrees
-        assert self.result is not None
-        for solved in (False, True):
-            try:
-                merged = merge_phase(worktrees, self.spec.id, self.result.commit, self.spec.title, self.look)
-                self.merged = True
-                return merged
-            except ConflictingChanges as error:
-                reason, failed = error.message, None
-            except FilterOnMerge as error:
-                reason, failed = f"The filter {error.name} fails on the merge.", (error.name, error.output)
-            if shop.cancel.is_set():
-                raise self._cancelled("It was stopped while it was merged.")
-            if not solved:
-                base = worktrees.main.line("rev-parse", f"refs/heads/{worktrees.names.integration}^{{commit}}")
-                self._do("resolve", base=base, failed=failed)
-        raise MergeConflict(f"{reason} One cycle of its coder did not solve it.", self.result, self._state())
+        """Merge the approved commit here; a conflict goes to a worker's coder for one cycle."""
+        shop = self.shop
+        merged = merge_approved(self, shop.worktrees, check_merge(shop, self.spec.id), shop.cancel)
+        self.merged = True
+        return merged
+
+    def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
+        """Have a worker's coder bring the approved commit and `base` together in one cycle."""
+        return self._do(_Request("resolve", base=base, failed=failed))
 
     def close(self) -> None:
-        """Nothing is held here; of a merged phase the checkpoint is removed, so that nobody can go on with it."""
+        """Remove the shared checkpoint of a merged phase, so that no worker can resume it."""
         if self.merged:
             self.merged = False
             try:
@@ -163,27 +177,32 @@ class RemoteWork(PhaseWork):
 
     # --- one job -----------------------------------------------------------------------------------
 
-    def _do(self, task: Task, **more: Any) -> TaskResult:
-        """Jobs until the phase is approved or ended. One that ran out of its share of the budget is followed by another
-        as long as the run and the phase have more; so is one that stopped though nobody had asked it to."""
+    def _do(self, request: _Request) -> TaskResult:
+        """Run jobs until the phase is approved or has ended.
+
+        A job that spent its share of the budget is followed by another while the run and the phase have more. So is one
+        that stopped without being asked to.
+        """
         cancel = self.shop.cancel
         approved = self.result.commit if self.result else ""
         for _ in range(JOBS):
             with self._grant() as grant:
-                before, self._executions = self._cost, 0
+                before = self.inbox.cost_usd
+                self.inbox.next_job()
                 try:
-                    report = self.runner.fleet.cluster.run(self._job(task, approved, grant, more), self._hear, cancel)
+                    job = self._job(replace(request, approved=approved), grant)
+                    report = self.runner.fleet.cluster.run(job, self.inbox.receive, cancel)
                     for event in report.events:
-                        self._record(event)
-                except Stopped:
+                        self.inbox.record(event)
+                except JobStopped:
                     raise self._cancelled("It was stopped.") from None
                 except ClusterLost as error:
-                    # What the workers do now is pushed, and gone on with when the cluster is back.
+                    # The workers still push what they do; a later leader resumes from it.
                     self.shop.notice(Notice(error.code, Severity.ERROR, error.message, error.recovery))
                     cancel.set()
                     raise
                 finally:
-                    grant.settle(self._cost - before)
+                    grant.settle(self.inbox.cost_usd - before)
             self._resume = True
             if report.result is not None and report.result.approved:
                 return self._accept(report, report.result)
@@ -192,7 +211,7 @@ class RemoteWork(PhaseWork):
                 raise self._error(report)
         raise RemoteFailed("job_lost", f"{JOBS} jobs did not finish it.", "", self.spec.id)
 
-    def _job(self, task: Task, approved: str, grant: Grant, more: Mapping[str, Any]) -> Job:
+    def _job(self, request: _Request, grant: Grant) -> Job:
         runner, shop, start, spec = self.runner, self.shop, self.start, self.spec
         fleet, shared = runner.fleet, runner.shared
         with runner.publishing:
@@ -203,7 +222,7 @@ class RemoteWork(PhaseWork):
         return Job(
             faber=__version__,
             run_id=self.journal.run_id,
-            # The other phases' texts are none of this one's.
+            # A worker does not need the texts of the other phases.
             nebula=replace(shop.nebula, phases=(), extra={}),
             spec=spec,
             url=shared.url,
@@ -214,7 +233,7 @@ class RemoteWork(PhaseWork):
             session=fleet.cluster.session,
             resume=self._resume,
             checkpoint=to_toml(start.checkpoint) if start.checkpoint is not None else None,
-            known=dict(self._known()),
+            known=dict(known_phase(shop, spec.id)),
             why=start.why,
             project_context=start.project_context,
             guards=start.guards,
@@ -222,15 +241,17 @@ class RemoteWork(PhaseWork):
             integrate=start.integrate,
             force=shop.force,
             budget=None if shop.ledger.limit is None else grant.amount,
-            task=task,
-            approved=approved,
+            task=request.task,
+            comment=request.comment,
+            approved=request.approved,
+            base=request.base,
+            failed=request.failed,
             poll=fleet.poll,
             patience=fleet.patience,
-            **more,
         )
 
     def _lend(self) -> None:
-        """A phase that was begun here goes on elsewhere from the commits that only this machine has."""
+        """Publish the commits of a phase that began on this machine, for a worker to continue from."""
         checkpoint, shared = self.start.checkpoint, self.runner.shared
         if checkpoint is None or shared.git.commit_of(checkpoint.git_sha) is None:
             return
@@ -239,7 +260,7 @@ class RemoteWork(PhaseWork):
             shared.publish(ref, checkpoint.git_sha)
 
     def _grant(self) -> Grant:
-        """What the next job may spend: without a limit of its own, its share of what the run has left."""
+        """What the next job may spend: at most the phase's limit, and its share of what the run has left."""
         ledger, shop = self.shop.ledger, self.shop
         settings = shop.nebula.settings(self.spec)
         wanted = settings.max_budget_usd or 2 * TURN_USD * settings.max_review_cycles
@@ -251,13 +272,13 @@ class RemoteWork(PhaseWork):
             if shop.cancel.is_set():
                 raise self._cancelled("It was stopped while it waited for its budget.")
             spent, limit = ledger.spent, ledger.limit or 0.0
-            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; no turn can be paid."
-            raise BudgetExceeded(said, self._empty(), self._state(), spent=spent, limit=limit)
+            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; the rest does not pay for a turn."
+            raise BudgetExceeded(said, self._empty(), self.state, spent=spent, limit=limit)
         return grant
 
     def _may_go_on(self, report: Report) -> bool:
         if report.ended == PhaseCancelled.__name__:
-            return True  # its worker thought that nobody waited any more
+            return True  # the worker had lost its leader, which is this one
         ledger, limit = self.shop.ledger, self.shop.nebula.settings(self.spec).max_budget_usd
         if report.ended != BudgetExceeded.__name__ or ledger.limit is None:
             return False
@@ -271,67 +292,15 @@ class RemoteWork(PhaseWork):
             return Superseded(f"Another execution of {phase} took over.", phase=phase)
         if report.error is not None:
             return RemoteFailed(*report.error, phase)
-        result, state = report.result or self._empty(), report.state or self._state()
+        result, state = report.result or self._empty(), report.state or self.state
         if report.ended == BudgetExceeded.__name__:
             return BudgetExceeded(report.reason, result, state, spent=report.spent, limit=report.limit)
         return _ENDS.get(report.ended, AgentFailed)(report.reason, result, state)
 
-    # --- what a worker says ------------------------------------------------------------------------
-
-    def _hear(self, message: Mapping[str, Any]) -> None:
-        """Take in what a worker tells while it works. Of an execution that was given up only what it cost counts."""
-        number = message.get("executions")
-        current = not isinstance(number, int) or number >= self._executions
-        if isinstance(number, int):
-            self._executions = max(self._executions, number)
-        event, text, notice = told_of(message.get("event")), message.get("checkpoint"), message.get("notice")
-        if event is not None and (current or event.type == "agent_turn"):
-            self._record(event)
-        if isinstance(text, str) and current:
-            self._mirror(text)
-        if isinstance(notice, list | tuple) and len(notice) == 4 and notice[1] in Severity.__members__:
-            code, severity, said, recovery = map(str, notice)
-            self.shop.notice(Notice(code, Severity(severity), said, recovery, self.spec.id))
-
-    def _record(self, event: Told) -> None:
-        """Record it, once: however often it is told, by whomever, and whoever leads the run."""
-        if event.id in self._recorded:
-            return
-        self._recorded.add(event.id)
-        last, given = self.journal.last_event_id, event.metadata
-        error = given.get("error")
-        try:
-            made = self.journal.record(
-                event.type,
-                self.spec.id,
-                status=event.status,
-                message=event.message,
-                error=None if error is None else str(error),
-                once=f"{self.spec.id}.{event.id}",
-                **{key: value for key, value in given.items() if key not in _RESERVED},
-            )
-        except InvalidInput as refused:
-            text = f"An event of {self.spec.id} was not recorded: {refused.message}"
-            self.shop.notice(Notice(refused.code, Severity.WARNING, text, "", self.spec.id))
-            return
-        cost = given.get("cost_usd")
-        if made > last and event.type == "agent_turn" and isinstance(cost, int | float):
-            self._cost += max(0.0, float(cost))
-
-    def _mirror(self, text: str) -> None:
-        """The checkpoint beside the nebula's files, as if it had been worked on here."""
-        try:
-            checkpoint = from_toml(text)
-            if checkpoint.phase_id == self.spec.id:
-                save(self.shop.checkpoints, replace(checkpoint, event_id=self.journal.last_event_id))
-        except (InvalidCheckpoint, FaberError) as error:
-            text = f"The checkpoint of {self.spec.id} could not be written: {error.message}"
-            self.shop.notice(Notice("checkpoint_unwritten", Severity.WARNING, text, error.recovery, self.spec.id))
-
-    # --- what counts -------------------------------------------------------------------------------
+    # --- its result -----------------------------------------------------------------------------------
 
     def _accept(self, report: Report, result: TaskResult) -> TaskResult:
-        """Have the approved commit here, if it is what the shared repository has, from this very execution."""
+        """Fetch the approved commit, provided the shared repository has it from this very execution."""
         shared, phase = self.runner.shared, self.spec.id
         heads, pushed = shared.read(phase)
         if (
@@ -345,15 +314,15 @@ class RemoteWork(PhaseWork):
         return result
 
     def _bring_home(self) -> None:
-        """Of a phase that ended otherwise, what it came to: healing and people look at it here."""
+        """Fetch the work of a phase that was not approved, for healing and for people."""
         try:
             self._take(self.runner.shared.read(self.spec.id)[0])
         except FaberError as error:
-            text = f"What {self.spec.id} came to could not be fetched: {error.message}"
+            text = f"The work on {self.spec.id} could not be fetched: {error.message}"
             self.shop.notice(Notice("branch_unfetched", Severity.WARNING, text, error.recovery, self.spec.id))
 
     def _take(self, heads: Mapping[str, str]) -> None:
-        """Let the phase's branch be here where it is there."""
+        """Move the phase's branch here to where it is in the shared repository."""
         worktrees, ref = self.shop.worktrees, self.runner.shared.branch_ref(self.spec.id)
         git, there = worktrees.main, heads.get(ref)
         here = git.commit_of(ref)
@@ -366,18 +335,10 @@ class RemoteWork(PhaseWork):
         git.move_ref(ref, there, here)
 
     def _cancelled(self, reason: str) -> PhaseCancelled:
-        return PhaseCancelled(reason, self.result or self._empty(), self._state())
+        return PhaseCancelled(reason, self.result or self._empty(), self.state)
 
     def _empty(self) -> TaskResult:
-        known = self._known()
+        known = known_phase(self.shop, self.spec.id)
         base = str(known.get("base") or "")
         commit = str(known.get("commit") or base)
         return TaskResult(self.spec.id, False, known.get("cycle", 0), known.get("cost", 0.0), base, commit)
-
-    def _state(self) -> CycleState:
-        cycles = self.shop.nebula.settings(self.spec).max_review_cycles
-        known = self._known()
-        return CycleState(self.spec.title, cycles, cycle=known.get("cycle", 0), total_cost_usd=known.get("cost", 0.0))
-
-
-_RESERVED = frozenset({"type", "phase", "status", "message", "error", "once"})

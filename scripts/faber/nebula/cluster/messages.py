@@ -1,6 +1,6 @@
-"""What goes between the process that leads a run and the workers of a cluster: a job, what is pushed, a report.
+"""The messages between the leader of a run and the workers of a cluster: a job, what is pushed, a report.
 
-Nothing of the leader's environment is in it: no variables, no credentials. A worker has its own login for the agents
+They carry nothing of the leader's environment: no variables, no credentials. A worker has its own login for the agents
 and its own access to the repository.
 """
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from faber.agents.pipeline import Record
+from faber.model.event_types import worker_types
 from faber.nebula.phase.cycle import Guard
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.outcomes import TaskResult
@@ -19,38 +21,36 @@ VERSION = 1
 CHECKPOINT_REFS = "refs/faber/checkpoints"
 START_REFS = "refs/faber/starts"
 MAX_EVENTS = 5_000
-# What a worker may have recorded: anything else in what it tells is passed over.
-EVENT_TYPES = frozenset(
-    {
-        "phase_start",
-        "checkpoint_verdict",
-        "cycle_start",
-        "cycle_commit",
-        "cycle_complete",
-        "agent_turn",
-        "filter_run",
-        "review",
-        "response_recovery",
-    }
-)
+# A worker's event of any other type is dropped.
+EVENT_TYPES = worker_types()
 
 Task = Literal["work", "revise", "resolve"]
-MakeWorkersAgents = Callable[[Nebula, str], MakeAgents]
-"""What makes the agents on a worker: given the nebula and the label of their processes. A function of a module."""
+Hear = Callable[[Mapping[str, object]], None]
+"""Receives a message of a worker; `inbox.PhaseInbox.receive` says which there are."""
+MakeWorkersAgents = Callable[[Nebula, str, Record], MakeAgents]
+"""Makes the agents on a worker from the nebula, the label of their processes, and what records their recoveries.
+
+It is pickled by its name: a function at the top of a module.
+"""
 
 
 @dataclass(frozen=True)
 class Job:
     """One phase for a worker.
 
-    `faber` is the version that both must have. `attempt` grows with each job of a phase, also from one leader to the
-    next; `token` is this job's own. `url` is the repository to fetch from and to push to, `start` the commit that the
-    phase begins at. With `resume` what was pushed for an earlier job is gone on with, or else `checkpoint` (TOML) if it
-    is given; without it, only what was pushed for this very job. `known` is what the run's state says of the phase.
-    `budget` is what this job may spend in US dollars, None for no limit. `approved` is the commit that `comment` (for
-    "revise"), or the merge with `base` (for "resolve", with the `failed` filter and its output), is about. After
-    `executions` the job is given up. `session` is where the leader says that it lives; a worker that looks there every
-    `poll` seconds and has heard nothing for `patience` seconds stops.
+    `faber` is the version that leader and worker must share. `attempt` grows with each job of a phase, also across
+    leaders; `token` identifies this job. `url` is the repository to fetch from and push to, `start` the commit that
+    the phase begins at. `known` is the phase's entry in the run's state.
+
+    With `resume` the worker continues from what was pushed for an earlier job, or else from `checkpoint` (TOML) if it
+    is given; without `resume`, only from what was pushed for this job. `budget` is what this job may spend in US
+    dollars, None for no limit.
+
+    `approved` is the commit that the task is about: "revise" it for `comment`, or "resolve" its merge with `base`,
+    where `failed` is the filter that failed on that merge and its output.
+
+    The job fails after `executions` attempts. The leader writes a heartbeat under `session`; a worker reads it every
+    `poll` seconds and stops after `patience` seconds without one.
     """
 
     faber: str
@@ -84,7 +84,7 @@ class Job:
 
 
 class Told(NamedTuple):
-    """An event of a phase as a worker tells it. `id` is the same however often it is told."""
+    """An event of a phase as a worker reports it. `id` stays the same however often it is reported."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Pushed:
-    """What is pushed with a phase's branch: which execution wrote it, how many there were, checkpoint and events."""
+    """What is pushed with a phase's branch. `execution` wrote it, the `executions`-th of its job."""
 
     attempt: int
     token: str
@@ -105,7 +105,7 @@ class Pushed:
     events: Sequence[Told] = ()
 
     def to_json(self) -> str:
-        """The text that is pushed; of more than five thousand events the newest."""
+        """The text that is pushed, with at most the newest `MAX_EVENTS` events."""
         return json.dumps(
             {
                 "version": VERSION,
@@ -120,7 +120,7 @@ class Pushed:
 
 
 def pushed_of(text: str) -> Pushed | None:
-    """What a worker pushed; None for what no faber of this version did."""
+    """What a worker pushed; None for anything that this version of faber did not write."""
     try:
         raw = json.loads(text)
         if raw["version"] != VERSION:
@@ -140,7 +140,7 @@ def pushed_of(text: str) -> Pushed | None:
 
 
 def told_of(raw: Any) -> Told | None:
-    """An event that came from outside; None for what is none, and for types that are not a worker's to record."""
+    """An event that came from outside; None if it is malformed or of a type that a worker may not report."""
     if not isinstance(raw, Mapping) or raw.get("type") not in EVENT_TYPES:
         return None
     told, metadata = raw.get("id"), raw.get("metadata")
@@ -158,10 +158,11 @@ def told_of(raw: Any) -> Told | None:
 
 @dataclass(frozen=True)
 class Report:
-    """How a job ended on a worker: with an approved `result`; or `ended` names the `LoopEnded` that it ended with, with
-    its `reason`, `state`, and for a budget `spent` and `limit`; or `error` is another error's code, message, way out.
+    """How a job ended on a worker.
 
-    `superseded`: a newer execution of the phase took over, nothing of this one counts but what it cost.
+    Either `result` is approved; or `ended` names the subclass of `LoopEnded` that was raised, with its `reason`,
+    `result`, `state`, and for a budget `spent` and `limit`; or `error` is another error's code, message and recovery.
+    If `superseded`, a newer execution took over the phase, and only the cost of this one counts.
     """
 
     execution: str

@@ -133,10 +133,10 @@ class Shared:
         cannot be reached.
         """
         git = self.git
-        blob = git.run("hash-object", "-w", "--stdin", told=pushed.to_json()).line
-        tree = git.run("mktree", told=f"100644 blob {blob}\t{FILE}\n").line
+        blob = git.run("hash-object", "-w", "--stdin", stdin=pushed.to_json()).line
+        tree = git.run("mktree", stdin=f"100644 blob {blob}\t{FILE}\n").line
         message = f"checkpoint of {part(phase)}\n"
-        commit = git.run("commit-tree", tree, "-p", checked(head), "-F", "-", told=message, extra=git.identity()).line
+        commit = git.run("commit-tree", tree, "-p", checked(head), "-F", "-", stdin=message, extra=git.identity()).line
         wanted = {self.checkpoint_ref(phase): commit}
         if branch:
             wanted[self.branch_ref(phase)] = head

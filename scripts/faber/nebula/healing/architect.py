@@ -7,11 +7,9 @@ file, and one that is not valid is corrected once.
 """
 
 import re
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.outcome import Cancelled, TurnFailed
 from faber.agents.pipeline import AgentLoop, Record
 from faber.errors import Exit, FaberError, Notice, Severity
@@ -19,7 +17,6 @@ from faber.nebula.healing.architect_request import build_remediation_request, co
 from faber.nebula.healing.diagnosis import FailureDiagnosis
 from faber.nebula.healing.partial_work import PartialWork
 from faber.nebula.healing.remediation import finalize_remediation_spec, remediation_file, split_partial_work
-from faber.nebula.phase.agents import AgentSetup
 from faber.nebula.plan.parse import FENCE, parse_phase
 from faber.nebula.plan.problems import Problem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
@@ -27,9 +24,6 @@ from faber.nebula.plan.write import write_phase
 from faber.responses.llm import Completion, ask
 from faber.responses.response_errors import CorrectionExhausted
 
-ARCHITECT = "faber:architect"
-ARCHITECT_MODE = "dontAsk"  # it reads; what would ask is refused
-ARCHITECT_TURNS = 40
 MAX_PHASE_FILE = 60_000
 _OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*[\w+.-]*[ \t]*")
 
@@ -172,29 +166,3 @@ class _Counting:
 
     def _add(self, cost: float | None) -> None:
         self.cost_usd = None if cost is None or self.cost_usd is None else round(self.cost_usd + cost, 6)
-
-
-def architect_client(
-    setup: AgentSetup,
-    *,
-    directory: str,
-    label: str,
-    budget: float,
-    cancel: threading.Event,
-    on_event: Callable[[Mapping[str, Any]], None] = lambda event: None,
-) -> ClaudeCodeClient:
-    """A headless Claude Code client as architect, which reads in `directory` and may spend `budget` US dollars."""
-    options = AgentOptions(
-        cwd=directory,
-        command=setup.command,
-        agent=ARCHITECT,
-        model=setup.model,
-        permission_mode=ARCHITECT_MODE,
-        plugin_dir=setup.plugin_dir,
-        max_turns=ARCHITECT_TURNS,
-        max_budget_usd=budget,
-        timeout=setup.turn_seconds,
-        inherited=setup.environment,
-        label=label,
-    )
-    return ClaudeCodeClient(options, cancel=cancel, on_event=on_event)

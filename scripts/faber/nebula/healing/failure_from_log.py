@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
-from faber.model.documents import Event, StepPlan, StepState
+from faber.model.documents import Event, StepPlan
+from faber.model.state_parts import StepState
 from faber.nebula.phase import outcomes
 from faber.nebula.phase.budget import LEAST
 from faber.nebula.phase.cycle_state import CycleState, Stage

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
+from faber.foreign.open_run import open_run
 from faber.git import diff
 from faber.git.git_errors import NoRepository
 from faber.git.programs import Git
 from faber.git.repository import find
-from faber.model.documents import Event, StepState
+from faber.model.documents import Event
 from faber.model.progress import places, step_plan
+from faber.model.state_parts import StepState
 from faber.nebula.healing.diagnosis import FailureDiagnosis, analyze_failure
 from faber.nebula.healing.failure_from_log import Failure, phase_failure, step_failure
 from faber.nebula.healing.healing_history import heal_attempts, original_of
@@ -27,7 +29,7 @@ from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.plan.state_file import PhaseRecord, load_state
 from faber.store import log
 from faber.store.layout import PARKED, Layout
-from faber.store.runs import Run, load
+from faber.store.load import Run
 
 COMMITS = 50
 
@@ -107,7 +109,7 @@ def _run_of(layout: Layout, run_id: str, notices: list[Notice]) -> Run | None:
     if not run_id:
         return None
     try:
-        return load(layout, run_id)
+        return open_run(layout, run_id)
     except RunNotFound as error:
         text = f"Its run is not in this store: {error.message} The state file is all there is."
         notices.append(Notice("run_not_found", Severity.WARNING, text, error.recovery, run_id))

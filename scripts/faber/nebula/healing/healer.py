@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.model.documents import Event, NebulaPhase, State
+from faber.model.documents import Event, State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
 from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
 from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason
@@ -261,4 +262,4 @@ class GroupHealer:
 
     @staticmethod
     def _phases(state: State) -> dict[str, NebulaPhase]:
-        return state["nebula"]["phases"] if "nebula" in state else {}
+        return nebula_phases(state)

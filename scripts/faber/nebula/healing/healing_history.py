@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from faber.model.documents import Event, State
+from faber.model.documents import Event, State, nebula_phases
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
 from faber.nebula.plan.specs import Nebula, PhaseSpec
@@ -208,13 +208,13 @@ def without_planned(nebula: Nebula, attempts: Iterable[Attempt]) -> Nebula:
 
 def remediations(state: State) -> dict[str, str]:
     """The remediation of each phase that has one, as `nebula_dag` takes it."""
-    phases = state["nebula"]["phases"] if "nebula" in state else {}
+    phases = nebula_phases(state)
     return {name: phase["remediation"] for name, phase in phases.items() if "remediation" in phase}
 
 
 def original_of(state: State, phase: str) -> str:
     """The phase that people wrote, of which `phase` is a remediation, or a remediation's; else `phase` itself."""
-    phases = state["nebula"]["phases"] if "nebula" in state else {}
+    phases = nebula_phases(state)
     seen = {phase}
     while phase in phases and (before := phases[phase].get("remedies")) is not None and before not in seen:
         phase = before
@@ -224,7 +224,7 @@ def original_of(state: State, phase: str) -> str:
 
 def heal_attempts(state: State, phase: str) -> int:
     """How often healing was begun for the original of `phase`: its own failures and those of its remediations."""
-    phases = state["nebula"]["phases"] if "nebula" in state else {}
+    phases = nebula_phases(state)
     original = original_of(state, phase)
     family = [name for name in phases if original_of(state, name) == original]
     return sum(phases[name].get("heal_attempts", 0) for name in family)

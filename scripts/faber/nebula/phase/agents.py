@@ -1,30 +1,48 @@
-"""The agents of a phase: what a coder and a reviewer are to the loop, and how Claude Code plays them."""
+"""The agents of a phase: the coder and reviewer that its cycles need, and the one place that configures their clients.
+
+Agents run here, on a worker of a cluster, and as healing's architect. `AgentFactory` makes all of them, so that a
+setting of the nebula reaches every agent or none.
+"""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from faber.agents.claude import AgentOptions, ClaudeCodeClient
+from faber.agents.claude import PLUGIN, AgentOptions, ClaudeCodeClient
 from faber.agents.outcome import Outcome, TurnFailed, TurnResult
 from faber.agents.pipeline import AgentLoop, Record
 from faber.agents.stream import Denial
 from faber.nebula.phase.reviews import REVIEW_SCHEMA
+from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.responses.response_errors import CorrectionExhausted
 
-CODER = "faber:coder"
-REVIEWER = "faber:reviewer"
-# A shell is no grant: a coder edits files in its directory and runs what the nebula names.
-CODER_MODE = "acceptEdits"
-REVIEWER_MODE = "dontAsk"
-REVIEW_TURNS = 40
-CODER_TURNS = 120
-TURN_SECONDS = 3_600.0
+Hear = Callable[[str, str, Mapping[str, Any]], None]
+"""Called with a phase's id, the name of a role, and an event of that agent's stream."""
+
+
+class Role(NamedTuple):
+    """What an agent is started as. `granted` says whether it gets the tools that the nebula grants."""
+
+    name: str
+    permission_mode: str
+    max_turns: int
+    granted: bool = False
+
+
+# The coder edits files in its directory. It may run a shell command only if the nebula grants that command.
+CODER = Role("coder", "acceptEdits", 120, granted=True)
+# These two only read: `dontAsk` refuses whatever would need a permission.
+REVIEWER = Role("reviewer", "dontAsk", 40)
+ARCHITECT = Role("architect", "dontAsk", 40)
 
 
 class ReviewTurn(NamedTuple):
-    """What a reviewer's turn came to. `answer` fits the review's schema; None where there is none, and `outcome` and
-    `error` say why. `cost_usd` None: not known."""
+    """The outcome of a reviewer's turn.
+
+    `answer` fits the review's schema, or is None: then `outcome` and `error` say why. `cost_usd` is in US dollars, None
+    if unknown.
+    """
 
     answer: Mapping[str, Any] | None
     text: str
@@ -37,69 +55,78 @@ class ReviewTurn(NamedTuple):
 
 
 class Agents(Protocol):
-    """A coder and a reviewer in one tree; neither raises over what an agent did."""
+    """A coder and a reviewer in one worktree. Neither raises for anything that an agent did."""
 
     def coder(self, prompt: str, budget: float) -> TurnResult:
-        """One turn that may change the tree and spend `budget` US dollars."""
+        """One turn that may change the worktree and spend `budget` US dollars."""
 
     def reviewer(self, prompt: str, budget: float) -> ReviewTurn:
         """One review that may spend `budget` US dollars."""
 
 
 @dataclass(frozen=True)
-class AgentSetup:
-    """How the agents of a nebula are started. `command` is the client (empty: its own default), `tools` the grants of
-    the coder beside editing (`Bash(make *)`), `plugin_dir` where the agents' own plugin is."""
+class AgentFactory:
+    """Makes the agents of a nebula's phases as headless Claude Code clients.
 
-    plugin_dir: str
-    command: Sequence[str] = ()
+    `label` marks their processes, `hear` gets the events of their streams, `record` gets the recoveries of their cut
+    responses. `model` overrides the nebula's and the phases'.
+    """
+
+    nebula: Nebula
+    label: str
+    hear: Hear = lambda phase, role, event: None
+    record: Record = lambda recovery: []
     model: str | None = None
-    tools: Sequence[str] = ()
-    turn_seconds: float = TURN_SECONDS
-    environment: Mapping[str, str] | None = None
+
+    def agents(self, spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
+        """The coder and reviewer of a phase whose worktree is `directory`."""
+
+        def client(role: Role, budget: float) -> ClaudeCodeClient:
+            return self.client(role, spec, directory, budget, cancel)
+
+        return ClaudeAgents(client, spec.id, self.record)
+
+    def client(
+        self, role: Role, spec: PhaseSpec, directory: str, budget: float, cancel: threading.Event
+    ) -> ClaudeCodeClient:
+        """A new conversation with an agent that works on `spec` in `directory` and may spend `budget` US dollars."""
+        execution = self.nebula.execution
+        options = AgentOptions(
+            cwd=directory,
+            agent=f"faber:{role.name}",
+            model=self.model or self.nebula.settings(spec).model,
+            permission_mode=role.permission_mode,
+            allowed_tools=tuple(execution.agent_tools or ()) if role.granted else (),
+            plugin_dir=PLUGIN,
+            max_turns=role.max_turns,
+            max_budget_usd=budget,
+            timeout=execution.turn_timeout,
+            label=self.label,
+        )
+        return ClaudeCodeClient(options, cancel=cancel, on_event=lambda event: self.hear(spec.id, role.name, event))
 
 
 class ClaudeAgents:
-    """Coder and reviewer as headless Claude Code clients, a new conversation for each turn.
+    """The coder and reviewer of one phase; each turn is a new conversation."""
 
-    `log` is handed to the response pipeline, `on_event` every event of the stream with the role it came from.
-    """
-
-    def __init__(
-        self,
-        setup: AgentSetup,
-        *,
-        directory: str,
-        label: str,
-        task_id: str,
-        cancel: threading.Event,
-        on_event: Callable[[str, Mapping[str, Any]], None] = lambda role, event: None,
-        log: Record = lambda recovery: [],
-    ) -> None:
-        self._setup = setup
-        self._directory = directory
-        self._label = label
+    def __init__(self, client: Callable[[Role, float], ClaudeCodeClient], task_id: str, record: Record) -> None:
+        self._client = client
         self._task_id = task_id
-        self._cancel = cancel
-        self._on_event = on_event
-        self._log = log
+        self._record = record
         self._reviews = 0
 
     def coder(self, prompt: str, budget: float) -> TurnResult:
-        """One turn of a fresh conversation; every process of it is ended with it."""
-        return self._client(CODER, budget, mode=CODER_MODE, max_turns=CODER_TURNS, grants=self._setup.tools).turn(
-            prompt
-        )
+        """One turn of the coder. None of its processes outlives the turn."""
+        return self._client(CODER, budget).turn(prompt)
 
     def reviewer(self, prompt: str, budget: float) -> ReviewTurn:
-        """One review by a fresh conversation, through the response pipeline: cut answers are resumed, malformed ones
-        corrected, and what fits the review's schema in the end is the answer."""
-        client = self._client(REVIEWER, budget, mode=REVIEWER_MODE, max_turns=REVIEW_TURNS)
+        """One review through the response pipeline, which resumes cut answers and has malformed ones corrected."""
+        client = self._client(REVIEWER, budget)
         self._reviews += 1
         answer: Mapping[str, Any] | None = None
         text, outcome, error = "", Outcome.COMPLETED, ""
         try:
-            said = AgentLoop(client, self._log).run_turn(self._task_id, self._reviews, prompt, REVIEW_SCHEMA)
+            said = AgentLoop(client, self._record).run_turn(self._task_id, self._reviews, prompt, REVIEW_SCHEMA)
             answer, text = said.value, said.text
         except TurnFailed as failed:
             outcome, error = failed.result.outcome, failed.result.error
@@ -110,30 +137,10 @@ class ClaudeAgents:
             answer,
             text,
             outcome,
-            # A turn that was ended does not say what it cost: then nobody knows what the review did.
+            # A turn that was killed does not report its cost; the cost of the review is then unknown.
             client.spent_usd if all(turn.cost_usd is not None for turn in turns) else None,
             client.session_id,
             sum(turn.turns for turn in turns),
             tuple(denial for turn in turns for denial in turn.denials),
             error,
         )
-
-    def _client(
-        self, agent: str, budget: float, *, mode: str, max_turns: int, grants: Sequence[str] = ()
-    ) -> ClaudeCodeClient:
-        setup, role = self._setup, agent.rpartition(":")[2]
-        options = AgentOptions(
-            cwd=self._directory,
-            command=setup.command,
-            agent=agent,
-            model=setup.model,
-            permission_mode=mode,
-            allowed_tools=tuple(grants),
-            plugin_dir=setup.plugin_dir,
-            max_turns=max_turns,
-            max_budget_usd=budget,
-            timeout=setup.turn_seconds,
-            inherited=setup.environment,
-            label=self._label,
-        )
-        return ClaudeCodeClient(options, cancel=self._cancel, on_event=lambda event: self._on_event(role, event))

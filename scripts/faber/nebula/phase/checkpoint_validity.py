@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from faber.git import commit_messages
 from faber.git.commit_messages import Made
+from faber.git.git_errors import GitFailed
 from faber.git.programs import Git, checked
+from faber.git.refs import shown
 from faber.git.stash import status
+from faber.nebula.worktrees.phase_tree import PhaseTree
 
 MANY = 1_000
 
@@ -83,17 +86,20 @@ def verdict(facts: Facts, run_id: str, phase: str, recorded: str | None = None) 
     return Verdict(committed, committed, own, others, reason)
 
 
-def load_facts(git: Git, branch_ref: str, checkpoint: str, exclude: Sequence[str] = ()) -> Facts:
-    """What git says of the branch `branch_ref` and the tree of `git`, for `verdict`.
+def load_facts(tree: PhaseTree, checkpoint: str) -> Facts:
+    """The facts about the phase's branch and tree, for `verdict`.
 
-    A checkpoint's commit that the repository does not have is in no history. Raises `GitFailed` where the branch is
-    not there.
+    A checkpoint's commit that the repository does not have is in no history. Raises `TreeLost`, and `GitFailed` where
+    the branch does not exist.
     """
-    head = git.line("rev-parse", "--verify", f"{branch_ref}^{{commit}}")
-    known = git.commit_of(checked(checkpoint))
+    tree.check()
+    git = tree.git
+    head, known = git.commits_of(tree.ref, checked(checkpoint))
+    if head is None:
+        raise GitFailed(f"The branch {shown(tree.branch)} does not exist.", path=git.directory)
     inside = known is not None and git.is_ancestor(known, head)
     between = made_between(git, known, head) if known and inside else []
-    return Facts(known or checkpoint, head, inside, between, not status(git, exclude).clean)
+    return Facts(known or checkpoint, head, inside, between, not status(git, tree.exclude).clean)
 
 
 def made_between(git: Git, base: str, head: str, limit: int = MANY) -> list[Made]:

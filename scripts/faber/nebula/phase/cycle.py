@@ -11,6 +11,7 @@ from typing import Protocol
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import FaberError, Notice, Severity
+from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
 from faber.model.text import inert, redact, shorten
 from faber.nebula.phase import scope
@@ -294,7 +295,7 @@ class Loop(Progress):
     def _review(self) -> Review:
         self.state = replace(self.state, phase=Stage.REVIEWING)
         tree = self._tree_of(self._head)
-        files = self.tree.diff_files(self._review_base, self._head, LISTED_FILES)
+        files = diff.diff_files(self.tree.git, self._review_base, self._head, LISTED_FILES)
         prompt = reviewer_prompt(
             self.task,
             cycle=self.state.cycle,
@@ -303,7 +304,7 @@ class Loop(Progress):
             head=self._head,
             files=files.paths,
             total_files=files.total,
-            diff=self.tree.diff_text(self._review_base, self._head, DIFF),
+            diff=diff.diff_text(self.tree.git, self._review_base, self._head, DIFF),
             coder_output=self.state.coder_output,
             earlier=self.state.findings,
             outside_scope=scope.outside(files.paths, self.task.scope),

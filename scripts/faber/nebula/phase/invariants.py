@@ -35,7 +35,7 @@ class KeepsWork:
             return f"The commits of the earlier attempt must stay in this branch's history. These are not:\n{gone}"
         failed = self.commits[-1]
         allowed = self.named | frozenset(map(_plain, open_files))
-        taken = [path for path in tree.reverted_files(self.base, failed, head) if path not in allowed]
+        taken = [path for path in diff.reverted_files(tree.git, self.base, failed, head) if path not in allowed]
         if taken:
             moved = diff.moved_from(tree.git, failed, head)
             taken = [path for path in taken if path not in moved]
@@ -50,7 +50,7 @@ class KeepsWork:
 
 
 def _is_in(tree: PhaseTree, commit: str, head: str) -> bool:
-    return tree.git.commit_of(commit) is not None and tree.is_ancestor(commit, head)
+    return tree.git.commit_of(commit) is not None and tree.git.is_ancestor(commit, head)
 
 
 def _plain(path: str) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faber.errors import Notice, Severity, UnsafeFile
-from faber.model.documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus, State
+from faber.model.documents import State, nebula_of
+from faber.model.nebula_documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
 from faber.store.files import is_temporary, read_bytes, write_atomic
 from faber.store.strict import Malformed, toml_value
@@ -228,7 +229,7 @@ def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
     not have. A run without a nebula is an empty file.
     """
     old = before or NebulaFile()
-    nebula = state.get("nebula")
+    nebula = nebula_of(state)
     if nebula is None:
         return replace(old, run_id=state["run_id"], last_event_id=state["last_event_id"])
     phases = dict(old.phases)

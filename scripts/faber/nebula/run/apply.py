@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import Exit, FaberError, InvalidInput, Notice, Severity
-from faber.model.documents import NebulaPhase, State
+from faber.model.documents import State, nebula_of, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import attempts_of, without_planned
@@ -25,16 +26,15 @@ from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.display import PlainRunner
 from faber.nebula.run.file_watch import Edits
 from faber.nebula.run.phase_worker import MakeAgents, Workshop
+from faber.nebula.run.protocols import RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import Known, check_wanted, find_run, make_run, relative_directory
 from faber.nebula.run.scheduler import GroupResult, WorkerGroup
-from faber.nebula.worktrees.lease import Claim
+from faber.nebula.worktrees.lease import Lease
+from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.nebula_repository import usable
-from faber.nebula.worktrees.pool import Beginning, MainTree, Worktrees
+from faber.nebula.worktrees.pool import Beginning, Worktrees
 from faber.store.layout import PARKED, Layout
-
-if TYPE_CHECKING:
-    from faber.nebula.cluster.leader import Fleet
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Application:
         actor: str,
         runner: PlainRunner,
         cancel: threading.Event,
-        fleet: "Fleet | None" = None,
+        fleet: RemoteExecution | None = None,
     ) -> None:
         self.layout = layout
         self.nebula = nebula
@@ -117,7 +117,7 @@ class Application:
         place = usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
-        with Claim(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
+        with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
             return self._run(agents)
 
     def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
@@ -247,7 +247,9 @@ class Application:
     def _work(self, journal: Journal, worktrees: Worktrees, crew: Crew, label: str) -> GroupResult:
         execution = self.nebula.execution
         limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
-        spent = journal.state["nebula"]["spent"]
+        nebula = nebula_of(journal.state)
+        assert nebula is not None, "nebula_start was recorded"
+        spent = nebula["spent"]
         policy = policy_from(execution)
         if self.wanted.heal:
             policy = replace(policy, enabled=True)
@@ -308,8 +310,7 @@ class Application:
         )
 
     def _phases(self, journal: Journal) -> Mapping[str, NebulaPhase]:
-        nebula = journal.state.get("nebula")
-        return nebula["phases"] if nebula else {}
+        return nebula_phases(journal.state)
 
     def _placed(self, journal: Journal) -> set[str]:
         """The files of remediations, which the run itself wrote."""
@@ -340,8 +341,7 @@ class Application:
         return self._report(journal.state, result, status)
 
     def _report(self, state: State, result: GroupResult, status: str) -> Applied:
-        nebula = state.get("nebula")
-        phases = nebula["phases"] if nebula else {}
+        nebula, phases = nebula_of(state), nebula_phases(state)
         directory = self.directory
         again = f"faber nebula apply {directory} --resume{self.fleet.options if self.fleet else ''}"
         nexts = {

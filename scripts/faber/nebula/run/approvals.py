@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.documents import Heard
+from faber.model.documents import nebula_phases
+from faber.model.state_parts import Heard
 from faber.model.text import shorten
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.run.recorder import Journal
@@ -54,8 +55,8 @@ class Gates:
         """Ask whether a phase may begin; a person's answer where there is one, else the request's id."""
         request_id = self._journal.open_requests().get(phase)
         if request_id is None:
-            nebula = self._journal.state.get("nebula")
-            asked = nebula["phases"].get(phase, {"status": "pending"}).get("asked") if nebula else None
+            known = nebula_phases(self._journal.state).get(phase)
+            asked = known.get("asked") if known else None
             answer = self._journal.answer_to(asked) if asked else None
             if answer is not None:
                 return answer
@@ -83,8 +84,7 @@ class Gates:
 
     def _answered(self, phase: str, result: TaskResult) -> str | None:
         """The request about this very commit that was answered while nobody worked."""
-        nebula = self._journal.state.get("nebula")
-        known = nebula["phases"].get(phase) if nebula else None
+        known = nebula_phases(self._journal.state).get(phase)
         return known.get("asked") if known and known.get("asked_commit") == result.commit else None
 
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from faber.errors import Notice, Severity
+from faber.model.documents import nebula_phases
 from faber.model.text import inert, redact, shorten
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.plan.specs import PhaseSpec
@@ -114,8 +115,8 @@ class LiveRunner(PlainRunner):
         self._live.__exit__(kind, error, trace)
 
     def _stage(self, phase: str) -> str:
-        state = self.shop.journal.state.get("nebula") if hasattr(self, "shop") else None
-        known = state["phases"].get(phase, {"status": "pending"}) if state else {"status": "pending"}
+        phases = nebula_phases(self.shop.journal.state) if hasattr(self, "shop") else {}
+        known = phases.get(phase, {"status": "pending"})
         return "healing" if "healing" in known else str(known.get("stage", ""))
 
     def _table(self) -> Any:
@@ -123,8 +124,7 @@ class LiveRunner(PlainRunner):
         from rich.text import Text
 
         table = Table.grid(padding=(0, 2))
-        state = self.shop.journal.state.get("nebula") if hasattr(self, "shop") else None
-        phases = state["phases"] if state else {}
+        phases = nebula_phases(self.shop.journal.state) if hasattr(self, "shop") else {}
         for name, row in list(self._rows.items()):
             known = phases.get(name, {"status": "pending"})
             if row.ended:

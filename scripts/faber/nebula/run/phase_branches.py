@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from faber.git.asking import Ask, GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.git.repository import Repository, checked_out, find
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.run.resumption import Branch
-from faber.processes.runner import Answer, Ask, Question, ask
+from faber.processes.runner import ProgramResult
 from faber.store.external_files import StrPath
 
 _AT_ONCE = 16
@@ -38,7 +39,7 @@ def phase_branches(
 
 
 def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
-    (answer,) = run([Question(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
+    (answer,) = run([GitQuestion(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
     if not answer.ok:
         return None
     lines = (line.partition(" ") for line in answer.out.splitlines())
@@ -56,9 +57,9 @@ def _ahead(
     ]
     ahead: dict[str, tuple[str, ...] | None] = {phase: None for phase, _, _ in moved}
     known = [entry for entry in moved if is_commit(entry[1])]
-    descends = [Question(root, ("merge-base", "--is-ancestor", saved, head)) for _, saved, head in known]
+    descends = [GitQuestion(root, ("merge-base", "--is-ancestor", saved, head)) for _, saved, head in known]
     follows = [
-        Question(root, ("rev-list", "--reverse", "--first-parent", f"{saved}..{head}")) for _, saved, head in known
+        GitQuestion(root, ("rev-list", "--reverse", "--first-parent", f"{saved}..{head}")) for _, saved, head in known
     ]
     for (phase, _, _), is_ancestor, commits in zip(known, _in_turn(descends, run), _in_turn(follows, run), strict=True):
         if is_ancestor.code == 0 and commits.code == 0:
@@ -74,7 +75,7 @@ def _dirty(repository: Repository, names: Mapping[str, str], found: Mapping[str,
         and (place := checked_out(repository, _HEADS + names[phase]))
         and os.path.isdir(place)
     ]
-    questions = [Question(place, ("status", "--porcelain", "--untracked-files=normal")) for _, place in places]
+    questions = [GitQuestion(place, ("status", "--porcelain", "--untracked-files=normal")) for _, place in places]
     # What cannot be looked at may hold work: it counts as dirty.
     return [
         phase
@@ -83,6 +84,6 @@ def _dirty(repository: Repository, names: Mapping[str, str], found: Mapping[str,
     ]
 
 
-def _in_turn(questions: Sequence[Question], run: Ask) -> Iterator[Answer]:
+def _in_turn(questions: Sequence[GitQuestion], run: Ask) -> Iterator[ProgramResult]:
     for first in range(0, len(questions), _AT_ONCE):
         yield from run(questions[first : first + _AT_ONCE])

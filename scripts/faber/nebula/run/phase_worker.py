@@ -11,27 +11,29 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import NebulaPhase, State
+from faber.git import diff
+from faber.model.documents import State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint, save
-from faber.nebula.phase.checkpoint_validity import Standing, Verdict, verdict
+from faber.nebula.phase.checkpoint_validity import Standing, Verdict, load_facts, verdict
 from faber.nebula.phase.cycle import Guard, Loop
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.phase.outcomes import AgentFailed, MergeConflict, PhaseCancelled, TaskResult
+from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_progress import Record
 from faber.nebula.phase.phase_task import abandoned_work, check_of, phase_task, setup_check
 from faber.nebula.phase.prompts import bullets
 from faber.nebula.phase.task import PhaseTask
 from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.run.merging import FilterOnMerge, Look, merge_approved
 from faber.nebula.worktrees import conflicts, tamper_check
-from faber.nebula.worktrees.integration import Merged, integrate_into, merge_phase
+from faber.nebula.worktrees.integration import Merged, integrate_into
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
-from faber.nebula.worktrees.tree_errors import ConflictingChanges
-from faber.store.runs import utc_now
+from faber.store.clock import utc_now
 
 KEPT_FILES = 100
 _SETUP_DONE = "faber-setup-done"
@@ -105,19 +107,34 @@ class Start:
     integrate: bool = False
 
 
-class FilterOnMerge(Exception):
-    """A filter failed on a candidate merge: `name` and `output`."""
+def check_merge(shop: Workshop, phase: str) -> Look:
+    """What runs the filters on a candidate merge of `phase`; it raises `FilterOnMerge`."""
 
-    def __init__(self, name: str, output: str) -> None:
-        super().__init__(name)
-        self.name = name
-        self.output = output
+    def look(scratch: Scratch) -> None:
+        setup = setup_check(shop.nebula) if scratch.fresh else None
+        checks = [check_of(each) for each in shop.nebula.filters]
+        directory = os.path.join(scratch.path, shop.nebula.context.working_dir)
+        wanted = [setup, *checks] if setup else checks
+        for result in run_filters(wanted, directory, cancel=shop.cancel, label=shop.label):
+            status = "passed" if result.passed else "failed"
+            shop.journal.record("filter_run", phase, status=status, filter=result.name, on="merge")
+            if not result.passed:
+                raise FilterOnMerge(result.name, f"{result.output.rstrip()}\n({result.detail})")
+
+    return look
+
+
+def known_phase(shop: Workshop, phase: str) -> NebulaPhase:
+    """What the run's state holds of a phase."""
+    return nebula_phases(shop.journal.state).get(phase, {"status": "pending"})
 
 
 class PhaseWork:
-    """See the module."""
+    """See the module. `save` keeps a checkpoint; by default its file is written beside the nebula's."""
 
-    def __init__(self, shop: Workshop, spec: PhaseSpec, start: Start) -> None:
+    def __init__(
+        self, shop: Workshop, spec: PhaseSpec, start: Start, save: Callable[[Checkpoint], None] | None = None
+    ) -> None:
         self.shop = shop
         self.spec = spec
         self.start = start
@@ -125,6 +142,12 @@ class PhaseWork:
         self.loop: Loop | None = None
         self.tree: PhaseTree | None = None
         self.result: TaskResult | None = None
+        self._keep = save or self._write
+
+    @property
+    def state(self) -> CycleState:
+        """The state of its cycles; `work` comes first."""
+        return self._ready().state
 
     # --- until approval ----------------------------------------------------------------------------
 
@@ -163,7 +186,7 @@ class PhaseWork:
         # What a person asks for is worth a cycle, whatever was spent on the others.
         loop.task = replace(loop.task, max_cycles=max(loop.task.max_cycles, state.cycle + 1))
         self._save(state, loop.tree.head())
-        self.result = loop.run_from_checkpoint(self._checkpoint(state, loop.tree.head()))
+        self.result = loop.run_from_checkpoint(self.checkpoint(state, loop.tree.head()))
         return self.result
 
     # --- to the integration branch -----------------------------------------------------------------
@@ -171,22 +194,7 @@ class PhaseWork:
     def merge(self) -> Merged:
         """Bring the approved commit to the integration branch. A conflict, or a filter that fails on the merge, is the
         coder's for one cycle; raises `MergeConflict` where that does not solve it."""
-        loop, shop = self._ready(), self.shop
-        assert self.result is not None
-        for solved in (False, True):
-            try:
-                return merge_phase(shop.worktrees, self.spec.id, self.result.commit, self.spec.title, self.look)
-            except ConflictingChanges as error:
-                reason, failed = error.message, None
-            except FilterOnMerge as error:
-                reason, failed = f"The filter {error.name} fails on the merge.", (error.name, error.output)
-            if shop.cancel.is_set():
-                raise PhaseCancelled("It was stopped while it was merged.", self.result, loop.state)
-            if solved:
-                break
-            base = shop.worktrees.main.line("rev-parse", f"refs/heads/{shop.worktrees.names.integration}^{{commit}}")
-            self.solve(base, failed)
-        raise MergeConflict(f"{reason} One cycle of its coder did not solve it.", self.result, loop.state)
+        return merge_approved(self, self.shop.worktrees, check_merge(self.shop, self.spec.id), self.shop.cancel)
 
     def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
         """One cycle in which the coder brings the approved commit and `base` together.
@@ -217,27 +225,23 @@ class PhaseWork:
 
     def _unsaved(self, tree: PhaseTree) -> Checkpoint | None:
         """The checkpoint that a process killed after the first commit of a phase had no time to write."""
-        known = self._known()
+        known = known_phase(self.shop, self.spec.id)
         base = known.get("base")
         if base is None or tree.git.commit_of(tree.ref) == base:
             return None
-        facts, recorded = tree.facts(base), known.get("commit")
+        facts, recorded = load_facts(tree, base), known.get("commit")
         # A remediation's branch may begin with a merge: that is the work of no cycle.
         worked = facts.head == recorded or any(made.cycle for made in facts.between)
         if not worked or verdict(facts, tree.run_id, tree.phase, recorded).committed is not Standing.AHEAD_OWN:
             return None
         settings, spent = self.shop.nebula.settings(self.spec), known.get("cost", 0.0)
         state = CycleState(self.spec.title, settings.max_review_cycles, phase=Stage.CODING, cycle=1)
-        return self._checkpoint(replace(state, base_commit_sha=base, total_cost_usd=spent), base)
-
-    def _known(self) -> NebulaPhase:
-        nebula = self.shop.journal.state.get("nebula")
-        return nebula["phases"].get(self.spec.id, {"status": "pending"}) if nebula else {"status": "pending"}
+        return self.checkpoint(replace(state, base_commit_sha=base, total_cost_usd=spent), base)
 
     def _of_this_text(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
         """`checkpoint`, but where the phase's file was edited since it was begun: then no commit of it was reviewed
         for what it is to be now, and its coder is asked first."""
-        known = self._known()
+        known = known_phase(self.shop, self.spec.id)
         begun = known.get("digest") if known["status"] == "in_progress" else None
         if checkpoint is None or begun in (None, self.spec.digest) or checkpoint.state.next_stage[1] is Stage.CODING:
             return checkpoint
@@ -255,7 +259,10 @@ class PhaseWork:
         for notice in tree.bring_home(None):
             shop.notice(notice)
         found = self.verdict = verdict(
-            tree.facts(checkpoint.git_sha), tree.run_id, tree.phase, self._known().get("commit")
+            load_facts(tree, checkpoint.git_sha),
+            tree.run_id,
+            tree.phase,
+            known_phase(self.shop, self.spec.id).get("commit"),
         )
         parked = tree.park_dirty("uncommitted when the phase was resumed")
         # Uncommitted work is on a ref now, and the tree is at its head: how the commits stand is what counts.
@@ -288,7 +295,7 @@ class PhaseWork:
         head = tree.head()
         base = worktrees.main.line("merge-base", start, head)
         commits = worktrees.main.line("rev-list", "--reverse", "--max-count=50", f"{start}..{head}").split()
-        files = tree.diff_files(base, head, KEPT_FILES)
+        files = diff.diff_files(tree.git, base, head, KEPT_FILES)
         worktrees.start_over(tree, start)
         return abandoned_work(self.start.why or "It was interrupted.", commits, files.paths, files.total)
 
@@ -340,19 +347,6 @@ class PhaseWork:
         with open(done, "w", encoding="utf-8"):
             pass
 
-    def look(self, scratch: Scratch) -> None:
-        """The filters on a candidate merge."""
-        shop = self.shop
-        setup = setup_check(shop.nebula) if scratch.fresh else None
-        checks = [check_of(each) for each in shop.nebula.filters]
-        directory = os.path.join(scratch.path, shop.nebula.context.working_dir)
-        wanted = [setup, *checks] if setup else checks
-        for result in run_filters(wanted, directory, cancel=shop.cancel, label=shop.label):
-            status = "passed" if result.passed else "failed"
-            shop.journal.record("filter_run", self.spec.id, status=status, filter=result.name, on="merge")
-            if not result.passed:
-                raise FilterOnMerge(result.name, f"{result.output.rstrip()}\n({result.detail})")
-
     def _watch(self) -> Callable[[], list[str]]:
         worktrees = self.shop.worktrees
         before = tamper_check.look(worktrees.main, {}, worktrees.common, worktrees.names.own_refs)
@@ -366,15 +360,19 @@ class PhaseWork:
         return written
 
     def _save(self, state: CycleState, head: str) -> None:
-        """Write the checkpoint; that it cannot be written is a warning, never the end of the work."""
+        self._keep(self.checkpoint(state, head))
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        """Write the checkpoint's file. A failure is a warning and never the end of the work."""
         try:
-            save(self.shop.checkpoints, self._checkpoint(state, head))
+            save(self.shop.checkpoints, checkpoint)
         except (FaberError, OSError) as error:
             said = error.message if isinstance(error, FaberError) else str(error)
             text = f"The checkpoint of {self.spec.id} could not be written: {said}"
             recovery = "Free space or fix permissions; a crash now would cost what was done since the last one."
             self.shop.notice(Notice("checkpoint_unwritten", Severity.WARNING, text, recovery, self.spec.id))
 
-    def _checkpoint(self, state: CycleState, head: str) -> Checkpoint:
+    def checkpoint(self, state: CycleState, head: str) -> Checkpoint:
+        """The checkpoint of `state` at the commit `head`."""
         shop = self.shop
         return Checkpoint(self.spec.id, shop.nebula.name, utc_now(), head, shop.journal.last_event_id, state)

@@ -4,16 +4,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from faber.errors import Notice
+from faber.git.programs import Git
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import PhaseSpec
+from faber.nebula.run.display import PlainRunner
 from faber.nebula.run.phase_worker import Start
 from faber.nebula.worktrees.integration import Merged
 
 
 class Work(Protocol):
-    """The work on one phase; `nebula.phasework.PhaseWork` is one."""
+    """The work on one phase; `phase_worker.PhaseWork` is one."""
 
     result: TaskResult | None
 
@@ -41,6 +43,20 @@ class Runner(Protocol):
 
     def show(self, phase: str, what: str, notice: Notice | None = None) -> None:
         """Tell a person what happens to a phase."""
+
+
+class RemoteExecution(Protocol):
+    """Has phases worked on by other machines; `nebula.cluster.leader.Fleet` is one."""
+
+    @property
+    def options(self) -> str:
+        """The options of `faber nebula apply` that select it again, with a space before each."""
+
+    def check(self, git: Git, isolation: str) -> None:
+        """Raise a `FaberError` if the run cannot be shared with other machines."""
+
+    def runner(self, shown: PlainRunner, workers: int) -> Runner:
+        """The runner of a run, for at most `workers` phases at once; it shows what happens as `shown` does."""
 
 
 class Healer(Protocol):

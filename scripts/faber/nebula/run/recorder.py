@@ -13,12 +13,15 @@ from typing import Any
 from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
-from faber.model.documents import Draft, Heard, Plan, State
+from faber.model.documents import Draft, Plan, State
+from faber.model.state_parts import Heard
 from faber.model.text import inert, redact, shorten
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
+from faber.store.appending import Writer
+from faber.store.commit import commit, settle
 from faber.store.layout import Layout
-from faber.store.run_cache import Kept
-from faber.store.runs import Run, commit, load, settle
+from faber.store.load import Run, load
+from faber.store.pace import Pace
 
 MESSAGE = 2_000
 PROJECTED_EVERY = 0.5  # seconds; and never more than one part in SHARE of the time
@@ -41,18 +44,18 @@ class Journal:
         self.layout = layout
         self.run_id = run_id
         self.directory = directory
-        self.state: State = load(layout, run_id).state
+        self._run: Run = load(layout, run_id)
+        self.state: State = self._run.state
         # What kept an event from being written: the run ends with it, and no phase fails for it.
         self.failure: FaberError | None = None
         self._notice = notice
-        self._actor = actor
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._writer = StateWriter()
         self._before: NebulaFile | None = load_state(directory)[0]
         self._projected = float("-inf")
         self._pause = PROJECTED_EVERY
-        self._kept: Kept[Run] = Kept(monotonic)
+        self._by = Writer(actor=actor, pace=Pace(monotonic))
 
     @property
     def last_event_id(self) -> int:
@@ -71,7 +74,7 @@ class Journal:
         once: str | None = None,
         **metadata: object,
     ) -> int:
-        """Append an event; its id. Raises what `store.runs.commit` raises: without its log a run does not go on.
+        """Append an event; its id. Raises what `store.commit.commit` raises: without its log a run does not go on.
 
         What is recorded again under the same `once` is recorded once.
         """
@@ -122,7 +125,8 @@ class Journal:
     def refresh(self) -> State:
         """The state with what others recorded meanwhile: answers of people, above all."""
         with self._lock:
-            self.state = load(self.layout, self.run_id).state
+            self._run = load(self.layout, self.run_id)
+            self.state = self._run.state
             return self.state
 
     def answer_to(self, request_id: str) -> Heard | None:
@@ -139,8 +143,8 @@ class Journal:
         with self._lock:
             self._project()
             try:
-                if self._kept.behind:
-                    settle(self.layout, self.run_id, self._kept)
+                if self._by.pace is not None and self._by.pace.behind:
+                    self._run = settle(self.layout, self.run_id, self._by.pace)
             except FaberError as error:
                 text = f"state.json could not be brought up to date: {error.message}"
                 self._notice(Notice("state_behind", Severity.WARNING, text, error.recovery, self.run_id))
@@ -149,13 +153,13 @@ class Journal:
         # The store's own lock is for processes and waits by asking again; threads queue here.
         with self._lock:
             try:
-                done = commit(self.layout, self.run_id, decide, key=key, actor=self._actor, kept=self._kept)
+                done = commit(self.layout, self.run_id, decide, self._by, key=key, known=self._run)
             except UsageError:
                 raise  # this event cannot be, others can
             except FaberError as error:
                 self.failure = self.failure or error
                 raise
-            self.state = done.state
+            self._run, self.state = done.run, done.state
             if self._monotonic() - self._projected >= self._pause:
                 self._project()
             return done.events[-1]["event_id"]

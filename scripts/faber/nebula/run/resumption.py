@@ -8,7 +8,7 @@ what was done as partial work.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from faber.model.documents import NebulaStatus
+from faber.model.nebula_documents import NebulaStatus
 from faber.nebula.phase.checkpoint import Checkpoint, validate
 from faber.nebula.phase.phase_errors import CheckpointMoved, InvalidCheckpoint
 from faber.nebula.plan.graph import Dag, descendants

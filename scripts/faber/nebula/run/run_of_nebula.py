@@ -4,12 +4,12 @@ import os
 from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, Notice
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State
+from faber.foreign.open_run import open_run
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, load_state
-from faber.store.create import create_run
+from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.runs import load
 
 UNFINISHED = frozenset({"in_progress", "failed", "skipped"})
 
@@ -41,7 +41,7 @@ def find_run(layout: Layout, directory: str) -> Known:
     file, notices = load_state(directory)
     if file is None or not file.run_id or layout.find_run_dir(file.run_id) is None:
         return Known(None, None, file, notices)
-    return Known(file.run_id, load(layout, file.run_id).state, file, notices)
+    return Known(file.run_id, open_run(layout, file.run_id).state, file, notices)
 
 
 def check_wanted(known: Known, directory: str, *, resume: bool, fresh: bool) -> None:
@@ -50,7 +50,7 @@ def check_wanted(known: Known, directory: str, *, resume: bool, fresh: bool) -> 
         return
     left: list[str] = []
     if known.open and known.state is not None:
-        nebula = known.state.get("nebula")
+        nebula = nebula_of(known.state)
         left = [name for name, phase in nebula["phases"].items() if phase["status"] != "done"] if nebula else ["all"]
     elif known.state is None and known.file is not None:
         left = [name for name, record in known.file.phases.items() if record.status in UNFINISHED]
@@ -71,12 +71,14 @@ def make_run(layout: Layout, nebula: Nebula, run_id: str, actor: str) -> str:
     plan: Plan = {"schema_version": SCHEMA_VERSION, "workflow_id": f"nebula/{nebula.slug}", "phases": []}
     create_run(
         layout,
-        run_id=run_id,
-        plan=plan,
-        work_id=None,
-        target=f"nebula {nebula.name}",
-        autonomy="autonomous",
-        created_by=actor,
+        NewRun(
+            run_id=run_id,
+            plan=plan,
+            work_id=None,
+            target=f"nebula {nebula.name}",
+            autonomy="autonomous",
+            created_by=actor,
+        ),
     )
     return run_id
 

@@ -10,7 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import Heard, NebulaPhase
+from faber.model.documents import nebula_phases
+from faber.model.nebula_documents import NebulaPhase
+from faber.model.state_parts import Heard
 from faber.nebula.phase.checkpoint import Checkpoint, load, park, remove, validate
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
@@ -120,8 +122,7 @@ class WorkerGroup:
     # --- dispatching -------------------------------------------------------------------------------
 
     def _phases(self) -> Mapping[str, NebulaPhase]:
-        nebula = self.journal.state.get("nebula")
-        return nebula["phases"] if nebula else {}
+        return nebula_phases(self.journal.state)
 
     def _dispatch(self) -> None:
         while len(self._running) < self._max_workers and (phase := self.frontier.take()) is not None:

@@ -1,1 +1,1 @@
-"""Where phases are worked on and come together: worktrees, leases, integration and landing."""
+"""Where phases are worked on and merged: worktrees, leases, integration and landing."""

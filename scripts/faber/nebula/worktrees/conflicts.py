@@ -1,4 +1,4 @@
-"""A merge that a phase's coder has to finish: begun in its worktree, and looked at before it is committed."""
+"""A merge that a phase's coder has to resolve: started in its worktree, and checked before it is committed."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from faber.model.text import inert
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from faber.store.files import write_atomic
 
-# Beside MERGE_HEAD, so that it lives as long: what git left of each file that conflicted.
+# Beside MERGE_HEAD, so that it lives as long: a digest of each conflicting file as git left it.
 _LEFT = "faber-conflicts"
 _MARKERS = (re.compile(rb"^<{7}(?: .*)?\r?$", re.MULTILINE), re.compile(rb"^>{7}(?: .*)?\r?$", re.MULTILINE))
 _LARGE = 8_000_000
@@ -19,8 +19,8 @@ _LARGE = 8_000_000
 def begin(git: Git, other: str) -> list[str]:
     """Merge the commit `other` into the tree without committing; the files that conflict (inert), sorted.
 
-    Without conflicts the list is empty and the merge stands ready to be committed. Merging what is merged already
-    changes nothing. Raises `TreeDirty` where there is uncommitted work, and `GitFailed` where git cannot merge.
+    Without conflicts the list is empty and the merge is ready to be committed. Merging what is already merged changes
+    nothing. Raises `TreeDirty` where there is uncommitted work, and `GitFailed` where git cannot merge.
     """
     found = status(git)
     if not found.clean or merging(git):
@@ -42,15 +42,16 @@ def begin(git: Git, other: str) -> list[str]:
 
 
 def merging(git: Git) -> bool:
-    """True if a merge stands in the middle, whoever began it."""
+    """True if a merge is in progress, whoever started it."""
     return os.path.exists(git.path("MERGE_HEAD"))
 
 
 def unresolved(git: Git) -> list[str]:
-    """The files of the merge in the middle that nobody resolved, inert and sorted.
+    """The unresolved files of the merge in progress, inert and sorted.
 
-    A file with conflict markers, unless one of the two sides has it so; or a file that conflicted, is still as git left
-    it, and was not added: of a binary file, or one that only one side deleted, git leaves no markers.
+    Unresolved is a file with conflict markers, unless one of the two sides has them too; and a conflicting file that
+    was not added and is still as git left it: git leaves no markers in a binary file, or in one that only one side
+    deleted.
     """
     if not merging(git):
         return []
@@ -63,14 +64,14 @@ def unresolved(git: Git) -> list[str]:
 
 
 def check_resolved(git: Git) -> None:
-    """Raise `GitUnfinished` if the merge in the middle has unresolved files."""
+    """Raise `GitUnfinished` if the merge in progress has unresolved files."""
     files = unresolved(git)
     if files:
         raise GitUnfinished("A merge has unresolved conflicts.", operation="merge", files=files[:20], total=len(files))
 
 
 def forget(git: Git) -> None:
-    """Remove the note on the merge, once it is committed or given up."""
+    """Remove the record of the merge, once it is committed or abandoned."""
     try:
         os.unlink(git.path(_LEFT))
     except FileNotFoundError:

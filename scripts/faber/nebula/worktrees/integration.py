@@ -1,7 +1,7 @@
-"""Approved phases come together: a merge is built beside everything, looked at, and published in one step.
+"""Merges approved phases: a merge is built without touching any tree, checked, and published in one step.
 
-No lock is held meanwhile. Where another phase was merged first, the branch is no longer where the merge was built on,
-git refuses to publish it, and it is built anew. Killed at any moment, the branch has the merge or has it not.
+No lock is held meanwhile. If another phase was merged first, the branch is no longer at the commit that the merge was
+built on, git refuses to publish it, and it is built again. Killed at any moment, the branch has the merge or not.
 """
 
 import time
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from faber.git.commit_messages import merge_message
-from faber.git.programs import CHECKOUT_SECONDS, Git, checked, version
+from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
 from faber.model.text import inert
 from faber.nebula.plan.names import part
@@ -22,14 +22,14 @@ ATTEMPTS = 50
 _PLUMBING = (2, 38)  # `git merge-tree --write-tree`
 
 Check = Callable[[Scratch], None]
-"""Looks at a candidate merge (the filters, say) and raises where it will not do."""
+"""Checks a candidate merge (with the filters, say) and raises if it fails."""
 
 
 class Merged(NamedTuple):
-    """Where the integration branch has the phase: the merge (or, where nothing was to merge, the branch's commit).
+    """The merge commit of a phase (or, if there was nothing to merge, the integration branch's commit).
 
-    `already` is true where it was there before, `checks` counts how often the candidate was looked at, `attempts` how
-    often it was built.
+    `already` is true if the phase was merged before; `checks` counts how often a candidate was checked, `attempts` how
+    often one was built.
     """
 
     commit: str
@@ -43,33 +43,33 @@ def merge_phase(
 ) -> Merged:
     """Merge the commit `head` of a phase into the integration branch, always by a merge commit.
 
-    Its message is `merge <phase>: <title>`. `check` is called with the candidate checked out in a scratch worktree
-    where its files are not those of `head`, which were checked in the phase. Asked again after a kill, a phase that
-    was merged is recognised. Raises `ConflictingChanges` with the field `files`; `MergeContention` after `attempts`;
-    `TreeDirty` where the integration branch is checked out in a tree with changes; what `check` raises. Then nothing
-    was changed.
+    Its message is `merge <phase>: <title>`. `check` is called with the candidate checked out in a scratch worktree,
+    unless its files are those of `head`, which were checked in the phase. Repeated after a kill, the call recognises a
+    phase that was merged. Raises `ConflictingChanges` with the field `files`; `MergeContention` after `attempts`;
+    `TreeDirty` where the integration branch is checked out in a tree with changes; what `check` raises. Nothing was
+    merged then.
     """
     git = worktrees.main
     ref = f"refs/heads/{worktrees.names.integration}"
     message = merge_message(worktrees.names.run_id, part(phase_id), title)
     checks = 0
-    looked_at = git.line("rev-parse", f"{checked(head)}^{{tree}}")
+    seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}", f"{ref}^{{commit}}").split("\n")
     for attempt in range(1, attempts + 1):
-        base = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
         if git.is_ancestor(head, base):
             return Merged(merge_of(git, base, head) or base, True, attempt, checks)
         tree = merged_tree(worktrees, base, head)
         candidate = git.run(
-            *("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), told=message, extra=git.identity()
+            *("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()
         ).line
-        if check is not None and tree != looked_at:
+        if check is not None and tree != seen:
             with worktrees.scratch(candidate) as scratch:
                 check(scratch)
             checks += 1
-            looked_at = tree
+            seen = tree
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
             return Merged(candidate, False, attempt, checks)
         time.sleep(min(0.2, 0.002 * attempt))
+        base = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
     raise MergeContention(
         f"The branch {worktrees.names.integration} moved {attempts} times before {shown(phase_id)} could be merged.",
         phase=phase_id,
@@ -78,7 +78,7 @@ def merge_phase(
 
 
 def merge_of(git: Git, branch_head: str, head: str) -> str | None:
-    """The merge by which `head` itself came into the branch that is at `branch_head`; None if there is none."""
+    """The merge of `head` itself in the branch whose head is `branch_head`; None if there is none."""
     span = f"{checked(head)}..{checked(branch_head)}"
     lines = git.line("rev-list", "--first-parent", "--parents", span, "--").split("\n")
     parents = [line.split() for line in lines]
@@ -86,13 +86,13 @@ def merge_of(git: Git, branch_head: str, head: str) -> str | None:
 
 
 def merged_tree(worktrees: Worktrees, base: str, head: str, *, plumbing: bool | None = None) -> str:
-    """The tree that merging `head` into `base` has; raises `ConflictingChanges`. No tree is touched.
+    """The id of the tree of `head` merged into `base`; raises `ConflictingChanges`. No worktree is touched.
 
     git before 2.38 merges only in a worktree: a scratch one is used (`plumbing` false asks for that).
     """
     git = worktrees.main
     if plumbing is None:
-        plumbing = version(git) >= _PLUMBING
+        plumbing = git.version() >= _PLUMBING
     if not plumbing:
         return _tree_by_merging(worktrees, base, head)
     asked = git.run(
@@ -129,7 +129,7 @@ def integrate_into(tree: PhaseTree, worktrees: Worktrees) -> list[str]:
 def _conflict(base: str, head: str, files: list[str]) -> ConflictingChanges:
     names = sorted({inert(path) for path in files})
     return ConflictingChanges(
-        f"{head[:12]} and {base[:12]} changed the same places of {len(names)} files.",
+        f"{head[:12]} and {base[:12]} changed the same lines of {len(names)} files.",
         files=names[:200],
         total=len(names),
         base=base,

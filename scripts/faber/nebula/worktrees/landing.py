@@ -1,4 +1,4 @@
-"""The integration branch comes to the branch that the run began on, or it is said why not."""
+"""Lands the integration branch on the branch that the run began on, or says why it cannot."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContenti
 
 
 class Landed(NamedTuple):
-    """`how`: `already`, `fast_forward`, `merge`, or `not`: then `reason` says why, `files` which files, and nothing was
-    changed. `commit` is where the branch is."""
+    """`how` is `already`, `fast_forward`, `merge` or `not`. With `not` nothing changed; `reason` says why, `files`
+    which files. `commit` is the branch's commit."""
 
     how: str
     branch: str | None
@@ -27,17 +27,17 @@ class Landed(NamedTuple):
 
 
 def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *, attempts: int = ATTEMPTS) -> Landed:
-    """Bring everything that was integrated to `branch`, the one that the run began on (`Beginning.base_branch`).
+    """Land everything that was integrated on `branch`, the one that the run began on (`Beginning.base_branch`).
 
-    Where nothing else came to it meanwhile it is moved forward, otherwise the two are merged, and `check` looks at the
-    merge first. A tree that has the branch checked out moves with it, if no tracked file in it is changed. Killed at
-    any moment, `Worktrees.begin` and the same call again lead to the same result. Raises what `check` raises, and
+    It is moved forward if nobody committed to it meanwhile; otherwise the two are merged and `check` checks the merge
+    first. A tree that has the branch checked out moves with it, if no tracked file in it is changed. Killed at any
+    moment, `Worktrees.begin` and the same call again lead to the same result. Raises what `check` raises, and
     `MergeContention` where the branch moves all the time.
     """
     git = worktrees.main
     if branch is None:
         integration = shown(worktrees.names.integration)
-        reason = f"the run began on a detached HEAD, so no branch waits for it; name one, or take {integration}"
+        reason = f"the run began on a detached HEAD, so there is no branch to land on; name one, or use {integration}"
         return Landed("not", None, None, reason)
     if problem := branch_problem(branch):
         return Landed("not", None, None, f"the branch name {shown(branch)!r} {problem}")
@@ -67,4 +67,4 @@ def _merge(worktrees: Worktrees, base: str, head: str) -> str:
     git = worktrees.main
     tree = merged_tree(worktrees, base, head)
     message = f"land {worktrees.names.nebula}\n\nFaber-Run: {one_line(worktrees.names.run_id)}\n"
-    return git.run(*("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), told=message, extra=git.identity()).line
+    return git.run(*("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()).line

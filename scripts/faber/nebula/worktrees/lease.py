@@ -1,10 +1,11 @@
-"""Who works in a tree: a lock that the kernel gives back when its holders have ended, however they end."""
+"""Who works in a tree: a lock that the kernel releases when its holders have ended, however they end."""
 
 import errno
 import fcntl
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Self
 
 from faber.errors import UnsafeFile
@@ -16,18 +17,19 @@ from faber.store.lock import holder
 PATIENCE = 0.5  # seconds
 
 
-class Claim:
+class Lease:
     """The right to work in one tree, or to lead one run, for as long as this process lives or until `release`.
 
-    Nobody waits until it is given back: who finds it taken is told by whom and leaves. So it may be held while
-    programs run, which no lock of the store may. Programs that are given `fileno` hold it too: a git or an agent that
-    outlives a killed faber still works in the tree.
+    Nobody waits for it: whoever finds it taken gets an error that names the holder. So it may be held while programs
+    run, which no lock of the store may. Programs that inherit `fileno` hold it too: a git or an agent that outlives a
+    killed faber still works in the tree.
     """
 
     def __init__(self, path: str, what: str, *, patience: float = PATIENCE) -> None:
-        """Take it; raises `TreeInUse` where a living process (or another thread of this one) has it.
+        """Take it; raises `TreeInUse` where a living process (or another thread of this one) holds it.
 
-        It is tried for `patience` seconds: what was killed together with its parent may take a moment more to end.
+        It is tried for `patience` seconds: a program killed together with its parent may take a moment to end. `what`
+        is the beginning of the error's message.
         """
         make_directories(os.path.dirname(path))
         try:
@@ -57,11 +59,11 @@ class Claim:
         return True
 
     def fileno(self) -> int:
-        """The descriptor, for programs that are to hold the claim as well (`pass_fds`)."""
+        """The descriptor, for programs that are to hold the lease as well."""
         return self._handle
 
     def release(self) -> None:
-        """Give it back, also for programs that still have it."""
+        """Release it, also for programs that still have it."""
         if self._handle >= 0:
             fcntl.flock(self._handle, fcntl.LOCK_UN)
             os.close(self._handle)
@@ -72,3 +74,44 @@ class Claim:
 
     def __exit__(self, *exception: object) -> None:
         self.release()
+
+
+class Leases:
+    """The leases that one process holds of a run's trees, by name; `path_of` gives the file of each."""
+
+    def __init__(self, path_of: Callable[[str], str]) -> None:
+        self._path_of = path_of
+        self._held: dict[str, Lease] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    def __getitem__(self, name: str) -> Lease:
+        return self._held[name]
+
+    def take(self, name: str, what: str, *, patience: float = PATIENCE) -> Lease:
+        """Take the lease `name` (see `Lease`); raises `TreeInUse`."""
+        lease = Lease(self._path_of(name), what, patience=patience)
+        self._held[name] = lease
+        return lease
+
+    def release(self, name: str) -> None:
+        """Release the lease `name`, if it is held."""
+        lease = self._held.pop(name, None)
+        if lease is not None:
+            lease.release()
+
+    def release_all(self) -> None:
+        """Release every lease."""
+        for name in list(self._held):
+            self.release(name)
+
+    def in_use(self, name: str) -> bool:
+        """True if this process or another one holds the lease `name`."""
+        if name in self._held:
+            return True
+        try:
+            Lease(self._path_of(name), name, patience=0.0).release()
+        except TreeInUse:
+            return True
+        return False

@@ -1,4 +1,4 @@
-"""The repository that a nebula is worked on in: whether it can be, and where things are in it."""
+"""Whether a nebula can be worked on in a repository, and where things are in it."""
 
 import os
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ _TO_DO = {
 }
 
 
-class Place(NamedTuple):
-    """A tree as HEAD of it stands: the branch (None where detached) and its commit."""
+class UsableTree(NamedTuple):
+    """A tree and its HEAD: the branch (None where detached) and its commit."""
 
     git: Git
     common_directory: str
@@ -31,11 +31,11 @@ class Place(NamedTuple):
     commit: str
 
 
-def usable(root: str, names: Names, claims: Sequence[int] = ()) -> Place:
-    """The tree at `root`, where a nebula can be worked on there.
+def usable(root: str, names: Names, leases: Sequence[int] = ()) -> UsableTree:
+    """The tree at `root`, if a nebula can be worked on there.
 
     Raises `NoRepository`; `RepositoryUnusable` with the field `reason`, where the repository is `bare`, has
-    `no_commits`, or stands in the middle of a `merge` or the like; `BranchInTheWay` where a branch has a name that
+    `no_commits`, or an operation is in progress (`merge`, `rebase`, …); `BranchInTheWay` where a branch has a name that
     faber's branches would lie under.
     """
     found = places.find(root)
@@ -48,8 +48,11 @@ def usable(root: str, names: Names, claims: Sequence[int] = ()) -> Place:
         raise RepositoryUnusable(
             "The repository is bare.", reason="bare", recovery="Run faber in a clone of it that has a working tree."
         )
-    git = Git(found.top, os.path.realpath(found.git_directory), claims=claims)
-    commit = git.commit_of("HEAD")
+    git = Git(found.top, os.path.realpath(found.git_directory), leases=leases)
+    # A ref is a file or a directory, never both.
+    parts = names.prefix.split("/")
+    above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    commit, *taken = git.commits_of("HEAD", *(f"refs/heads/{name}" for name in above))
     if commit is None:
         raise RepositoryUnusable(
             "The branch that is checked out has no commits.",
@@ -58,20 +61,12 @@ def usable(root: str, names: Names, claims: Sequence[int] = ()) -> Place:
         )
     busy = worktree_state.operation(git)
     if busy is not None:
-        raise RepositoryUnusable(f"A {busy} stands in the middle.", reason=busy, recovery=_TO_DO[busy])
-    _check_names(git, names)
+        raise RepositoryUnusable(f"A {busy} is in progress.", reason=busy, recovery=_TO_DO[busy])
+    for name in (name for name, found_at in zip(above, taken, strict=True) if found_at):
+        raise BranchInTheWay(
+            f"There is a branch called {shown(name)}; faber's branches would lie under it.",
+            branch=name,
+            recovery=f"Rename it: `git branch -m {name} <another name>`.",
+        )
     branch = found.head.removeprefix("refs/heads/") if found.head and found.head.startswith("refs/heads/") else None
-    return Place(git, os.path.realpath(found.common_directory), branch, commit)
-
-
-def _check_names(git: Git, names: Names) -> None:
-    # A ref is a file or a directory, never both.
-    parts = names.prefix.split("/")
-    for end in range(1, len(parts) + 1):
-        name = "/".join(parts[:end])
-        if git.commit_of(f"refs/heads/{name}"):
-            raise BranchInTheWay(
-                f"There is a branch called {shown(name)}; faber's branches would lie under it.",
-                branch=name,
-                recovery=f"Rename it: `git branch -m {name} <another name>`.",
-            )
+    return UsableTree(git, os.path.realpath(found.common_directory), branch, commit)

@@ -1,11 +1,9 @@
 """The worktrees of one run: one for each phase, below the store, on a branch of its own.
 
-`Worktrees` makes, finds again and removes them; nothing outside faber's own directory is ever removed, nothing that a
-living process works in, and nothing uncommitted that is not on a ref first. Submodules' directories are empty in a
-worktree, as git leaves them; a nebula's `setup` command may fill them.
-
-`MainTree` is the same for `isolation = "tree"`: one worker in the person's own tree, where the phases' branches are
-checked out one after the other.
+`Worktrees` creates, finds and removes them. It never removes anything outside faber's own directory, a tree that a
+living process works in, or uncommitted work that is not on a ref first. Submodules' directories are empty in a
+worktree, as git leaves them; a nebula's `setup` command may fill them. `main_tree.MainTree` is the same for
+`isolation = "tree"`.
 """
 
 import json
@@ -20,11 +18,11 @@ from faber.git.git_errors import GitFailed
 from faber.git.programs import CHECKOUT_SECONDS, Git
 from faber.git.refs import shown
 from faber.nebula.plan.names import Names, part
-from faber.nebula.worktrees import checkout, conflicts
-from faber.nebula.worktrees.lease import PATIENCE, Claim
-from faber.nebula.worktrees.nebula_repository import Place, usable
+from faber.nebula.worktrees import checkout
+from faber.nebula.worktrees.lease import Lease, Leases
+from faber.nebula.worktrees.nebula_repository import UsableTree, usable
 from faber.nebula.worktrees.phase_tree import PhaseTree
-from faber.nebula.worktrees.tree_errors import BranchInTheWay, TreeDirty, TreeInUse
+from faber.nebula.worktrees.tree_errors import BranchInTheWay, TreeInUse
 from faber.nebula.worktrees.worktree import GONE_PREFIX, Linked, delete
 from faber.store.files import make_directories, write_atomic
 from faber.store.layout import Layout
@@ -33,9 +31,9 @@ _SCRATCHES = 64
 
 
 class Beginning(NamedTuple):
-    """What a run began from: `base_branch` is None where HEAD was detached (it then lands only where it is told to).
+    """What a run began from: `base_branch` is None where HEAD was detached (the run then lands only on a named branch).
 
-    `integration` is the branch that phases are merged into; `created` is false where the run was begun before.
+    `integration` is the branch that phases are merged into; `created` is false if the run is being resumed.
     """
 
     base_branch: str | None
@@ -46,14 +44,14 @@ class Beginning(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A phase's tree, and how it was come by: `created`, `completed` (git was killed making it) or `reused`."""
+    """A phase's tree, and whether it was `created`, `completed` (git was killed while creating it) or `reused`."""
 
     tree: PhaseTree
     how: str
 
 
 class Scratch(NamedTuple):
-    """A worktree to look at a commit in; `fresh` where it was made for this (what `setup` makes is then not there)."""
+    """A worktree to check a commit in; `fresh` if it was just created (`setup` has to run in it)."""
 
     path: str
     git: Git
@@ -61,7 +59,7 @@ class Scratch(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """A worktree that is there: the phase's part of its path, its state (see `linked`), whether somebody uses it."""
+    """A worktree that exists: the phase's part of its path, its state (see `worktree`), whether a process uses it."""
 
     name: str
     path: str
@@ -79,44 +77,41 @@ class Worktrees:
         self.exclude = tuple(exclude)
         self.journal = layout.journal(names.run_id)
         self.directory = layout.run_worktrees(names.run_id)
-        self._claims: dict[str, Claim] = {}
+        self.leases = Leases(lambda name: layout.claim(names.run_id, name))
 
     # --- the run -----------------------------------------------------------------------------------
 
     def begin(self) -> Beginning:
-        """Claim the run, put right what a kill left, and make the integration branch where it is not there yet.
+        """Take the run's lease, repair what a kill left, and create the integration branch if it is missing.
 
-        It begins at the commit that is checked out at the project's root. Raises what `repository.usable` raises, and
+        It begins at the commit that is checked out at the project's root. Raises what `usable` raises, and
         `TreeInUse` where another process leads the run.
         """
         make_directories(self.directory)
         if not os.path.lexists(self.layout.worktrees_gitignore):
-            # Whatever the project's own ignore files say, a worktree is no untracked file of the main tree.
+            # Whatever the project's own ignore files say, a worktree is not an untracked file of the main tree.
             write_atomic(self.layout.worktrees_gitignore, b"*\n")
-        claim = self._claim("run", f"The run {self.names.run_id}")
+        lease = self.leases.take("run", f"The run {self.names.run_id}")
         try:
-            place = self.attach((claim.fileno(),))
+            place = self.attach((lease.fileno(),))
             notices = checkout.recover(self.journal, self.main, self.common, self.names.run_id)
             self._sweep()
             branch, commit, created = self._begun(place.branch, place.commit)
-            ref = f"refs/heads/{self.names.integration}"
-            if self.main.commit_of(ref) is None:
-                self.main.move_ref(ref, commit, None, "faber: a run begins")
+            self.main.move_ref(f"refs/heads/{self.names.integration}", commit, None, "faber: a run begins")
         except BaseException:
-            self._release("run")
+            self.leases.release("run")
             raise
         return Beginning(branch, commit, self.names.integration, created, notices)
 
-    def attach(self, claims: Sequence[int] = ()) -> Place:
+    def attach(self, leases: Sequence[int] = ()) -> UsableTree:
         """Find the repository without leading the run: enough for `leftovers`, and to `prune` once no run is led."""
-        place = usable(self.layout.root, self.names, claims)
+        place = usable(self.layout.root, self.names, leases)
         self.main, self.common = place.git, place.common_directory
         return place
 
     def end(self) -> None:
-        """Give back every claim; the worktrees stay."""
-        for name in list(self._claims):
-            self._release(name)
+        """Release every lease; the worktrees stay."""
+        self.leases.release_all()
 
     def __enter__(self) -> Beginning:
         return self.begin()
@@ -127,31 +122,31 @@ class Worktrees:
     # --- phases ------------------------------------------------------------------------------------
 
     def open(self, phase_id: str, start: str | None = None) -> Opened:
-        """The phase's worktree, claimed for this process, on the phase's branch.
+        """The phase's worktree, leased to this process, on the phase's branch.
 
-        A new branch begins at the commit `start`, without one at the integration branch. What was left by a kill is
-        found and reused as it is, uncommitted work too: see `PhaseTree.bring_home`, `facts` and `park_dirty`. Raises
+        A new branch begins at the commit `start`, without one at the integration branch. What a kill left is found and
+        reused as it is, uncommitted work too: see `PhaseTree.bring_home` and `park_dirty`. Raises
         `TreeInUse`, `BranchInTheWay`, `GitFailed`.
         """
         name = part(phase_id)
-        claim = self._claim(name, f"The worktree of {shown(phase_id)}")
+        lease = self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
             commit = self._branch(phase_id, start)
             linked = self._linked(name)
             private, how = linked.ensure(self.names.phase_branch(phase_id), commit)
-            tree = self._tree(phase_id, linked.path, private, claim)
+            tree = self._tree(phase_id, linked.path, private, lease)
             stash.free_locks(tree.git)
         except BaseException:
-            self._release(name)
+            self.leases.release(name)
             raise
         return Opened(tree, how)
 
     def close(self, phase_id: str) -> None:
-        """Give the phase's worktree back; it stays."""
-        self._release(part(phase_id))
+        """Release the phase's worktree; it stays."""
+        self.leases.release(part(phase_id))
 
     def start_over(self, tree: PhaseTree, start: str) -> None:
-        """Park what is in an opened phase's tree and the end of its branch, and begin the branch again at `start`."""
+        """Park what is in an opened phase's tree and on its branch, and reset the branch to `start`."""
         tree.bring_home(None)
         tree.park_dirty("before a fresh start")
         head = tree.head()
@@ -165,19 +160,19 @@ class Worktrees:
         Where there is none, nothing happens. Raises `TreeInUse` where another process works in it.
         """
         name = part(phase_id)
-        held = name in self._claims
-        claim = self._claims[name] if held else self._claim(name, f"The worktree of {shown(phase_id)}")
+        held = name in self.leases
+        lease = self.leases[name] if held else self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
             linked = self._linked(name)
             state = linked.state()
             if state == "foreign":
                 place = stash.move_aside(linked.path, linked.aside)
-                message = f"{shown(linked.path)} was no worktree of this repository; it was moved to {shown(place)}."
+                message = f"{shown(linked.path)} was not a worktree of this repository; it was moved to {shown(place)}."
                 return [Notice("worktree_set_aside", Severity.WARNING, message, "", phase_id)]
             notices = []
             private = linked.private()
             if state == "whole" and private:
-                tree = self._tree(phase_id, linked.path, private, claim)
+                tree = self._tree(phase_id, linked.path, private, lease)
                 stash.free_locks(tree.git)
                 tree.bring_home(None)
                 parked = tree.park_dirty("found before its worktree was removed")
@@ -187,10 +182,10 @@ class Worktrees:
             linked.remove()
             return notices
         finally:
-            self._release(name)
+            self.leases.release(name)
 
     def leftovers(self) -> list[Leftover]:
-        """Every worktree of the run that is there, or that git still knows; nothing is changed."""
+        """Every worktree of the run that exists, or that git still knows; nothing is changed."""
         base = os.path.join(self.common, "worktrees")
         names = {entry for entry in _listed(self.directory) if not entry.startswith(".")}
         for entry in _listed(base):
@@ -203,7 +198,7 @@ class Worktrees:
                 names.add(os.path.basename(place))
         names = {name for name in names if not name.startswith(".")}
         return [
-            Leftover(name, self._linked(name).path, self._linked(name).state(), self._in_use(name))
+            Leftover(name, self._linked(name).path, self._linked(name).state(), self.leases.in_use(name))
             for name in sorted(names)
         ]
 
@@ -211,15 +206,15 @@ class Worktrees:
 
     @contextmanager
     def scratch(self, commit: str) -> Iterator[Scratch]:
-        """A worktree with `commit` checked out (detached), for this thread alone; it is kept for the next who asks.
+        """A worktree with `commit` checked out (detached), for this thread alone; it is kept for the next check.
 
-        Tracked and untracked files are as in the commit; ignored ones stay, so that dependencies are there.
+        Tracked and untracked files are as in the commit; ignored ones stay, so that dependencies are kept.
         """
         number = 0
         while True:
             name = f".scratch-{number}"
             try:
-                claim = self._claim(name, "A scratch worktree", patience=0.0)
+                lease = self.leases.take(name, "A scratch worktree", patience=0.0)
                 break
             except TreeInUse:
                 number += 1
@@ -228,14 +223,14 @@ class Worktrees:
         try:
             linked = Linked(self.main, self.common, self.layout.scratch(self.names.run_id, number), self._aside)
             private, how = linked.ensure(None, commit)
-            git = Git(linked.path, private, claims=(claim.fileno(),))
+            git = self.main.tree(linked.path, private, (lease.fileno(),))
             stash.free_locks(git)
             worktree_state.quit_operations(git)
             git.run("checkout", "--quiet", "--force", "--detach", commit, seconds=CHECKOUT_SECONDS)
             stash.reset(git)
             yield Scratch(linked.path, git, how != "reused")
         finally:
-            self._release(name)
+            self.leases.release(name)
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -246,9 +241,9 @@ class Worktrees:
     def _linked(self, name: str) -> Linked:
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
 
-    def _tree(self, phase_id: str, path: str, private: str, claim: Claim) -> PhaseTree:
+    def _tree(self, phase_id: str, path: str, private: str, lease: Lease) -> PhaseTree:
         return PhaseTree(
-            Git(path, private, claims=(claim.fileno(),)),
+            self.main.tree(path, private, (lease.fileno(),)),
             run_id=self.names.run_id,
             phase=part(phase_id),
             branch=self.names.phase_branch(phase_id),
@@ -257,13 +252,13 @@ class Worktrees:
         )
 
     def _branch(self, phase_id: str, start: str | None) -> str:
-        """The head of the phase's branch, which is made where it is not there; for the holder of the claim."""
+        """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
         ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
         _unlink(os.path.join(self.common, f"{ref}.lock"))
-        found = self.main.commit_of(ref)
+        found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
         if found is not None:
             return found
-        commit = start or self.main.commit_of(f"refs/heads/{self.names.integration}")
+        commit = start or integration
         if commit is None:
             raise GitFailed(f"The branch {self.names.integration} is gone.", path=self.main.directory)
         self.main.move_ref(ref, commit, None, "faber: a phase begins")
@@ -273,8 +268,8 @@ class Worktrees:
         path = self.layout.begun(self.names.run_id)
         try:
             with open(path, encoding="utf-8") as file:
-                told = json.load(file)
-            return told["branch"], told["commit"], False
+                begun = json.load(file)
+            return begun["branch"], begun["commit"], False
         except FileNotFoundError:
             if branch and branch.startswith(f"{self.names.prefix}/"):
                 raise BranchInTheWay(
@@ -295,80 +290,6 @@ class Worktrees:
         for entry in _listed(self.directory):
             if entry.startswith(GONE_PREFIX):
                 delete(os.path.join(self.directory, entry))
-
-    def _claim(self, name: str, what: str, *, patience: float = PATIENCE) -> Claim:
-        claim = Claim(self.layout.claim(self.names.run_id, name), what, patience=patience)
-        self._claims[name] = claim
-        return claim
-
-    def _release(self, name: str) -> None:
-        claim = self._claims.pop(name, None)
-        if claim is not None:
-            claim.release()
-
-    def _in_use(self, name: str) -> bool:
-        if name in self._claims:
-            return True
-        try:
-            Claim(self.layout.claim(self.names.run_id, name), name, patience=0.0).release()
-        except TreeInUse:
-            return True
-        return False
-
-
-class MainTree(Worktrees):
-    """`isolation = "tree"`: the phases' branches are checked out in the person's own tree, one after the other.
-
-    Everything else is as with worktrees: branches, merges, landing; scratch worktrees are still made where a merge has
-    to be looked at. The tree must be clean, untracked files included, whenever a branch is checked out in it, because
-    a cycle commits everything there is. The files in `exclude` are left out of both. `end` leaves the tree where it is;
-    `leave` checks out the branch that the run began on.
-    """
-
-    def open(self, phase_id: str, start: str | None = None) -> Opened:
-        """The main tree on the phase's branch; raises `TreeDirty` where it is not clean and not on that branch already,
-        and `TreeInUse` where another phase is open."""
-        claim = self._claim("tree", "The project's own tree")
-        try:
-            self._branch(phase_id, start)
-            tree = self._tree(phase_id, self.main.directory, self.main.git_directory, claim)
-            reused = self.main.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1)).line == tree.ref
-            if not reused:
-                self._check_out(self.names.phase_branch(phase_id))
-        except BaseException:
-            self._release("tree")
-            raise
-        return Opened(tree, "reused" if reused else "created")
-
-    def close(self, phase_id: str) -> None:
-        """Give the tree back; it stays on the phase's branch."""
-        self._release("tree")
-
-    def prune(self, phase_id: str) -> list[Notice]:
-        """Nothing: there is no worktree to remove."""
-        return []
-
-    def leave(self, beginning: Beginning) -> None:
-        """Check out what was checked out when the run began; raises `TreeDirty`."""
-        self._claim("tree", "The project's own tree")
-        try:
-            self._check_out(beginning.base_branch, beginning.base_commit)
-        finally:
-            self._release("tree")
-
-    def _check_out(self, branch: str | None, commit: str = "") -> None:
-        found = stash.status(self.main, self.exclude)
-        if not found.clean or conflicts.merging(self.main):
-            raise TreeDirty(
-                'The project\'s own tree has uncommitted changes; with isolation = "tree" they would be committed.',
-                path=self.main.directory,
-                files=found.paths,
-            )
-        head = self.main.line("rev-parse", "--verify", "HEAD^{commit}")
-        target = self.main.commit_of(f"refs/heads/{branch}") if branch is not None else commit
-        where = (branch,) if branch is not None else ("--detach", commit)
-        with checkout.noted(self.journal, self.main, None, head, target or head):
-            self.main.run("switch", "--quiet", "--no-guess", *where, seconds=CHECKOUT_SECONDS)
 
 
 def _listed(directory: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Whether a phase's agent wrote outside its worktree: a cheap look before, one after, and what differs.
+"""Whether a phase's agent wrote outside its worktree: a cheap snapshot before, one after, and what differs.
 
-Only reported, never undone: the person may have been at work there as well.
+Differences are reported, never undone: the person may have been at work there as well.
 """
 
 import os
@@ -15,30 +15,31 @@ from faber.model.text import inert
 MANY = 2_000
 
 
-class Look(NamedTuple):
-    """What was seen: trees by name to what differs from HEAD there, refs to commits, shared files to their stamps."""
+class Snapshot(NamedTuple):
+    """For each tree by name the paths that differ from HEAD, with their stamps; the refs with their commits; the
+    repository's shared files with their stamps."""
 
     trees: Mapping[str, Mapping[str, str]]
     refs: Mapping[str, str]
     shared: Mapping[str, str]
 
 
-def look(main: Git, others: Mapping[str, Git], common_directory: str, own_refs: Sequence[str]) -> Look:
-    """Look at the main tree, at `others` (trees that nobody is at work in), at refs, configuration and hooks.
+def look(main: Git, others: Mapping[str, Git], common_directory: str, own_refs: Sequence[str]) -> Snapshot:
+    """A snapshot of the main tree, `others` (trees that nobody works in), refs, configuration and hooks.
 
-    `own_refs` are prefixes of refs that faber and its agents move. Of a changed file the size and time are taken, not
-    the content; of one tree at most two thousand files. A tree that is gone is seen as gone.
+    `own_refs` are prefixes of refs that faber and its agents move. The stamp of a changed file is its size and time,
+    not its content; of one tree at most two thousand files are taken. A deleted tree is recorded as gone.
     """
     trees = {name: _tree(git) for name, git in {"the main tree": main, **others}.items()}
     lines = main.line("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     refs = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
     kept = {name: commit for name, commit in refs.items() if not name.startswith(tuple(own_refs))}
     shared = {name: _stamp(os.path.join(common_directory, name)) for name in ("config", "info/exclude", "hooks")}
-    return Look(trees, kept, shared)
+    return Snapshot(trees, kept, shared)
 
 
-def written(before: Look, after: Look, limit: int = 20) -> list[str]:
-    """What changed between two looks, as at most `limit` lines for a notice; empty if nothing did. Pure."""
+def written(before: Snapshot, after: Snapshot, limit: int = 20) -> list[str]:
+    """What changed between two snapshots, in at most `limit` lines for a notice; empty if nothing did. Pure."""
     found = []
     for name, then in before.trees.items():
         now = after.trees.get(name, {})
@@ -55,8 +56,7 @@ def _tree(git: Git) -> dict[str, str]:
         return {"(the directory)": "gone"}
     found = status(git)
     paths = [*found.tracked, *found.untracked, *found.embedded][:MANY]
-    at = git.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1, 128)).line or "detached"
-    named = {"(HEAD)": f"{inert(at)} {git.commit_of('HEAD')}"}
+    named = {"(HEAD)": f"{inert(found.branch)} {found.head}"}
     return named | {path: _stamp(os.path.join(git.directory, path)) for path in paths}
 
 

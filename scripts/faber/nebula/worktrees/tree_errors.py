@@ -1,24 +1,24 @@
-"""How worktrees, merging and landing say no."""
+"""Errors of worktrees, merging and landing."""
 
 from faber.errors import FaberError, Refused
 
 
 class TreeLost(FaberError):
-    """A phase's worktree is gone, or no longer one of this repository."""
+    """A phase's worktree was deleted, or is no longer one of this repository."""
 
     code = "tree_lost"
-    recovery = "Resume the nebula: the worktree is made again from the phase's branch, which keeps what was committed."
+    recovery = "Resume the nebula: the worktree is created again from the phase's branch, which has the commits."
 
 
 class GitUnfinished(FaberError):
-    """A merge with unresolved conflicts, or a rebase or the like, stands in the middle."""
+    """A merge with unresolved conflicts, or a rebase or the like, is in progress."""
 
     code = "git_unfinished"
     recovery = "Resolve the files named, or end the operation."
 
 
 class ConflictingChanges(FaberError):
-    """Two lines of work changed the same places; `files` names them. Nothing was changed."""
+    """Two branches changed the same lines; `files` names the files. Nothing was merged."""
 
     code = "merge_conflict"
     recovery = "Merge the integration branch into the phase's branch and resolve the files named."
@@ -32,13 +32,13 @@ class MergeContention(FaberError):
 
 
 class RepositoryUnusable(Refused):
-    """The repository is bare, has no commits, or stands in the middle of something; `reason` says which."""
+    """The repository is bare, has no commits, or an operation is in progress; `reason` says which."""
 
     code = "repository_unusable"
 
 
 class BranchInTheWay(Refused):
-    """A branch of the repository's own stands where faber's would be made, or one of faber's is checked out."""
+    """A branch of the repository has a name that faber's branches need, or one of faber's is checked out."""
 
     code = "branch_in_the_way"
 

@@ -1,12 +1,12 @@
-"""One linked worktree below faber's own directory: what is there, made whole, made anew, or removed.
+"""One linked worktree below faber's own directory: created, completed, or removed.
 
-git makes a worktree in steps and may be killed between any two. What is found is told apart by what it is on disk:
+git creates a worktree in steps and may be killed between any two. The state is read from the disk:
 
-    absent     nothing
-    gone       git knows it, its directory is missing
-    half       git or faber was killed while it was made: it lacks the mark that faber sets last
+    absent     nothing is there
+    gone       git knows the worktree, its directory is missing
+    half       git or faber was killed while creating it: the mark that faber sets last is missing
     whole      a worktree
-    foreign    a directory that is no worktree of this repository, and is therefore nobody's to delete
+    foreign    a directory that is not a worktree of this repository, so faber does not delete it
 """
 
 import os
@@ -28,7 +28,7 @@ GONE_PREFIX = ".gone-"
 
 
 class Linked:
-    """The worktree at `path` of the repository of `main`; all that changes it is for the holder of its claim."""
+    """The worktree at `path` of the repository of `main`; only the holder of its lease may change it."""
 
     def __init__(self, main: Git, common_directory: str, path: str, aside: str) -> None:
         self.main = main
@@ -37,7 +37,7 @@ class Linked:
         self.aside = aside
 
     def private(self) -> str | None:
-        """git's own directory for this worktree; None where git knows none."""
+        """git's own directory for this worktree; None if git does not know it."""
         base = os.path.join(self.common, "worktrees")
         try:
             names = sorted(os.listdir(base))
@@ -54,22 +54,22 @@ class Linked:
         return None
 
     def state(self) -> str:
-        """What is there: see above. Raises `UnsafeFile` for a link."""
+        """The state, one of those above. Raises `UnsafeFile` for a link."""
         self._check_way()
         private = self.private()
         if not os.path.lexists(self.path):
             return "absent" if private is None else "gone"
-        if private is None or not worktree_state.is_linked(Git(self.path, private)):
+        if private is None or not worktree_state.is_linked(self.main.tree(self.path, private)):
             return "foreign"
         if not all(os.path.isfile(os.path.join(private, name)) for name in ("HEAD", "commondir")):
             return "foreign"
         return "whole" if os.path.isfile(os.path.join(private, _MADE)) else "half"
 
     def ensure(self, branch: str | None, commit: str) -> tuple[str, str]:
-        """The worktree, whole: its private directory, and how it was come by (`created`, `completed`, `reused`).
+        """Make the worktree whole; its private directory, and whether it was `created`, `completed` or `reused`.
 
-        On `branch`, which must exist, or detached at `commit`. One that was there is left as it is. What is
-        foreign is moved aside. Raises `BranchInTheWay` where the branch is checked out elsewhere.
+        On `branch`, which must exist, or detached at `commit`. A whole worktree stays as it is; a foreign directory is
+        moved aside. Raises `BranchInTheWay` where the branch is checked out elsewhere.
         """
         how = "reused"
         failed: GitFailed | None = None
@@ -94,13 +94,13 @@ class Linked:
                     self._add(branch, commit)
                     self._mark()
                 except GitFailed as error:
-                    failed = error  # another worktree that came or went at the same moment can make git fail
+                    failed = error  # a worktree created or removed at the same moment can make git fail
         if self.state() == "whole" and (private := self.private()):
             return private, how
-        raise failed or GitFailed(f"The worktree {shown(self.path)} cannot be made.", path=self.path)
+        raise failed or GitFailed(f"The worktree {shown(self.path)} cannot be created.", path=self.path)
 
     def remove(self) -> None:
-        """Remove it from the disk and from git. Killed in between, the next `ensure` or `sweep` goes on."""
+        """Remove it from the disk and from git. After a kill in between, the next `ensure` or `begin` finishes it."""
         self._check_way()
         if os.path.lexists(self.path):
             gone = os.path.join(os.path.dirname(self.path), f"{GONE_PREFIX}{os.urandom(4).hex()}")
@@ -113,7 +113,7 @@ class Linked:
         private = self.private()
         removed = self.main.run("worktree", "remove", "--force", "--force", self.path, codes=(0, 1, 128))
         if removed.code and private is not None:
-            delete(private)  # git does not know what to do with half a record of its own
+            delete(private)  # git cannot remove half a record of its own
 
     def _add(self, branch: str | None, commit: str) -> None:
         if branch is not None and (other := checked_out(self.main, f"refs/heads/{branch}")):
@@ -128,9 +128,9 @@ class Linked:
         self.main.run("worktree", "add", "--quiet", *where, seconds=CHECKOUT_SECONDS)
 
     def _complete(self, private: str, branch: str | None, commit: str) -> None:
-        git = Git(self.path, private, claims=self.main.claims)
+        git = self.main.tree(self.path, private)
         stash.free_locks(git)
-        # The mark is set before a phase begins: nobody has worked here yet.
+        # The mark is set before a phase begins, so nobody has worked here yet.
         if branch is not None:
             git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
         else:
@@ -149,12 +149,12 @@ class Linked:
         path = self.path
         for _ in range(4):  # the worktree, and the segments of a run id
             if os.path.islink(path):
-                raise UnsafeFile("A link stands where a worktree belongs.", path=path)
+                raise UnsafeFile("There is a link in the place of a worktree.", path=path)
             path = os.path.dirname(path)
 
 
 def delete(path: str) -> None:
-    """Delete a directory, with directories in it that forbid it; links are deleted, not followed."""
+    """Delete a directory, read-only directories in it included; links are deleted, not followed."""
     try:
         shutil.rmtree(path)
     except PermissionError:

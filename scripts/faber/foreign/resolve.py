@@ -1,11 +1,12 @@
 """From what a person types to a run: an id, a unique part of one, or `latest`."""
 
 from faber.errors import AmbiguousRun, FaberError, RunNotFound
+from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED
 from faber.model.ids import check_run_id, is_run_id
 from faber.store import index
 from faber.store.layout import Layout
-from faber.store.runs import Run, load
+from faber.store.load import Run
 
 LATEST = "latest"
 
@@ -36,6 +37,11 @@ def resolve(layout: Layout, text: str) -> str:
     )
 
 
+def open_named(layout: Layout, text: str) -> Run:
+    """The run that `text` means, loaded once. Raises what `resolve` and `open_run` raise."""
+    return latest(layout) if text == LATEST else open_run(layout, resolve(layout, text))
+
+
 def latest(layout: Layout) -> Run:
     """The most recently active run that is not completed or cancelled; `RunNotFound` if there is none.
 
@@ -52,7 +58,7 @@ def latest(layout: Layout) -> Run:
 
 def _alive(layout: Layout, run_id: str) -> Run | None:
     try:
-        run = load(layout, run_id)
+        run = open_run(layout, run_id)
     except FaberError:
         return None
     return None if run.state["status"] in CLOSED else run

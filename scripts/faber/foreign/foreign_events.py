@@ -1,0 +1,55 @@
+"""Events of any run in faber's form: another tool's log has other key names."""
+
+from typing import Any
+
+from faber.errors import FaberError, Notice, Severity
+from faber.foreign.spelling import text_of
+from faber.model.documents import Event
+from faber.model.reducer import RECENT_EVENTS
+from faber.store import log
+
+
+def normalise_event(raw: Event, entry: log.LogEntry) -> Event:
+    """An event with faber's key names; its other keys stay."""
+    event: Any = dict(raw)
+    event["event_id"] = entry.event_id
+    event["type"] = text_of(raw.get("type") or raw.get("event_type")) or entry.type
+    event["timestamp"] = text_of(raw.get("timestamp") or raw.get("created_at") or raw.get("ts")) or ""
+    step = raw.get("step") or raw.get("step_id")
+    for name, value in (("phase", raw.get("phase")), ("step", step), ("message", raw.get("message"))):
+        if isinstance(value, str):
+            event[name] = value
+        else:
+            event.pop(name, None)
+    normalised: Event = event
+    return normalised
+
+
+def newest_events(directory: str, count: int = RECENT_EVENTS) -> tuple[list[Event], int, list[Notice]]:
+    """The newest events of another tool's log in order, the highest id, and a notice for each unreadable one."""
+    entries = log.listing(directory)
+    events, notices = [], []
+    for entry in entries[-count:]:
+        try:
+            events.append(normalise_event(log.read_event(directory, entry.file), entry))
+        except FaberError as error:
+            notices.append(event_notice(error, entry.file))
+    return events, entries[-1].event_id if entries else 0, notices
+
+
+def event_notice(error: FaberError, file: str) -> Notice:
+    """The warning for an event that cannot be shown (context reconstitution: "Log partial load")."""
+    return Notice(
+        "events_read_error",
+        Severity.WARNING,
+        error.message,
+        "It is skipped and kept; recent events may be missing. `faber doctor RUN` says more.",
+        file,
+    )
+
+
+def requested(event: Event) -> str | None:
+    """The request id of a feedback event, wherever its tool put it."""
+    metadata = event.get("metadata")
+    inner = metadata.get("request_id") if isinstance(metadata, dict) else None
+    return text_of(inner or event.get("request_id"))

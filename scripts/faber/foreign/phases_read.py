@@ -1,0 +1,129 @@
+"""The phases and steps of another tool's run, gathered from wherever its state and its events mention them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from faber.errors import Notice, Severity
+from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, status_of, text_of
+from faber.model.documents import SETTLED, Event
+from faber.model.state_parts import PlaceStatus
+
+CONVENTIONAL_ORDER = ("frame", "architect", "build", "evaluate", "release")
+_STEP_LISTS = ("steps_completed", "completed_steps", "completed_step_ids")
+
+
+class ForeignPhase(NamedTuple):
+    """A phase: its status, the status of each step in order, and the other tool's own object (empty if it has none)."""
+
+    status: PlaceStatus
+    steps: dict[str, PlaceStatus]
+    raw: Mapping[str, object]
+
+
+def read_phases(
+    raw: Mapping[str, object], events: Sequence[Event], run_id: str, translated: Callable[[str], None]
+) -> tuple[dict[str, ForeignPhase], list[Notice]]:
+    """The phases of the state `raw` in order, and a notice for each step that the state lags behind the events.
+
+    `translated` is called with each unusual form that was read.
+    """
+    reader = _Phases(raw, events, run_id, translated)
+    return reader.phases, reader.notices
+
+
+class _Phases:
+    def __init__(
+        self, raw: Mapping[str, object], events: Sequence[Event], run_id: str, translated: Callable[[str], None]
+    ) -> None:
+        self.raw = raw
+        self.events = events
+        self.run_id = run_id
+        self.notices: list[Notice] = []
+        self._told = translated
+        self.phases = self._phases()
+        self._flat_steps()
+        self._mentioned()
+
+    def _phases(self) -> dict[str, ForeignPhase]:
+        raw = self.raw.get("phases")
+        found: dict[str, ForeignPhase] = {}
+        if isinstance(raw, list):
+            self._told("phases given as an array")
+            items = [(name_of(item, PHASE_NAMES), item) for item in raw]
+        elif isinstance(raw, dict):
+            items = list(raw.items())
+        else:
+            items = []
+        for name, item in items:
+            if isinstance(name, str) and name:
+                found[name] = self._phase(name, item)
+        if found and set(found) <= set(CONVENTIONAL_ORDER):
+            found = {name: found[name] for name in CONVENTIONAL_ORDER if name in found}
+        return found
+
+    def _phase(self, name: str, item: object) -> ForeignPhase:
+        if not isinstance(item, dict):
+            return ForeignPhase(status_of(item), {}, {})
+        steps: dict[str, PlaceStatus] = {}
+        given = item.get("steps")
+        if isinstance(given, dict):
+            for step, value in given.items():
+                steps[step] = status_of(value.get("status") if isinstance(value, dict) else value)
+        elif isinstance(given, list):
+            for value in given:
+                step_name = value if isinstance(value, str) else name_of(value, STEP_NAMES)
+                if step_name:
+                    steps[step_name] = status_of(value.get("status")) if isinstance(value, dict) else "pending"
+        for key in _STEP_LISTS:
+            if isinstance(item.get(key), list):
+                self._told(f"finished steps of phase {name} from {key}")
+                for value in item[key]:
+                    step_name = value if isinstance(value, str) else name_of(value, STEP_NAMES)
+                    if step_name:
+                        steps[step_name] = "completed"
+        return ForeignPhase(status_of(item.get("status")), steps, item)
+
+    def _flat_steps(self) -> None:
+        raw = self.raw.get("steps")
+        if not isinstance(raw, list):
+            return
+        self._told("steps given as one flat array")
+        for item in raw:
+            step, phase = name_of(item, STEP_NAMES), name_of(item, ("phase", "phase_id"))
+            if step and phase:
+                self._at(phase).steps[step] = status_of(item.get("status"))
+
+    def _at(self, phase: str) -> ForeignPhase:
+        return self.phases.setdefault(phase, ForeignPhase("pending", {}, {}))
+
+    def _mentioned(self) -> None:
+        """Steps that only the current place, a failure or the events name."""
+        phase, step = text_of(self.raw.get("current_phase")), text_of(self.raw.get("current_step"))
+        if phase:
+            self._at(phase)
+            if step:
+                self.phases[phase].steps.setdefault(step, "in_progress")
+        for record in self.phases.values():
+            failed = text_of(record.raw.get("failed_step"))
+            if failed:
+                record.steps[failed] = "failed"
+            if record.status == "completed":
+                for name, status in record.steps.items():
+                    record.steps[name] = status if status in SETTLED else "completed"
+        newest: dict[tuple[str, str], str] = {}
+        for event in self.events:
+            if "phase" in event and "step" in event:
+                newest[event["phase"], event["step"]] = event["type"]
+        for (event_phase, event_step), kind in newest.items():
+            if event_phase in self.phases and kind in ("step_complete", "step_skip"):
+                steps = self.phases[event_phase].steps
+                if steps.get(event_step) in ("pending", "in_progress"):
+                    self.notices.append(
+                        Notice(
+                            "state_behind",
+                            Severity.INFO,
+                            f"The events show {event_phase}:{event_step} complete; state.json does not.",
+                            source=self.run_id,
+                        )
+                    )
+                steps[event_step] = "completed" if kind == "step_complete" else "skipped"

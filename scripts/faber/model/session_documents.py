@@ -1,0 +1,60 @@
+"""A session's summary, as `TypedDict`s: as it is handed in, as faber stores it, and as it is read."""
+
+from typing import Annotated, NotRequired, TypedDict
+
+from faber.model.shapes import Bound, extensible
+
+_Count = Annotated[int, Bound("minimum", 0)]
+_Number = Annotated[int, Bound("minimum", 1)]
+_Line = Annotated[str, Bound("minLength", 1), Bound("maxLength", 1000)]
+_Lines = Annotated[list[_Line], Bound("maxItems", 200)]
+
+
+class GivenParts(TypedDict, total=False):
+    """The parts of a summary as a person or an agent hands them in."""
+
+    accomplished: _Lines
+    decisions: Annotated[list[Annotated[str, Bound("minLength", 1), Bound("maxLength", 500)]], Bound("maxItems", 200)]
+    files_changed: Annotated[list[_Line], Bound("maxItems", 5000)]
+    remaining_phases: _Lines
+    context_notes: Annotated[str | None, Bound("maxLength", 8000)]
+
+
+class GivenSummary(TypedDict):
+    """What `faber session save` takes."""
+
+    session_id: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
+    phase_completed: NotRequired[Annotated[str | None, Bound("maxLength", 200)]]
+    summary: GivenParts
+
+
+@extensible()
+class SummaryParts(TypedDict):
+    """The parts of a stored summary; other tools may have written more."""
+
+    accomplished: list[str]
+    decisions: list[str]
+    files_changed: list[str]
+    remaining_phases: list[str]
+    context_notes: str | None
+
+
+class CheckedSummary(TypedDict):
+    """A summary that was handed in, complete and checked."""
+
+    session_id: str | None
+    phase_completed: str | None
+    summary: SummaryParts
+
+
+class StoredSummary(TypedDict):
+    """session-summaries/session-<time>.json: what one session leaves to the next (context reconstitution 0.4.5)."""
+
+    schema_version: _Number
+    session_id: str
+    sequence: _Number
+    timestamp: str
+    phase_completed: str | None
+    head_commit: str | None
+    after_event_id: _Count
+    summary: SummaryParts

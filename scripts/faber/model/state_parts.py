@@ -1,0 +1,175 @@
+"""The parts of state.json, as `TypedDict`s; the whole and the other documents are in `model/documents.py`."""
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from faber.model.answers import Action, Responder
+from faber.model.shapes import Bound, extensible
+
+PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
+
+_Count = Annotated[int, Bound("minimum", 0)]
+
+
+@extensible()
+class ErrorDetail(TypedDict, total=False):
+    """What went wrong."""
+
+    message: str
+
+
+class ResumePlace(TypedDict):
+    """A place of the plan; `step` is null where a whole phase is meant."""
+
+    phase: str | None
+    step: str | None
+
+
+class GivenAnswer(TypedDict):
+    """A person's answer to a request. `response` is the option chosen, or the person's own words; `responder` is null
+    where the event does not say."""
+
+    request_id: str
+    type: str
+    response: Annotated[str, Bound("maxLength", 2000)]
+    action: Action
+    comment: Annotated[str | None, Bound("maxLength", 2000)]
+    responder: Responder | None
+    resume_point: ResumePlace
+    at: str
+    event_id: int
+
+
+class Heard(GivenAnswer):
+    """An answer as the work needs it; `prompt` is the question, shortened."""
+
+    prompt: Annotated[str, Bound("maxLength", 300)]
+
+
+class LastAnswer(GivenAnswer):
+    """The newest answer, with the whole question."""
+
+    prompt: Annotated[str, Bound("maxLength", 2000)]
+
+
+class StepState(TypedDict):
+    """What the log says of one step. `*_event` are event ids."""
+
+    status: PlaceStatus
+    attempts: _Count
+    started_at: str | None
+    completed_at: str | None
+    started_event: int | None
+    ended_event: int | None
+    message: str | None
+    error: ErrorDetail | None
+    # The first start in the current retry loop: evidence counts from there.
+    first_event: int | None
+    base_commit: str | None
+    # How often it failed in the current retry loop.
+    failures: int
+    # How often completing was refused for lack of evidence; the id of the request that waived it.
+    blocked: int
+    waived_by: str | None
+    warning: bool
+    # The newest answers about it since it was last completed.
+    feedback: Annotated[list[Heard], Bound("maxItems", 5)]
+
+
+class PhaseState(TypedDict):
+    """What the log says of one phase."""
+
+    status: PlaceStatus
+    started_at: str | None
+    completed_at: str | None
+    failed_step: str | None
+    error: ErrorDetail | None
+    started_event: int | None
+    ended_event: int | None
+    steps: dict[str, StepState]
+
+
+class RecentEvent(TypedDict):
+    """The file of one of the newest events, so that nobody needs to list the directory."""
+
+    event_id: int
+    file: str
+    key: NotRequired[str]
+
+
+class FeedbackRequest(TypedDict):
+    """A question to a person, open until it is answered."""
+
+    request_id: str
+    type: str
+    prompt: Annotated[str, Bound("maxLength", 2000)]
+    options: list[str]
+    context: dict[str, Any]
+    requested_at: str
+    resume_point: ResumePlace
+    notification_sent: dict[str, Any]
+    event_id: int
+
+
+class SavedSessions(TypedDict):
+    """How many session summaries the run has, and the newest one's file and event id."""
+
+    count: _Count
+    latest_file: str | None
+    latest_event: int | None
+
+
+class ProgressComment(TypedDict):
+    """The issue comment that shows the run's progress."""
+
+    comment_id: int
+    comment_url: Annotated[str | None, Bound("maxLength", 500)]
+    event_id: int
+
+
+class DecisionEntry(TypedDict):
+    """A decision that was recorded."""
+
+    event_id: int
+    decision: str
+    phase: str | None
+    step: str | None
+    at: str
+
+
+@extensible(minProperties=1)
+class ErrorEntry(TypedDict):
+    """An error that is still open; an adopted run's may have more keys."""
+
+    event_id: int
+    type: NotRequired[str]
+    phase: NotRequired[str | None]
+    step: NotRequired[str | None]
+    at: NotRequired[str]
+    message: NotRequired[str]
+
+
+class SettledQuestion(TypedDict):
+    """The answer to a question about the context, and what the question was about."""
+
+    option: str
+    subject: NotRequired[Any]
+    event_id: NotRequired[int]
+
+
+class RetryLoop(TypedDict):
+    """A return to an earlier phase; `exited` is the id of the event that ended it."""
+
+    event_id: int
+    phase: str
+    return_to: str
+    at: str
+    reason: str | None
+    exited: NotRequired[int]
+
+
+class GateState(TypedDict):
+    """The request about a gate, and its answer once there is one."""
+
+    request_id: str
+    answer: str | None
+    event_id: int

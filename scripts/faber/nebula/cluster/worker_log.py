@@ -1,0 +1,105 @@
+"""What a worker records of its phase: kept for its report and its pushes, and sent to the leader at once."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from faber.errors import Notice
+from faber.model.documents import State
+from faber.model.nebula_documents import NebulaPhase
+from faber.model.text import inert, shorten
+from faber.nebula.cluster.messages import Job, Pushed, Told
+from faber.nebula.phase.phase_progress import Record
+from faber.responses.recovery_log import EVENT, Recovery
+
+MESSAGE = 2_000
+
+
+class Link(Protocol):
+    """A worker's connection to the leader of its run."""
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send an event, a notice or a checkpoint. The message may be lost: events are in the report as well."""
+
+    def stop_wanted(self) -> bool:
+        """True if the leader wants the job stopped, or has been silent for too long."""
+
+
+class WorkerLog:
+    """The `Recorder` of one execution of a job. `executions` counts those of the job so far, this one included."""
+
+    last_event_id = 0
+
+    def __init__(self, job: Job, execution: str, link: Link) -> None:
+        self.execution = execution
+        self.executions = 1
+        self.told: list[Told] = []
+        self._phase = job.spec.id
+        self._link = link
+        self._lock = threading.Lock()
+        known: Any = {"status": "pending", **job.known}
+        self._known: NebulaPhase = known
+        nebula: Any = {"phases": {self._phase: known}}
+        state: Any = {"nebula": nebula}
+        self.state: State = state
+
+    def take_over(self, pushed: Pushed) -> None:
+        """Continue the log of the execution that pushed this."""
+        for event in pushed.events:
+            self.told.append(event)
+            self._apply(event)
+
+    def record(
+        self,
+        type: str,
+        /,
+        phase: str | None = None,
+        *,
+        status: str | None = None,
+        message: str | None = None,
+        **metadata: Any,
+    ) -> int:
+        """Keep an event and send it; the leader numbers it, so that the id here is always 0."""
+        given = {name: value for name, value in metadata.items() if value is not None}
+        text = shorten(inert(message or ""), MESSAGE) or None
+        with self._lock:
+            event = Told(f"{self.execution}.{len(self.told)}", type, status, text, given)
+            self.told.append(event)
+            self._apply(event)
+        self._link.tell({"event": event._asdict(), "executions": self.executions})
+        return 0
+
+    def for_phase(self, phase: str) -> Record:
+        """`record` for the phase."""
+
+        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
+            self.record(type, phase, status=status, message=message, **metadata)
+
+        return record
+
+    def recovered(self, recovery: Recovery) -> list[Notice]:
+        """Record the recovery of a cut response; the leader writes it into the run's log. No notices."""
+        given = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
+        self.record(EVENT, self._phase, status=recovery.final_status, **given)
+        return []
+
+    def notice(self, notice: Notice) -> None:
+        """Send a notice for a person."""
+        self._link.tell({"notice": [notice.code, notice.severity.value, notice.message, notice.recovery]})
+
+    def checkpoint(self, text: str) -> None:
+        """Send the checkpoint that was just pushed."""
+        self._link.tell({"checkpoint": text, "executions": self.executions})
+
+    def _apply(self, event: Told) -> None:
+        """Update the part of the run's state that the work on the phase reads."""
+        given, known = event.metadata, self._known
+        if event.type == "phase_start":
+            known["status"] = "in_progress"
+            for key in ("branch", "base", "digest"):
+                if given.get(key):
+                    known[key] = str(given[key])
+        elif event.type == "cycle_commit":
+            known["commit"] = str(given.get("commit", ""))
+        elif event.type == "agent_turn":
+            known["cost"] = known.get("cost", 0.0) + float(given.get("cost_usd") or 0.0)

@@ -1,0 +1,231 @@
+"""Reading a run of faber's own: without a lock, and without writing anything."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from faber.errors import FaberError, Notice, RunNotFound, Severity
+from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.model_errors import MetadataUnreadable, StateCorrupt
+from faber.model.reducer import REDUCER_VERSION, fold, initial_state
+from faber.model.validation import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
+from faber.store import log, strict_json
+from faber.store.files import MAX_STATE, read_json
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout
+from faber.store.store_errors import EventUnreadable, ForeignRun, NewerSchema, StateMissing
+
+# What tells one content of state.json from the next, which always comes as another file.
+Stamp = tuple[int, int, int, int]
+
+
+class Run(NamedTuple):
+    """A run as read: its documents, its state up to the newest event, and notices about what is unusual.
+
+    `foreign` is true for runs of other tools, whose documents are normalised views. `folded` counts the events that
+    state.json did not contain. `stamp` identifies the state.json that was read; None for a foreign run.
+    """
+
+    layout: Layout
+    run_id: str
+    directory: str
+    metadata: Metadata
+    plan: Plan
+    state: State
+    foreign: bool
+    folded: int
+    notices: list[Notice]
+    stamp: Stamp | None = None
+
+
+class ForeignFiles(NamedTuple):
+    """A run that another tool made: its state.json, with a status that faber knows, and its metadata.json."""
+
+    directory: str
+    state: Mapping[str, object]
+    metadata: Mapping[str, object]
+
+
+Reader = Callable[[Layout, str], Run]
+
+
+def load(layout: Layout, run_id: str) -> Run:
+    """Read a run of faber's own.
+
+    Raises `ForeignRun`, `RunNotFound`, `StateMissing`, `StateCorrupt`, `InvalidStatus`, `MetadataUnreadable`,
+    `EventUnreadable`, `UnsafeFile`.
+    """
+    found = look(layout, run_id)
+    if isinstance(found, ForeignFiles):
+        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+    return found
+
+
+def look(layout: Layout, run_id: str) -> Run | ForeignFiles:
+    """A run of faber's own, or the files of another tool's; raises as `load`, without `ForeignRun`."""
+    return _look(layout, run_id, _find(layout, run_id), None)
+
+
+def load_for_work_item(layout: Layout, work_id: str) -> list[Run]:
+    """Every run of faber's own for this work item that can be read; damaged ones are left out.
+
+    A run about another work item costs only its metadata. That of an adopted run does not count: the event that
+    adopted it may say something else.
+    """
+    found = []
+    for run_id in layout.run_ids():
+        try:
+            directory = _find(layout, run_id)
+            raw = read_document(directory, METADATA, run_id)
+            own = isinstance(raw, dict) and "schema_version" in raw and isinstance(raw.get("autonomy"), str)
+            if own and raw.get("work_id") != work_id:
+                continue
+            run = _look(layout, run_id, directory, raw)
+        except FaberError:
+            continue
+        if isinstance(run, Run) and run.state["work_id"] == work_id:
+            found.append(run)
+    return found
+
+
+def _find(layout: Layout, run_id: str) -> str:
+    directory = layout.find_run_dir(run_id)
+    if directory is None:
+        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
+    return directory
+
+
+def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> Run | ForeignFiles:
+    """`raw_metadata` is metadata.json where the caller has read it already."""
+    try:
+        seen = stamp(directory)
+        raw = read_json(os.path.join(directory, STATE), MAX_STATE)
+    except FileNotFoundError:
+        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
+    except (OSError, strict_json.InvalidJSON) as error:
+        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
+    if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
+        return _foreign_files(run_id, directory, raw, raw_metadata)
+    notices: list[Notice] = []
+    if raw.get("reducer_version") != REDUCER_VERSION:
+        check_status(raw, run_id)
+        metadata, plan = read_frame(directory, run_id, raw_metadata)
+        state = refold(directory, metadata, plan)
+        state["schema_version"] = max(state["schema_version"], _version(raw))
+    else:
+        state = check_state(raw, run_id)
+        metadata, plan = read_frame(directory, run_id, raw_metadata)
+        check_places(state, plan, run_id)
+        if not os.path.lexists(newest_file(directory, state)):
+            raise StateCorrupt(
+                f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
+                run_id=run_id,
+            )
+    if state["schema_version"] > SCHEMA_VERSION:
+        notices.append(
+            Notice(
+                NewerSchema.code,
+                Severity.WARNING,
+                f"The run was written by a newer faber (schema {state['schema_version']}); it is only read.",
+                NewerSchema.recovery,
+            )
+        )
+    news = log.after(directory, state["last_event_id"])
+    current = fold_events(state, news, run_id) if news else state
+    return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices, seen)
+
+
+def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: object) -> ForeignFiles:
+    metadata = raw_metadata or read_document(directory, METADATA, run_id)
+    if not isinstance(raw, dict):
+        raise StateCorrupt(f"state.json of run {run_id} holds no JSON object.", run_id=run_id)
+    check_status(raw, run_id)
+    if not isinstance(metadata, dict):
+        raise MetadataUnreadable(f"metadata.json of run {run_id} holds no JSON object.", run_id=run_id)
+    return ForeignFiles(directory, raw, metadata)
+
+
+def still_current(run: Run) -> Run | None:
+    """A run that was read before, with the events recorded since; None if its state.json or its log was replaced.
+
+    Certain only under the run's lock.
+    """
+    try:
+        if run.stamp is None or stamp(run.directory) != run.stamp:
+            return None
+    except OSError:
+        return None
+    if not os.path.lexists(newest_file(run.directory, run.state)):
+        return None
+    news = log.after(run.directory, run.state["last_event_id"])
+    if not news:
+        return run
+    return run._replace(state=fold_events(run.state, news, run.run_id), folded=run.folded + len(news))
+
+
+def stamp(directory: str) -> Stamp:
+    """The identity of a run's state.json as it is now; raises `OSError`."""
+    found = os.lstat(os.path.join(directory, STATE))
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tuple[Metadata, Plan]:
+    """The documents of a run of faber's own that never change: its metadata and its plan.
+
+    `raw_metadata` is metadata.json where the caller has read it already.
+    """
+    raw = raw_metadata or read_document(directory, METADATA, run_id)
+    try:
+        metadata = check_metadata(raw, run_id)
+    except MetadataUnreadable:
+        adopted = next((e for e in reversed(log.listing(directory)) if e.type == "run_adopted"), None)
+        if adopted is None:
+            raise
+        # An adopted run's metadata.json stays as the other tool wrote it.
+        metadata = log.read_event(directory, adopted.file)["metadata"]["metadata"]
+    return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
+
+
+def _version(raw: Mapping[str, object]) -> int:
+    version = raw.get("schema_version")
+    return version if isinstance(version, int) and not isinstance(version, bool) else 0
+
+
+def newest_file(directory: str, state: State) -> str:
+    """The file of the newest event in `state`; the run's directory if it has none."""
+    if not state["recent_events"]:
+        return directory
+    return os.path.join(directory, EVENTS, state["recent_events"][-1]["file"])
+
+
+def read_document(directory: str, name: str, run_id: str) -> Any:
+    """A document that never changes; raises `MetadataUnreadable` if it is missing or damaged."""
+    try:
+        return read_json(os.path.join(directory, name), MAX_STATE)
+    except FileNotFoundError:
+        raise MetadataUnreadable(f"Run {run_id} has no {name}.", run_id=run_id, file=name) from None
+    except (OSError, strict_json.InvalidJSON) as error:
+        raise MetadataUnreadable(f"{name} of run {run_id} cannot be read: {error}.", run_id=run_id, file=name) from None
+
+
+def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None = None) -> State:
+    """The state from the whole log (or up to event `last`): what state.json must be.
+
+    Starts at the newest `run_adopted`, which contains everything before it.
+    """
+    entries = [entry for entry in log.listing(directory) if last is None or entry.event_id <= last]
+    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    return fold_events(
+        initial_state(metadata, plan),
+        (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        metadata["run_id"],
+    )
+
+
+def fold_events(state: State, events: Iterable[Event], run_id: str) -> State:
+    """The state after `events`; raises `EventUnreadable` for one that lacks what its type needs."""
+    try:
+        return fold(state, events)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise EventUnreadable(
+            f"An event of run {run_id} lacks what its type needs ({type(error).__name__}: {error}).", run_id=run_id
+        ) from None

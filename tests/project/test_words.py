@@ -1,0 +1,104 @@
+"""The words of everything that people and models read: documents, prompts, messages, docstrings, comments."""
+
+import ast
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Phrases that a reader must read twice, and what to write instead.
+ODD = {
+    r"ma(de|kes?) good": "fix, repair",
+    r"gone on": "resume, continue",
+    r"go(es|ing)? on (from|with)": "continue from, continue with",
+    r"went on (from|with)": "continued from, continued with",
+    r"come by": "found, obtained",
+    r"heed(s|ed)?": "follow, apply",
+    r"no turn can be paid": "the budget is exhausted",
+    r"(finding|cause|phase|answer|event|run|step|name) that is none": "say what it is",
+    r"afresh": "again, from the start",
+    r"mend(s|ed|ing)?": "fix",
+    r"begun": "started, in progress",
+    r"can(not)? be had": "is unavailable",
+    r"(event|time|cycle) more of": "another",
+    r"what (became|becomes) of": "the outcome of",
+    r"is not let do": "may not",
+    r"put right": "fix",
+    r"stands? beside": "is next to",
+    r"who is waited for": "who must answer",
+}
+PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
+GENERATED = {"docs/cli.md", "docs/transcript.md"}
+TEXTS = {".md", ".yaml", ".yml", ".toml", ".sh", ".sql"}
+Text = tuple[int, str]
+
+
+def files() -> list[str]:
+    """The tracked files that hold words of ours: no fixtures, no pages made from `--help` or a run."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    kept = {
+        name for name in listed.split("\0") if not name.startswith(("tests/fixtures/", "scripts/faber/"))
+    } - GENERATED
+    return sorted(name for name in kept if Path(name).suffix in TEXTS | {".py"} and (ROOT / name).is_file())
+
+
+def texts(name: str, source: str) -> Iterator[Text]:
+    """Line and text of everything in a file that is meant for people; of a test, not what it passes or expects."""
+    if not name.endswith(".py"):
+        yield 1, source
+        return
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    tree = ast.parse(source)
+    if name.startswith("tests/"):
+        yield from _docstrings(tree)
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:  # no key, no name
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.Module) -> Iterator[Text]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and ast.get_docstring(node):
+                yield first.lineno, str(first.value.value)
+
+
+def odd(name: str, source: str) -> list[str]:
+    """Each odd phrase of a file as `line: phrase`."""
+    if not PATTERN.search(source):
+        return []
+    return [
+        f"{line + text.count(chr(10), 0, found.start())}: {' '.join(found[0].split())}"
+        for line, text in texts(name, source)
+        for found in PATTERN.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("name", files())
+def test_no_odd_phrase(name: str) -> None:
+    """No document, docstring, comment or message has a phrase of the list."""
+    assert odd(name, (ROOT / name).read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "found"),
+    [
+        ("a.md", "It is\ngone\non.", ["2: gone on"]),
+        ("scripts/a.py", '"""Heed it."""\nx = 1  # begun\n', ["2: begun", "1: Heed"]),
+        ("scripts/a.py", 'raise ValueError("the wait is begun")', ["1: begun"]),
+        ("tests/test_a.py", 'def test_a() -> None:\n    """Afresh."""\n    assert "begun"\n', ["2: Afresh"]),
+        ("a.md", "Command, amendment, beginning, comment.", []),
+    ],
+)
+def test_an_odd_phrase_would_be_found(name: str, source: str, found: list[str]) -> None:
+    """Phrases are found in documents, docstrings, comments and messages, but not in what a test expects."""
+    assert odd(name, source) == found
