@@ -14,7 +14,7 @@ from typing import Any
 import measure
 
 # isort: split  (measure makes the following importable)
-from faber.cli.demo import BRANCH, ISSUE, RUN_ID
+from faber.cli.demo import BRANCH, RUN_ID, WORK_ID
 from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
 from faber.model.reducer import event_file, fold
@@ -63,7 +63,7 @@ def long_run(layout: Layout, events: int) -> Run:
         NewRun(
             run_id=run_id,
             plan=load_plan(layout, "default"),
-            work_id=str(ISSUE["id"]),
+            work_id=WORK_ID,
             target=None,
             autonomy="guarded",
             created_by="person",

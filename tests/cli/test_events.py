@@ -202,7 +202,7 @@ def test_sessions_keep_their_own_order(faber: Faber, run: str, run_dir: Callable
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("", "no summary"),
+        ("", "No summary"),
         ("{", "not JSON"),
         ("[]", "object"),
         ("{}", "empty"),

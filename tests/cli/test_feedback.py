@@ -72,7 +72,7 @@ def test_a_request_is_shown_to_people(faber: Faber, begun: str) -> None:
         "review at frame:fetch-work",
         "Good [2Jenough?",
         "see specs/7.md",
-        "2. request_changes  (the same step",
+        "2. request_changes  (the step is repeated",
     ):
         assert part in shown
     assert "\x1b" not in shown
@@ -380,9 +380,9 @@ def test_a_terminal_asks(faber: Faber, begun: str, terminal: Callable[..., Termi
     child.until("one of: approve, request_changes, reject")
     child.until("Your answer: ")
     child.type("2\n")
-    child.until("What is to be changed? ")
+    child.until("What should be changed? ")
     child.type("  \n")
-    child.until("What is to be changed? ")
+    child.until("What should be changed? ")
     child.type("Say who it is for: größer\n")
     status, out = child.ended()
     assert (status, json.loads(out)["recorded"][0]["type"]) == (0, "feedback_received")
@@ -423,7 +423,7 @@ def test_giving_up_records_nothing(
     child.until("Your answer: ")
     if late:
         child.type("changes\n")
-        child.until("What is to be changed? ")
+        child.until("What should be changed? ")
     child.type(typed)
     assert child.ended()[0] == status
     assert faber("run", "show", begun).json["state"] == before

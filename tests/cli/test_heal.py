@@ -147,7 +147,7 @@ def test_without_a_checkpoint_nobody_knows(faber: Faber, failed: Failed) -> None
 def test_the_diagnosis_as_text_ends_with_the_prompt(faber: Faber, failed: Failed) -> None:
     """For a person: what failed in two lines, what is kept, then the prompt."""
     out = faber("heal", "diagnose", "neb", PHASE, "--format", "text").out
-    assert out.startswith("reader: max_cycles. It was not approved in 2 cycles.\nCycles 2, 0.40 dollars")
+    assert out.startswith("reader: max_cycles. It was not approved in 2 cycles.\n2 cycles, 0.40 US dollars")
     assert "Kept: 1 commits, 1 files" in out
     assert "# Remediation of phase reader" in out
 

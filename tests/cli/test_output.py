@@ -171,7 +171,7 @@ def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
     assert "CONTEXT RECONSTITUTION COMPLETE" in text
     assert "Resume Point:  build:implement" in text
     assert str(place) in text
-    context_lines = text.split("latest`:\n", 1)[1].split("Go on exploring", 1)[0].splitlines()
+    context_lines = text.split("latest`:\n", 1)[1].split("Explore further", 1)[0].splitlines()
     assert all(len(line) <= 80 for line in context_lines)
     context = json.loads(start("--root", str(place), "context", "latest").stdout)
     assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}

@@ -55,7 +55,7 @@ def place(
         for name, value in environment(github).items():
             monkeypatch.setenv(name, value)
         # A write is spaced from the one before it; here nobody else is asked to wait.
-        monkeypatch.setattr("faber.github.calls.WRITE_SPACING", 0)
+        monkeypatch.setattr("faber.github.api_calls.WRITE_SPACING", 0)
         git("remote", "add", "origin", remote(github))
         made = Place(github, faber, project, run_dir(run) / "events")
         made.configure()

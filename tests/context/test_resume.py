@@ -156,7 +156,7 @@ def test_the_reason_says_that_the_current_step_is_complete() -> None:
     """When the state's current step is complete, the reason names it and the step that follows."""
     plan = plan_of([2])
     state = state_of(plan, "in_progress", ["completed"], current_phase="p0", current_step="s0")
-    assert resume_point(state, plan).why == "p0:s0 is complete; p0:s1 is the first step that is not complete."
+    assert resume_point(state, plan).why == "p0:s0 is complete; p0:s1 is the first unfinished step."
 
 
 def test_what_remains_is_every_unfinished_step_in_order() -> None:

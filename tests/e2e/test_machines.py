@@ -56,7 +56,7 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
         monkeypatch.delenv(name)
     for name, value in COMMITTER.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("faber.github.calls.WRITE_SPACING", 0)
+    monkeypatch.setattr("faber.github.api_calls.WRITE_SPACING", 0)
     with FakeGitHub() as github:
         github.add_issue(NUMBER)
         github.permissions = {PERSON: ("write", "write")}

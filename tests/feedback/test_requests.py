@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from faber.context.resume import resume_point
 from faber.errors import FaberError, InvalidInput
 from faber.feedback.feedback_history import history
-from faber.feedback.requests import MAX_ARTIFACTS, request, respond
+from faber.feedback.requests import MAX_ARTIFACTS, NewRequest, open_request, respond
 from faber.model import commands as c
 from faber.model.acceptance import Repeated, accept
 from faber.model.answers import DEFAULT_OPTIONS, Responder
@@ -93,7 +93,7 @@ class Bench:
         name = f"fr-{self.asked}"
         where: Any = tuple(at.split(":")) if at else None
         given: Any = {"prompt": "Well?", "options": [], **more}
-        self.do(request(self.state, self.plan, request_id=name, kind=kind, place=where, **given))
+        self.do(open_request(self.state, self.plan, NewRequest(name, kind, place=where, **given)))
         return name
 
     def answer(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from faber.github.calls import Machine, Request
-from faber.github.gh import GhTransport, logged_in, parse
-from faber.github.issues import Connection, GitHubWorkItems, Settings, connection
-from faber.github.limits import NoResponse
-from faber.github.place import Place
-from faber.github.rest import RestTransport
+from faber.github.api_calls import ApiRequest, Timing
+from faber.github.api_responses import NoResponse
+from faber.github.gh_transport import GhTransport, logged_in, parse
+from faber.github.issues import Connection, GitHubSettings, GitHubWorkItems, connection
+from faber.github.rest_transport import RestTransport
+from faber.github.trusted_repository import GitHubRepository
 from faber.sources.work_items import (
     WorkItemError,
     WorkItemGone,
@@ -29,7 +29,7 @@ from github import gh_stand_in
 from github.fake import FakeGitHub, Fault
 
 HOST = "ghe.example.com"
-PLACE = Place(HOST, "acme", "widgets")
+PLACE = GitHubRepository(HOST, "acme", "widgets")
 
 
 class Gh:
@@ -73,8 +73,8 @@ def items(gh: Gh) -> GitHubWorkItems:
     """The issues of the fake's repository, through the stand-in; nobody waits."""
     transport = logged_in(HOST, gh.environ)
     assert transport
-    machine = Machine(sleep=lambda seconds: None, random=lambda: 0.5)
-    return GitHubWorkItems(lambda: Connection(PLACE, transport), Settings(max_comments=150), machine)
+    machine = Timing(sleep=lambda seconds: None, random=lambda: 0.5)
+    return GitHubWorkItems(lambda: Connection(PLACE, transport), GitHubSettings(max_comments=150), machine)
 
 
 def test_everything_works_through_gh(github: FakeGitHub, items: GitHubWorkItems) -> None:
@@ -157,7 +157,7 @@ def test_a_refused_connection_may_be_tried_again(gh: Gh, tmp_path: Path) -> None
     transport = logged_in(HOST, gh.environ | unreachable)
     assert transport
     with pytest.raises(NoResponse) as caught:
-        transport.send(Request("POST", "repos/acme/widgets/issues/7/comments", b"{}"), 10)
+        transport.send(ApiRequest("POST", "repos/acme/widgets/issues/7/comments", b"{}"), 10)
     assert caught.value.sent is False
 
 
@@ -176,7 +176,7 @@ def test_a_gh_that_hangs_is_ended(github: FakeGitHub, gh: Gh) -> None:
     assert transport
     github.faults.append(Fault(seconds=60))
     with pytest.raises(NoResponse, match="no answer within") as caught:
-        transport.send(Request("GET", "repos/acme/widgets/issues/7"), 0.7)
+        transport.send(ApiRequest("GET", "repos/acme/widgets/issues/7"), 0.7)
     assert caught.value.sent
 
 
@@ -218,8 +218,8 @@ def test_gh_is_preferred_to_a_token(gh: Gh, clone: Callable[..., str]) -> None:
     """Where gh has a login for the host it carries the requests; elsewhere a token of the environment does."""
     root = clone(f"git@{HOST}:acme/widgets.git")
     token = {"GH_HOST": HOST, "GH_ENTERPRISE_TOKEN": "secret"}
-    assert isinstance(connection(root, Settings(), gh.environ | token).transport, GhTransport)
-    found = connection(root, Settings(), gh.environ | token | {"STAND_IN_HOST": ""})
+    assert isinstance(connection(root, GitHubSettings(), gh.environ | token).transport, GhTransport)
+    found = connection(root, GitHubSettings(), gh.environ | token | {"STAND_IN_HOST": ""})
     assert isinstance(found.transport, RestTransport)
     assert (found.place, found.transport.root) == (PLACE, f"https://{HOST}/api/v3")
 
@@ -227,7 +227,7 @@ def test_gh_is_preferred_to_a_token(gh: Gh, clone: Callable[..., str]) -> None:
 def test_an_api_of_its_own_is_not_for_gh(gh: Gh, clone: Callable[..., str]) -> None:
     """gh knows one address for a host: with another one configured it is not used."""
     root = clone(f"https://{HOST}/acme/widgets")
-    settings = Settings(api_url=f"https://{HOST}:8443/api/v3")
+    settings = GitHubSettings(api_url=f"https://{HOST}:8443/api/v3")
     with pytest.raises(WorkItemUnauthorised, match="no credential for"):
         connection(root, settings, gh.environ)
     assert gh.calls == []
@@ -236,17 +236,17 @@ def test_an_api_of_its_own_is_not_for_gh(gh: Gh, clone: Callable[..., str]) -> N
 @pytest.mark.parametrize(
     ("remote", "settings"),
     [
-        ("https://github.com/acme/widgets", Settings(host="evil.example")),
-        ("https://github.com/acme/widgets", Settings(host="evil.example", repository="acme/widgets")),
-        ("https://github.com/acme/widgets", Settings(repository="mallory/loot")),
-        ("https://github.com/acme/widgets", Settings(api_url="https://evil.example")),
-        ("https://evil.example/acme/widgets", Settings()),
-        ("https://evil.example/acme/widgets", Settings(api_url="https://evil.example/api")),
-        ("https://evil.ghe.com/acme/widgets", Settings()),
+        ("https://github.com/acme/widgets", GitHubSettings(host="evil.example")),
+        ("https://github.com/acme/widgets", GitHubSettings(host="evil.example", repository="acme/widgets")),
+        ("https://github.com/acme/widgets", GitHubSettings(repository="mallory/loot")),
+        ("https://github.com/acme/widgets", GitHubSettings(api_url="https://evil.example")),
+        ("https://evil.example/acme/widgets", GitHubSettings()),
+        ("https://evil.example/acme/widgets", GitHubSettings(api_url="https://evil.example/api")),
+        ("https://evil.ghe.com/acme/widgets", GitHubSettings()),
     ],
 )
 def test_no_configuration_takes_a_token_elsewhere(
-    gh: Gh, clone: Callable[..., str], remote: str, settings: Settings
+    gh: Gh, clone: Callable[..., str], remote: str, settings: GitHubSettings
 ) -> None:
     """Whatever a committed config.yaml or a hostile remote names, the tokens of the environment stay here."""
     tokens = {"GITHUB_TOKEN": "s1", "GH_TOKEN": "s2", "GH_ENTERPRISE_TOKEN": "s3", "GH_HOST": "ghe.corp.example"}
@@ -260,10 +260,10 @@ def test_no_configuration_takes_a_token_elsewhere(
 def test_without_a_repository_there_is_advice(tmp_path: Path, gh: Gh) -> None:
     """Outside a repository, and without a credential, the error says what to do."""
     with pytest.raises(WorkItemInvalid) as invalid:
-        connection(str(tmp_path), Settings(), gh.environ)
+        connection(str(tmp_path), GitHubSettings(), gh.environ)
     assert "GH_REPO" in invalid.value.recovery
     with pytest.raises(WorkItemUnauthorised) as unauthorised:
-        connection(str(tmp_path), Settings(), gh.environ | {"GH_REPO": "acme/widgets", "GITHUB_TOKEN": ""})
+        connection(str(tmp_path), GitHubSettings(), gh.environ | {"GH_REPO": "acme/widgets", "GITHUB_TOKEN": ""})
     assert "GITHUB_TOKEN" in unauthorised.value.recovery
 
 
@@ -284,8 +284,8 @@ def test_gh_itself(tmp_path: Path, needed: Callable[[str | None, str], str]) -> 
         environ = {"PATH": os.path.dirname(program), "HOME": str(tmp_path), "GH_CONFIG_DIR": str(tmp_path)}
         transport = logged_in(HOST, environ | github.encrypt(HOST, tmp_path))
         assert transport
-        machine = Machine(sleep=lambda seconds: None)
-        items = GitHubWorkItems(lambda: Connection(PLACE, transport), Settings(), machine)
+        machine = Timing(sleep=lambda seconds: None)
+        items = GitHubWorkItems(lambda: Connection(PLACE, transport), GitHubSettings(), machine)
         assert len(items.fetch("7")["comments"]) == 120
         posted = items.post_comment("7", "from gh")
         assert items.edit_comment(posted.id, "edited \u2713").body == "edited \u2713"

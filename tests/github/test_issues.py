@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from faber.errors import Severity
-from faber.github import limits
-from faber.github.calls import Machine, Request
-from faber.github.issues import Connection, GitHubWorkItems, Settings
-from faber.github.limits import NoResponse
-from faber.github.place import Place
-from faber.github.rest import RestTransport
+from faber.github import api_responses as limits
+from faber.github.api_calls import ApiRequest, Timing
+from faber.github.api_responses import NoResponse
+from faber.github.issues import Connection, GitHubSettings, GitHubWorkItems
+from faber.github.rest_transport import RestTransport
+from faber.github.trusted_repository import GitHubRepository
 from faber.sources.work_items import (
     Commenting,
     Permission,
@@ -33,7 +33,7 @@ from faber.sources.work_items import (
 from github.fake import FakeGitHub, Fault
 
 NOW = "2025-12-06T12:00:00Z"
-PLACE = Place("github.com", "acme", "widgets")
+PLACE = GitHubRepository("github.com", "acme", "widgets")
 
 
 class Watch:
@@ -48,8 +48,8 @@ class Watch:
         self.time += seconds
 
     @property
-    def machine(self) -> Machine:
-        return Machine(lambda: self.time, lambda: 1_765_000_000 + self.time, self.sleep, lambda: 0.5)
+    def machine(self) -> Timing:
+        return Timing(lambda: self.time, lambda: 1_765_000_000 + self.time, self.sleep, lambda: 0.5)
 
 
 @pytest.fixture
@@ -65,9 +65,11 @@ Open = Callable[..., GitHubWorkItems]
 def opened(github: FakeGitHub, watch: Watch) -> Open:
     """`opened(max_comments=3)`: the issues of the fake's repository with such settings."""
 
-    def make(*, root: str | None = None, token: str | None = None, machine: Machine | None = None, **settings: Any):  # type: ignore[no-untyped-def]
+    def make(*, root: str | None = None, token: str | None = None, machine: Timing | None = None, **settings: Any):  # type: ignore[no-untyped-def]
         transport = RestTransport(root or github.root, token or github.token)
-        return GitHubWorkItems(lambda: Connection(PLACE, transport), Settings(**settings), machine or watch.machine)
+        return GitHubWorkItems(
+            lambda: Connection(PLACE, transport), GitHubSettings(**settings), machine or watch.machine
+        )
 
     return make
 
@@ -401,7 +403,7 @@ def test_no_server_is_a_network_failure(opened: Open, watch: Watch) -> None:
 def test_a_server_that_answers_too_late_is_left(github: FakeGitHub, opened: Open) -> None:
     """A silent server, and one that sends a byte at a time, cost the time of one request each, not of the answer."""
     github.faults += [Fault(seconds=60), Fault(seconds=0.2, drip=True)]
-    items = opened(machine=Machine(sleep=lambda seconds: None), timeout_seconds=0.3)
+    items = opened(machine=Timing(sleep=lambda seconds: None), timeout_seconds=0.3)
     assert items.fetch("7")["title"] == "Runs resume"
     assert len(github.asked()) == 4
     github.faults += [Fault(seconds=60)] * 4
@@ -475,7 +477,7 @@ def test_an_answer_beyond_the_limit_is_not_read(
     github: FakeGitHub, items: GitHubWorkItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the size of a full page of comments reading stops."""
-    monkeypatch.setattr("faber.github.rest.MAX_RESPONSE", 100_000)
+    monkeypatch.setattr("faber.github.rest_transport.MAX_RESPONSE", 100_000)
     github.faults += [Fault(body=b'{"title": "' + b"x" * 200_000 + b'"}')] * 4
     with pytest.raises(WorkItemNetworkError, match="larger than"):
         items.fetch("7")
@@ -555,7 +557,7 @@ def test_an_unknown_certificate_ends_it(
     for name in ("no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
     transport = RestTransport("https://api.github.com", github.token)
-    request = Request("GET", "repos/acme/widgets/issues/7")
+    request = ApiRequest("GET", "repos/acme/widgets/issues/7")
     with pytest.raises(NoResponse, match=r"(?i)certificate") as caught:
         transport.send(request, 10)
     assert caught.value.final

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.github.limits import (
+from faber.github.api_responses import (
     ATTEMPTS,
     KEPT_BYTES,
     PER_PAGE,

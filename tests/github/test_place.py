@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.github.place import (
-    Place,
+from faber.github.trusted_repository import (
+    GitHubRepository,
     advice,
     api_root,
     chosen,
@@ -22,9 +22,9 @@ from faber.github.place import (
 )
 from faber.sources.work_items import WorkItemInvalid, WorkItemUnauthorised
 
-WIDGETS = Place("github.com", "acme", "widgets")
-FORK = Place("github.com", "ann", "widgets")
-INSIDE = Place("ghe.example.com", "acme", "widgets")
+WIDGETS = GitHubRepository("github.com", "acme", "widgets")
+FORK = GitHubRepository("github.com", "ann", "widgets")
+INSIDE = GitHubRepository("ghe.example.com", "acme", "widgets")
 ALL_TOKENS = {
     "GH_TOKEN": "a",
     "GITHUB_TOKEN": "b",
@@ -51,12 +51,12 @@ ACTIONS = {
         ("ssh://git@ssh.github.com:443/acme/widgets.git", WIDGETS),
         ("git+ssh://git@github.com/acme/widgets", WIDGETS),
         ("https://ghe.example.com:8443/acme/widgets", INSIDE),
-        ("https://github.com/acme/wid.gets.git", Place("github.com", "acme", "wid.gets")),
+        ("https://github.com/acme/wid.gets.git", GitHubRepository("github.com", "acme", "wid.gets")),
         ("https://gitlab.com/group/sub/widgets", None),
         ("https://github.com/acme", None),
         ("https://github.com/acme/..", None),
         ("https://github.com/-acme/widgets", None),
-        ("https://github.com@evil.example/acme/widgets", Place("evil.example", "acme", "widgets")),
+        ("https://github.com@evil.example/acme/widgets", GitHubRepository("evil.example", "acme", "widgets")),
         ("https://evil.example/github.com/acme/widgets", None),
         ("https://github.com/acme/widgets?x", None),
         ("../acme/widgets", None),
@@ -65,7 +65,7 @@ ACTIONS = {
         ("", None),
     ],
 )
-def test_a_remote_names_a_repository(url: str, place: Place | None) -> None:
+def test_a_remote_names_a_repository(url: str, place: GitHubRepository | None) -> None:
     """Host, owner and name come from the URL that git would connect to, and from nothing that only looks like one."""
     assert remote_place(url) == place
 
@@ -93,7 +93,7 @@ def test_origin_comes_first() -> None:
     ],
 )
 def test_the_configuration_chooses_among_remotes(
-    host: str | None, repository: str | None, known: list[Place], place: Place
+    host: str | None, repository: str | None, known: list[GitHubRepository], place: GitHubRepository
 ) -> None:
     """What is configured, as far as it is, selects one of the known repositories; else the first is meant."""
     assert chosen(host, repository, known) == place

@@ -83,11 +83,11 @@ def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
     request = asked(kind)
     text = request_comment(request, "acme/shop/1", None)
     below = {
-        "clarification": "may go on in the lines after it",
-        "confirmation": "goes into the lines after it",
-        "selection": "after `answer` into the lines below, else into the same line",
+        "clarification": "may continue on the following lines",
+        "confirmation": "Add remarks on the following lines",
+        "selection": "for `answer` on the following lines, otherwise on the same line",
     }
-    assert below.get(kind, "in the same line are kept with the answer") in text
+    assert below.get(kind, "on the same line are recorded with the answer") in text
     for line, option in zip(commands(request), request["options"] or ["YOUR ANSWER"], strict=True):
         found = parse_comment(f"{line}\nIt is calm." if " answer " in line else f"{line} It is calm.")
         assert isinstance(found, CommentCommand)

@@ -1,94 +1,54 @@
-"""The `faber` command: finds subcommands without importing the others, and turns errors into JSON."""
+"""The `faber` command: finds subcommands without importing the others, and prints errors as JSON.
+
+Imports are most of what a short command costs. Hence the modules of this room import inside functions what only one
+of their commands needs; everything else is imported at the top.
+"""
 
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from faber import __version__
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_error, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
-from faber.store.layout import Layout, find_root
 
-if TYPE_CHECKING:
-    from faber.store.appending import Writer
-
-# Every command, where it is defined, and its line in `--help` (which imports none of them).
+# Every command, where it is defined, and its line in `--help`, which imports none of them.
 COMMANDS = {
-    "context": ("faber.cli.context:context", "Rebuild the context of a run (context reconstitution)."),
-    "status": ("faber.cli.status_command:status", "Show the runs, or one run."),
-    "run": ("faber.cli.run:run", "Make, list and end runs."),
-    "next": ("faber.cli.next_command:next_command", "Say what to do next in a run."),
+    "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
+    "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
+    "run": ("faber.cli.run:run", "Create, list and end runs."),
+    "next": ("faber.cli.next_command:next_command", "Show what to do next in a run."),
     "phase": ("faber.cli.phase_step:phase", "Start, complete, fail or skip a phase."),
     "step": ("faber.cli.phase_step:step", "Start, complete, fail or skip a step."),
     "event": ("faber.cli.event:event", "Record and list events."),
-    "feedback": ("faber.cli.feedback:feedback", "Ask a person, and answer."),
+    "feedback": ("faber.cli.feedback:feedback", "Ask people, and answer them."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
-    "sync": ("faber.cli.sync:sync", "Move runs between machines, through a git remote."),
+    "sync": ("faber.cli.sync:sync", "Exchange runs with other machines through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
-    "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and follow directories of phases."),
-    "heal": ("faber.cli.heal:heal", "Diagnose a failure, and plan the phase that remedies it."),
+    "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and run nebulas (directories of phases)."),
+    "heal": ("faber.cli.heal:heal", "Diagnose a failure and plan its remediation phase."),
     "config": ("faber.cli.config_command:config", "Show the project's settings."),
-    "doctor": ("faber.cli.doctor_command:doctor", "Report what is wrong, without changing anything."),
-    "repair": ("faber.cli.doctor_command:repair", "Rebuild from the events what can be rebuilt."),
-    "response": ("faber.cli.response:response", "Check and complete responses that were cut."),
-    "demo": ("faber.cli.demo:demo", "See a killed run reconstituted, on a sample that is made for it."),
+    "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
+    "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),
+    "response": ("faber.cli.response:response", "Check and complete truncated responses."),
+    "demo": ("faber.cli.demo:demo", "Watch a killed run being resumed in a sample project."),
 }
 
 
-class Invocation:
-    """What every command needs to know of its surroundings; the root is looked for when asked."""
-
-    def __init__(self) -> None:
-        self.given_root: str | None = None
-        # The run that the command was asked to change, once it is known.
-        self.run: str | None = None
-        self._layout: Layout | None = None
-
-    @property
-    def layout(self) -> Layout:
-        """The store of this project."""
-        if self._layout is None:
-            self._layout = Layout(find_root(self.given_root, os.environ))
-        return self._layout
-
-    @property
-    def session_id(self) -> str | None:
-        """The Claude Code session that runs this command, if one does."""
-        session = os.environ.get("CLAUDE_CODE_SESSION_ID", "")
-        return session[:200] or None
-
-    @property
-    def writer(self) -> "Writer":
-        """Who records what this command decides."""
-        from faber.store.appending import Writer
-
-        return Writer(self.session_id, self.actor)
-
-    @property
-    def is_agent(self) -> bool:
-        """True where an agent runs this command, not a person."""
-        named = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD")  # set, if only to nothing
-        return any(name in os.environ for name in named)
-
-    @property
-    def actor(self) -> str:
-        """Who recorded an event: `agent` or `person`."""
-        return "agent" if self.is_agent else "person"
-
-
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now; None if there is none."""
+        """The command, imported now; None if it does not exist."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -96,34 +56,34 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands from `COMMANDS` alone."""
+        """The list of commands, from `COMMANDS` alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="faber")
-@click.option("--root", metavar="DIR", help="The project's root. Default: found from the current directory.")
+@click.option("--root", metavar="DIR", help="The project's root. Default: the one around the current directory.")
 @click.option(
     "--exit-zero",
     is_flag=True,
-    help="Exit with 0 instead of 1, 3, 4 or 5, where a non-zero exit would hide the answer.",
+    help="Exit with 0 instead of 1, 3, 4 or 5, for callers that drop the output of a failed command.",
 )
 @click.pass_context
 def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
     """Long agent workflows that survive closed sessions, crashes and token limits.
 
-    RUN is a run id, a unique part of one, or `latest`. Answers are JSON on stdout;
-    words for people are on stderr, or on stdout with --format text.
+    RUN is a run id, a unique part of one, or `latest`. Commands print JSON on stdout
+    (or text, with --format text) and messages for people on stderr.
 
-    Exit status: 0 done; 1 failed; 2 usage; 3 a person is needed; 4 refused;
-    5 ended with failures; 130 interrupted.
+    Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;
+    5 finished with failures; 130 interrupted.
     """
     ctx.obj.given_root = root
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and answer its exit status."""
+    """Run the command line; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = _run(given)
     hidden = (Exit.FAILED, Exit.PERSON_NEEDED, Exit.REFUSED, Exit.UNFINISHED)
@@ -131,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_zero(arguments: list[str]) -> bool:
-    """True if the global option is among those before the command; a command's own text may say it too."""
+    """True if the option is among the global ones: a command's own arguments may contain it too."""
     left = iter(arguments)
     for argument in left:
         if argument == "--exit-zero":
@@ -151,9 +111,9 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except FaberError as error:
         if invocation.is_agent and invocation.run is not None:
-            from faber.cli.audit import keep
+            from faber.cli.refusal_audit import keep_refusal
 
-            keep(invocation.layout, invocation.run, error, arguments, invocation.session_id)
+            keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.session_id)
         print_error(error)
         return error.exit_code
     except click.exceptions.Exit as error:
@@ -164,19 +124,19 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        silence()  # the reader went away
+        silence()  # nobody reads stdout any more
         return Exit.FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         print_error(
             FaberError(
-                f"The operating system refused: {error.strerror or error}{where}.",
-                recovery="Fix what it says and run the command again; repeating is harmless.",
+                f"The operating system reported an error: {error.strerror or error}{where}.",
+                recovery="Fix the cause and run the command again; repeating is harmless.",
             )
         )
         silence()
         return Exit.FAILED
-    except Exception as error:  # noqa: BLE001 - a bug of ours still answers in JSON
+    except Exception as error:  # noqa: BLE001 - a bug in faber is reported as JSON, too
         print_error(_internal(error))
         return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and reading what people and agents hand in."""
+"""Arguments that several commands share, and reading input from people and agents."""
 
 import os
 import stat
@@ -8,36 +8,41 @@ from typing import Any, TypeVar
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput, PersonRequired
-from faber.model.documents import Artifact, Plan, State
+from faber.model.documents import Artifact
 from faber.model.ids import check_name
 from faber.store import strict_json
 
 MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
+
 run_argument = click.argument("run", metavar="RUN")
-key_option = click.option("--key", metavar="KEY", help="Idempotency key: repeating the command records nothing new.")
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-    help="Form of the answer.",
-)
+key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 
-def require_person(invocation: Invocation, command: str, run: str) -> None:
-    """Raise `PersonRequired` if an agent calls a command that speaks for a person about `run`."""
+def format_choice(*forms: str, default: str = "json") -> Callable[[F], F]:
+    """The `--format` option, passed as `form`."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=default, show_default=True, help="Output format."
+    )
+
+
+format_option = format_choice("json", "text")
+
+
+def require_person(invocation: Invocation, command: str, run: str | None = None) -> None:
+    """Raise `PersonRequired` if an agent calls a command that speaks for a person; `run` is the run it would change."""
     invocation.run = run
     if invocation.is_agent:
-        raise PersonRequired(f"`{command}` speaks for a person and was called in an agent's session.", command=command)
+        raise PersonRequired(
+            f"Only a person may use `{command}`; it was called in an agent's session.", command=command
+        )
 
 
-def json_object(text: str, what: str) -> dict[str, Any]:
-    """`text` as a JSON object; raises `InvalidInput` if it is none or too large."""
+def json_object(text: str, what: str) -> dict[str, object]:
+    """`text` parsed as a JSON object; raises `InvalidInput`, naming it `what`, if it is too large or anything else."""
     if len(text) > MAX_INPUT:
         raise InvalidInput(f"{what} has {len(text)} characters; the limit is {MAX_INPUT}.", limit=MAX_INPUT)
     try:
@@ -50,17 +55,17 @@ def json_object(text: str, what: str) -> dict[str, Any]:
 
 
 def place(text: str) -> tuple[str, str]:
-    """`PHASE:STEP` as its two names."""
+    """The two names in `PHASE:STEP`."""
     phase, colon, step = text.partition(":")
     if not colon:
         raise InvalidInput(
-            f"{text[:80]!a} is not PHASE:STEP.", recovery="Name a step as phase:step, e.g. build:implement."
+            f"{text[:80]!a} is not PHASE:STEP.", recovery="Name the step as PHASE:STEP, e.g. build:implement."
         )
     return check_name(phase, "phase"), check_name(step, "step")
 
 
 def named_values(given: tuple[str, ...]) -> list[Artifact]:
-    """`NAME=VALUE` arguments as artifacts."""
+    """Artifacts from `NAME=VALUE` arguments."""
     artifacts: list[Artifact] = []
     for text in given:
         name, equals, value = text.partition("=")
@@ -73,7 +78,7 @@ def named_values(given: tuple[str, ...]) -> list[Artifact]:
 
 
 def read_stdin(limit: int = 1024 * 1024) -> str | None:
-    """What is piped in, or None on a terminal or where nothing is connected; raises `InvalidInput` past `limit`."""
+    """The piped input; None if stdin is a terminal or closed. Raises `InvalidInput` beyond `limit` bytes."""
     try:
         if sys.stdin is None or sys.stdin.isatty() or stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode):
             return None
@@ -86,19 +91,3 @@ def read_stdin(limit: int = 1024 * 1024) -> str | None:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"stdin is not UTF-8: {error}.") from None
-
-
-def standing(state: State, plan: Plan) -> dict[str, Any]:
-    """Where a run stands, as every recording command answers."""
-    from faber.context.resume import next_steps, resume_point
-
-    resume = resume_point(state, plan)
-    return {
-        "run_id": state["run_id"],
-        "status": state["status"],
-        "current_phase": state["current_phase"],
-        "current_step": state["current_step"],
-        "last_event_id": state["last_event_id"],
-        "resume_point": resume.point,
-        "next_command": next_steps(state, plan, resume)["command"],
-    }

@@ -1,17 +1,17 @@
-"""Errors that only commands raise."""
+"""Refusals that only commands can raise."""
 
 from faber.errors import Exit, FaberError
 
 
 class EvidenceMissing(FaberError):
-    """What the step has to leave behind is not there."""
+    """Evidence that the step requires is missing."""
 
     code = "evidence_missing"
     exit_code = Exit.REFUSED
 
 
 class ProtectedBranch(FaberError):
-    """Work would land on a branch that agents may not commit to."""
+    """The step would work on a branch that agents may not commit to."""
 
     code = "protected_branch"
     exit_code = Exit.REFUSED

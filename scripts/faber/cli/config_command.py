@@ -2,8 +2,9 @@
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.store.config import load_config
 
 
 @click.group()
@@ -14,9 +15,7 @@ def config() -> None:
 @config.command("show")
 @click.pass_obj
 def show(obj: Invocation) -> None:
-    """Show the settings in force and what config.yaml says; checks the file."""
-    from faber.store.config import load_config
-
+    """Show the effective settings and the content of config.yaml. An invalid file is an error."""
     found = load_config(obj.layout)
     print_json(
         {

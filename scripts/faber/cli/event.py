@@ -1,14 +1,15 @@
-"""`faber event …`: recording facts that have no command of their own, and reading the log."""
+"""`faber event …`: recording facts that no other command records, and reading the log."""
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, require_person, run_argument
-from faber.cli.audit_trail import record
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import record
 from faber.errors import FaberError
 from faber.events.event_types import check_required, event_type
 from faber.foreign.foreign_events import event_notice, normalise_event
@@ -16,6 +17,7 @@ from faber.foreign.resolve import open_named
 from faber.model import acceptance
 from faber.model.documents import Draft, Event
 from faber.model.ids import check_name
+from faber.model.state_parts import RecentEvent
 from faber.store import log
 from faber.store.layout import EVENTS
 
@@ -25,63 +27,69 @@ def event() -> None:
     """Record and list events."""
 
 
+class EmitOptions(NamedTuple):
+    """The arguments of `faber event emit`, as its options declare them."""
+
+    run: str
+    kind: str
+    phase: str | None
+    step: str | None
+    status: str | None
+    message: str | None
+    metadata: str | None
+    artifacts: tuple[str, ...]
+    error: str | None
+    key: str | None
+
+
 @event.command("emit")
 @run_argument
 @click.option("--type", "kind", required=True, metavar="T", help="A registered event type.")
-@click.option("--phase", metavar="P")
-@click.option("--step", metavar="S")
-@click.option("--status", metavar="S")
-@click.option("--message", metavar="M", help="2,000 characters; 500 for a decision.")
+@click.option("--phase", metavar="P", help="The phase it is about.")
+@click.option("--step", metavar="S", help="The step it is about.")
+@click.option("--status", metavar="S", help="The outcome, e.g. passed or failed.")
+@click.option("--message", metavar="M", help="At most 2,000 characters; 500 for a decision.")
 @click.option("--metadata", metavar="JSON", help="A JSON object.")
 @click.option("--artifact", "artifacts", multiple=True, metavar="JSON", help='{"name": …, "value": …}; repeatable.')
 @click.option("--error", metavar="JSON", help='{"message": …}')
 @key_option
 @click.pass_obj
-def emit(
-    obj: Invocation,
-    run: str,
-    kind: str,
-    phase: str | None,
-    step: str | None,
-    status: str | None,
-    message: str | None,
-    metadata: str | None,
-    artifacts: tuple[str, ...],
-    error: str | None,
-    key: str | None,
-) -> None:
+def emit(obj: Invocation, /, **given: Any) -> None:
     """Record an event. Types that have a command of their own are refused."""
-    if event_type(kind).person:
-        require_person(obj, f"faber event emit --type {kind}", run)
-    draft: Any = {"type": kind}
-    for name, text in (("phase", phase), ("step", step)):
+    options = EmitOptions(**given)
+    if event_type(options.kind).person:
+        require_person(obj, f"faber event emit --type {options.kind}", options.run)
+    draft = _draft(options)
+    if not event_type(options.kind).command:
+        check_required(options.kind, dict(draft))
+    record(obj, options.run, lambda state, plan: acceptance.emit(state, plan, draft), key=options.key)
+
+
+def _draft(options: EmitOptions) -> Draft:
+    draft: Any = {"type": options.kind}
+    for name, text in (("phase", options.phase), ("step", options.step)):
         if text is not None:
             draft[name] = check_name(text, name)
-    for name, text in (("status", status), ("message", message)):
+    for name, text in (("status", options.status), ("message", options.message)):
         if text is not None:
             draft[name] = text
-    for name, text in (("metadata", metadata), ("error", error)):
+    for name, text in (("metadata", options.metadata), ("error", options.error)):
         if text is not None:
             draft[name] = json_object(text, f"--{name}")
-    if artifacts:
-        draft["artifacts"] = [json_object(text, "--artifact") for text in artifacts]
-    if not event_type(kind).command:
-        check_required(kind, draft)
-    _record(obj, run, draft, key)
-
-
-def _record(obj: Invocation, run: str, draft: Draft, key: str | None) -> None:
-    record(obj, run, lambda state, plan: acceptance.emit(state, plan, draft), key=key)
+    if options.artifacts:
+        draft["artifacts"] = [json_object(text, "--artifact") for text in options.artifacts]
+    checked: Draft = draft
+    return checked
 
 
 @event.command("list")
 @run_argument
-@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the newest N that match.")
-@click.option("--type", "kind", metavar="T", help="Only this type.")
-@click.option("--phase", metavar="P", help="Only this phase.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the newest N matches.")
+@click.option("--type", "kind", metavar="T", help="Only events of this type.")
+@click.option("--phase", metavar="P", help="Only events of this phase.")
 @click.pass_obj
 def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, phase: str | None) -> None:
-    """List events in order; unreadable ones are named in `warnings`."""
+    """List events in order. `warnings` names unreadable ones."""
     if kind is not None:
         event_type(kind)
     made = open_named(obj.layout, run)
@@ -113,8 +121,8 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     )
 
 
-def _newest(recent: Any, last: int) -> list[log.LogEntry] | None:
-    """The newest entries from the state, which spares listing the log; None if it does not hold enough."""
+def _newest(recent: Sequence[RecentEvent], last: int) -> list[log.LogEntry] | None:
+    """The newest entries, from the state, which saves listing the log; None if the state does not have enough."""
     if last > len(recent) and len(recent) and recent[0]["event_id"] > 1:
         return None
     return [

@@ -1,101 +1,99 @@
-"""`faber feedback …`: asking a person, and a person's answer."""
+"""`faber feedback …`: asking people, and taking their answers."""
 
 import os
-import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
-from faber.cli.audit_trail import record
-from faber.cli.output import print_json, write
+from faber.cli.invocation import Invocation
+from faber.cli.output import print_answer, print_json
+from faber.cli.recorded_answer import record
 from faber.errors import FaberError, UsageError
-from faber.feedback.requests import find_request
-from faber.feedback.requests import request as open_request
+from faber.feedback.feedback_history import TYPES, text
+from faber.feedback.feedback_history import history as past_requests
+from faber.feedback.requests import NewRequest, find_request, new_request_id, open_request
 from faber.feedback.requests import respond as answer_request
+from faber.foreign.foreign_events import event_notice, normalise_event
 from faber.foreign.resolve import open_named
+from faber.github.notifications import tell_all, tell_as_configured
 from faber.model.answers import DEFAULT_OPTIONS
-from faber.model.documents import Event
-from faber.model.text import inert
+from faber.store import log
 from faber.store.load import Run
 from faber.store.store_errors import ForeignRun
 
 
 @click.group()
 def feedback() -> None:
-    """Ask a person, and answer."""
+    """Ask people, and answer them."""
 
 
-def new_request_id() -> str:
-    """`fr-<date>-<random>`."""
-    import secrets
+class RequestOptions(NamedTuple):
+    """The arguments of `faber feedback request`, as its options declare them."""
 
-    return f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+    run: str
+    kind: str
+    prompt: str | None
+    options: tuple[str, ...]
+    artifacts: tuple[str, ...]
+    where: str | None
+    gate_id: str | None
+    post: bool
+    key: str | None
 
 
 @feedback.command("request")
 @run_argument
-@click.option("--type", "kind", type=click.Choice(list(DEFAULT_OPTIONS)), default="approval", show_default=True)
-@click.option("--prompt", metavar="TEXT", help="What is asked (2,000 characters). A gate has its own.")
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(list(DEFAULT_OPTIONS)),
+    default="approval",
+    show_default=True,
+    help="The kind of question.",
+)
+@click.option("--prompt", metavar="TEXT", help="The question (2,000 characters). A gate has its own.")
 @click.option("--option", "options", multiple=True, metavar="O", help="A possible answer; repeatable.")
 @click.option(
-    "--artifact", "artifacts", multiple=True, metavar="PATH", help="A file of the repository to look at; repeatable."
+    "--artifact", "artifacts", multiple=True, metavar="PATH", help="A file in the repository to look at; repeatable."
 )
-@click.option("--at", "where", metavar="PHASE:STEP", help="The step that asks. Default: the one begun, else the next.")
-@click.option("--gate", "gate_id", metavar="ID", help="The gate to be opened, as `faber next` names it.")
-@click.option("--post", is_flag=True, help="Post it as a comment on the run's issue, too.")
+@click.option(
+    "--at", "where", metavar="PHASE:STEP", help="The step that asks. Default: the one in progress, else the next."
+)
+@click.option("--gate", "gate_id", metavar="ID", help="The gate that the answer opens, as `faber next` names it.")
+@click.option("--post", is_flag=True, help="Also post it as a comment on the run's issue.")
 @key_option
 @click.pass_obj
-def request(
-    obj: Invocation,
-    run: str,
-    kind: str,
-    prompt: str | None,
-    options: tuple[str, ...],
-    artifacts: tuple[str, ...],
-    where: str | None,
-    gate_id: str | None,
-    post: bool,
-    key: str | None,
-) -> None:
-    """Open a request; the run waits until a person answers it.
+def request(obj: Invocation, /, **given: Any) -> None:
+    """Ask a person; the run waits for the answer.
 
     Without --option: approval offers approve, reject; confirmation confirm, cancel; review approve,
-    request_changes, reject; error_resolution retry, skip, abort. A selection has only its own options,
-    a clarification none: it is answered in the person's words.
+    request_changes, reject; error_resolution retry, skip, abort. A selection needs options of its own; a
+    clarification has none: the person answers in their own words.
     """
-    request_id = new_request_id()
-    at = place(where) if where is not None else None
-    record(
-        obj,
-        run,
-        lambda state, plan: open_request(
-            state,
-            plan,
-            request_id=request_id,
-            kind=kind,
-            prompt=prompt,
-            options=list(options),
-            place=at,
-            gate_id=gate_id,
-            artifacts=list(artifacts),
-        ),
-        key=key,
-        post=post,
+    options = RequestOptions(**given)
+    asked = NewRequest(
+        new_request_id(),
+        options.kind,
+        options.prompt,
+        options.options,
+        place(options.where) if options.where is not None else None,
+        options.gate_id,
+        options.artifacts,
     )
+    record(obj, options.run, lambda state, plan: open_request(state, plan, asked), key=options.key, post=options.post)
 
 
 @feedback.command("respond")
 @run_argument
 @click.argument("response", required=False)
 @click.option("--request", "request_id", metavar="REQUEST_ID", help="Default: the oldest open request.")
-@click.option("--comment", metavar="TEXT", help="What there is to say about it (2,000 characters).")
+@click.option("--comment", metavar="TEXT", help="A remark on the answer (2,000 characters).")
 @click.pass_obj
 def respond(obj: Invocation, run: str, response: str | None, request_id: str | None, comment: str | None) -> None:
-    """Answer a request (people only). Without RESPONSE, ask for it in the terminal.
+    """Answer a request (people only). Without RESPONSE, the terminal asks for it.
 
-    RESPONSE is one of the request's options, in any case, or an alias like yes, ok, lgtm, no, changes.
+    RESPONSE is one of the request's options, in upper or lower case, or an alias like yes, ok, lgtm, no, changes.
     """
     from faber.cli.terminal_prompt import terminal_responder
     from faber.github.posting import hidden
@@ -107,7 +105,7 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
         found = open_named(obj.layout, run)
         request_id = find_request(found.state, request_id)["request_id"]
         response, comment = _asked(found, request_id, comment)
-    # As it is recorded, so that the same answer given again is known to be the same.
+    # Redacted as it will be recorded, so that a repeated answer is recognised.
     secrets = secret_values(os.environ)
     said, responder = hidden(response, secrets), terminal_responder(obj.layout.root)
     comment = hidden(comment, secrets) if comment is not None else None
@@ -121,16 +119,16 @@ def respond(obj: Invocation, run: str, response: str | None, request_id: str | N
 
 
 def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | None]:
-    """What the person at the terminal answers: the option and the comment."""
+    """The option and the comment from the person at the terminal."""
     from faber.cli.terminal_prompt import ask_person, on_terminal
 
     if made.foreign:
-        raise ForeignRun(f"Run {made.run_id} was made by another tool and is only read.", run_id=made.run_id)
+        raise ForeignRun(f"Run {made.run_id} was created by another tool; faber only reads it.", run_id=made.run_id)
     asked = find_request(made.state, request_id)
     if not on_terminal():
         options = asked["options"]
         raise UsageError(
-            f"Without a terminal the answer is an argument: {' or '.join(options) or 'any text'}.",
+            f"There is no terminal to ask in: give the answer as an argument, {' or '.join(options) or 'any text'}.",
             options=options,
             request_id=request_id,
             recovery=f"Run `faber feedback respond {made.run_id} RESPONSE --request {request_id}`.",
@@ -143,19 +141,24 @@ def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | 
 @run_argument
 @format_option
 @click.pass_obj
-def show(obj: Invocation, run: str, form: str) -> None:
-    """Show what is being asked, oldest first, and the last answer."""
+def show_open(obj: Invocation, run: str, form: str) -> None:
+    """Show the open requests, oldest first, and the last answer."""
     made = open_named(obj.layout, run)
     asked = made.state["feedback_queue"]
-    if form == "json":
-        print_json({"run_id": made.run_id, "open": asked, "last_answer": made.state["last_answer"]})
-        return
-    from faber.cli.terminal_prompt import described
 
-    shown = [described(entry) for entry in asked] or ["Nothing is being asked."]
-    if asked:
-        shown.append(f"Answer with: faber feedback respond {made.run_id}")
-    write(inert("\n\n".join(shown)) + "\n")
+    def described_requests() -> str:
+        from faber.cli.terminal_prompt import described
+
+        lines = [described(entry) for entry in asked] or ["No request is open."]
+        if asked:
+            lines.append(f"Answer with: faber feedback respond {made.run_id}")
+        return "\n\n".join(lines) + "\n"
+
+    print_answer(
+        {"run_id": made.run_id, "open": asked, "last_answer": made.state["last_answer"]},
+        form,
+        lambda _: described_requests(),
+    )
 
 
 @feedback.command("history")
@@ -163,25 +166,8 @@ def show(obj: Invocation, run: str, form: str) -> None:
 @format_option
 @click.pass_obj
 def history(obj: Invocation, run: str, form: str) -> None:
-    """Show all that was asked and answered, oldest first: who, from where, when."""
-    from faber.feedback.feedback_history import history as told
-    from faber.feedback.feedback_history import text
-
+    """Show all requests and answers, oldest first: who answered, where and when."""
     made = open_named(obj.layout, run)
-    events, warnings = _events(made)
-    requests = told(events)
-    if form == "json":
-        print_json({"run_id": made.run_id, "requests": requests, "warnings": warnings})
-    else:
-        write(text(requests))
-
-
-def _events(made: Run) -> tuple[list[Event], list[dict[str, Any]]]:
-    """The feedback events of the whole log, and a warning for each that cannot be read."""
-    from faber.feedback.feedback_history import TYPES
-    from faber.foreign.foreign_events import event_notice, normalise_event
-    from faber.store import log
-
     events, warnings = [], []
     for entry in log.listing(made.directory):
         if entry.type not in TYPES:
@@ -190,29 +176,27 @@ def _events(made: Run) -> tuple[list[Event], list[dict[str, Any]]]:
             events.append(normalise_event(log.read_event(made.directory, entry.file), entry))
         except FaberError as error:
             warnings.append(event_notice(error, entry.file).as_dict())
-    return events, warnings
+    requests = past_requests(events)
+    answer = {"run_id": made.run_id, "requests": requests, "warnings": warnings}
+    print_answer(answer, form, lambda _: text(requests))
 
 
 @feedback.command("post")
 @run_argument
-@click.option("--progress", is_flag=True, help="Bring the comment with the run's progress up to date, too.")
-@click.option(
-    "--as-configured", is_flag=True, help="Post what `feedback.post` of config.yaml wants posted, and nothing else."
-)
+@click.option("--progress", is_flag=True, help="Also update the comment with the run's progress.")
+@click.option("--as-configured", is_flag=True, help="Post only what `feedback.post` in config.yaml asks for.")
 @click.pass_obj
 def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool) -> None:
-    """Post every open request that is not on the issue yet; repeating posts nothing twice.
+    """Post every open request that is not on the issue yet. Repeating posts nothing twice.
 
-    Exits with 1 if something could not be posted.
+    Exit status 1 if something could not be posted.
     """
-    from faber.github.notifications import tell_all, tell_as_configured
-
     if progress and as_configured:
         raise UsageError("Give --progress or --as-configured, not both.")
     made = open_named(obj.layout, run)
-    told = tell_as_configured(obj.layout, made) if as_configured else tell_all(made, progress=progress)
-    print_json({"run_id": made.run_id, **told})
-    if told["warnings"]:
+    report = tell_as_configured(obj.layout, made) if as_configured else tell_all(made, progress=progress)
+    print_json({"run_id": made.run_id, **report.as_dict()})
+    if report.warnings:
         raise click.exceptions.Exit(1)
 
 
@@ -222,19 +206,20 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
     metavar="FILE",
     envvar="GITHUB_EVENT_PATH",
     required=True,
-    help="The event's file. Default: $GITHUB_EVENT_PATH.",
+    help="The event file. Default: $GITHUB_EVENT_PATH.",
 )
 @click.pass_obj
 def from_event(obj: Invocation, event_path: str) -> None:
     """Take a person's answer from a new comment on the run's issue (GitHub's issue_comment event).
 
     Prints {"result": recorded|denied|stale|ambiguous|ignored, "reason", "resume", ...}. Exit status 0 for
-    recorded and ignored, 4 for the others. In a GitHub Actions job result, resume, run_id and request_id
+    recorded and ignored, 4 for the others. In a GitHub Actions job, result, resume, run_id and request_id
     become outputs of the step.
     """
-    from faber.github.comment_command import arrive
+    from faber.github.comment_command import handle_comment
 
-    outcome = arrive(obj, event_path)
+    require_person(obj, "faber feedback from-event")
+    outcome = handle_comment(event_path, lambda: obj.layout)
     print_json(outcome)
     if outcome["result"] in ("denied", "stale", "ambiguous"):
         raise click.exceptions.Exit(4)

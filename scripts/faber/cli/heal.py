@@ -1,22 +1,22 @@
-"""`faber heal …`: why something failed, and the narrower phase that would go on from it, asked for by hand."""
+"""`faber heal …`: diagnosing a failure and planning its remediation phase, by hand."""
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
-from faber.cli.output import print_json, say, write
+from faber.cli.invocation import Invocation
+from faber.cli.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
 from faber.model.documents import nebula_of
-from faber.model.text import inert, redact, redact_json
+from faber.model.text import redact, redact_json
 
 if TYPE_CHECKING:
     from faber.nebula.healing.failure_loader import PhaseFailure
 
-BUDGET = 2.0  # US dollars that an architect may spend
+BUDGET = 2.0  # US dollars for the architect
 
 target_argument = click.argument("target", metavar="DIR|RUN")
 place_argument = click.argument("place", metavar="[PHASE|STEP]", required=False)
@@ -24,10 +24,10 @@ place_argument = click.argument("place", metavar="[PHASE|STEP]", required=False)
 
 @click.group()
 def heal() -> None:
-    """Diagnose a failure, and plan the phase that remedies it. Changes nothing.
+    """Diagnose a failure and plan its remediation phase. Changes nothing.
 
-    DIR PHASE is a failed phase of the nebula in that directory; RUN [STEP] a failed step of a workflow's run, by
-    default the one that failed last.
+    DIR PHASE names a failed phase of the nebula in DIR; RUN [STEP] a failed step of a workflow's run, by default
+    the last one that failed.
     """
 
 
@@ -37,24 +37,24 @@ def heal() -> None:
 @format_option
 @click.pass_obj
 def diagnose_command(obj: Invocation, target: str, place: str | None, form: str) -> None:
-    """Say why it failed, whether it can be healed, and what of its work is kept.
+    """Show why it failed, whether it can be healed, and which of its work is kept.
 
-    `prompt` is what an architect would be asked.
+    `prompt` is the prompt for the architect.
     """
-    _answer(_diagnosed(obj, target, place), form)
+    _print(_report(_failure(obj, target, place)), form)
 
 
 @heal.command("plan")
 @target_argument
 @place_argument
 @click.option("--prompt-only", is_flag=True, help="Print the architect's prompt instead of asking it.")
-@click.option("--model", metavar="M", help="Of the architect. Default: the nebula's, else the client's own.")
+@click.option("--model", metavar="M", help="The architect's model. Default: the nebula's, else the client's own.")
 @click.option(
     "--max-budget-usd",
     type=click.FloatRange(min=0, min_open=True, max=1_000),
     default=BUDGET,
     show_default=True,
-    help="What the architect may spend.",
+    help="The architect's budget.",
 )
 @format_option
 @click.pass_obj
@@ -67,15 +67,15 @@ def plan_command(
     max_budget_usd: float,
     form: str,
 ) -> int:
-    """Ask an architect for the phase that remedies it.
+    """Ask an architect for the remediation phase.
 
-    `phase_file` is that phase, made fit to be inserted: nothing of it is wider than what failed. With a nebula,
-    `faber nebula apply DIR --resume` does this by itself where healing is on.
+    `phase_file` is the phase, ready to be inserted; it is never wider than the one that failed. In a nebula with
+    healing on, `faber nebula apply DIR --resume` does this by itself.
     """
     failure = _failure(obj, target, place)
-    answer = _document(failure)
+    report = _report(failure)
     if prompt_only:
-        write(answer["prompt"])
+        write(report["prompt"])
         return Exit.OK
     from faber.nebula.healing.architect import plan_remediation
     from faber.nebula.phase.agents import ARCHITECT, AgentFactory
@@ -92,20 +92,16 @@ def plan_command(
         new_id=_new_id(failure),
         record=RecoveryLog(obj.layout).record,
     )
-    answer |= {
+    report |= {
         "remediation": planned.spec.id,
         "title": planned.spec.title,
         "phase_file": planned.text,
         "architect_cost": planned.cost_usd,
         "corrections": planned.corrections,
-        "warnings": [*answer["warnings"], *(notice.as_dict() for notice in planned.notices)],
+        "warnings": [*report["warnings"], *(notice.as_dict() for notice in planned.notices)],
     }
-    _answer(answer, form)
+    _print(report, form)
     return Exit.OK
-
-
-def _diagnosed(obj: Invocation, target: str, place: str | None) -> dict[str, Any]:
-    return _document(_failure(obj, target, place))
 
 
 def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
@@ -116,7 +112,8 @@ def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
     if os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
             raise InvalidInput(
-                "Which phase?", recovery=f"`faber nebula status {target}` shows which failed; name one after DIR."
+                "No phase is named.",
+                recovery=f"Name a failed phase after DIR; `faber nebula status {target}` lists them.",
             )
         return load_phase_failure(obj.layout, target, place)
     run = open_named(obj.layout, target)
@@ -124,7 +121,7 @@ def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(
-            f"{run.run_id} is the run of a nebula.", recovery=f"Name its directory and the phase: {directory} PHASE."
+            f"{run.run_id} is a nebula's run.", recovery=f"Name the directory and the phase instead: {directory} PHASE."
         )
     from faber.cli.step_evidence import worktree
 
@@ -138,7 +135,24 @@ def _new_id(failure: "PhaseFailure") -> str:
     return remediation_id(failure.original, failure.attempts + 1, taken)
 
 
-def _document(failure: "PhaseFailure") -> dict[str, Any]:
+class HealReport(TypedDict):
+    """What `faber heal` prints; the keys that are not always there come from the architect."""
+
+    phase: str
+    diagnosis: dict[str, Any]
+    attempts: int
+    heals: bool
+    why_not: str | None
+    prompt: str
+    warnings: list[dict[str, Any]]
+    remediation: NotRequired[str]
+    title: NotRequired[str]
+    phase_file: NotRequired[str]
+    architect_cost: NotRequired[float | None]
+    corrections: NotRequired[int]
+
+
+def _report(failure: "PhaseFailure") -> HealReport:
     from faber.nebula.healing.architect_request import build_remediation_request
     from faber.nebula.healing.diagnosis import policy_from
 
@@ -158,15 +172,20 @@ def _document(failure: "PhaseFailure") -> dict[str, Any]:
     }
 
 
-def _answer(answer: dict[str, Any], form: str) -> None:
-    shown = redact_json(answer)
-    if form == "json":
-        print_json(shown)
-        return
-    found = shown["diagnosis"]
+def _print(report: HealReport, form: str) -> None:
+    shown = redact_json(report)
+    print_answer(shown, form, lambda answer: redact(_text(answer)))
+    if form == "text":
+        for notice in shown["warnings"]:
+            say(f"faber: {notice['message']}")
+
+
+def _text(report: HealReport) -> str:
+    found = report["diagnosis"]
     lines = [
-        f"{shown['phase']}: {found['kind']}. {found['summary']}",
-        f"Cycles {found['cycles_used']}, {found['budget_spent']:.2f} dollars, healed {shown['attempts']} times before",
+        f"{report['phase']}: {found['kind']}. {found['summary']}",
+        f"{found['cycles_used']} cycles, {found['budget_spent']:.2f} US dollars, {report['attempts']} earlier attempts"
+        " to heal it",
     ]
     if found["kind"] == "unhealable":
         lines.append("It cannot be healed.")
@@ -174,7 +193,4 @@ def _answer(answer: dict[str, Any], form: str) -> None:
     if work is not None:
         lines.append(f"Kept: {len(work['commit_shas'])} commits, {work['files_total']} files")
     lines += [f"  {finding}" for finding in found["findings"]]
-    text = "\n".join(lines) + "\n"
-    write(inert(redact(text + "\n" + shown.get("phase_file", shown["prompt"]))))
-    for notice in shown["warnings"]:
-        say(f"faber: {notice['message']}")
+    return "\n".join(lines) + "\n\n" + report.get("phase_file", report["prompt"])

@@ -1,6 +1,7 @@
-"""What `faber nebula apply` and `land` do around the nebula itself: signals, the terminal, the agents, the answer."""
+"""`faber nebula apply` and `land`, around the nebula itself: signals, the terminal, the agents, the answer."""
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -8,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
-from faber.cli.output import print_json, say, write
+from faber.cli.invocation import Invocation
+from faber.cli.output import print_answer, print_json, say
+from faber.cli.run import new_id
 from faber.errors import Exit, FaberError
 from faber.events.event_types import NEBULA_LAND
 from faber.model.documents import nebula_of
-from faber.model.text import inert, redact, redact_json
+from faber.model.text import redact, redact_json
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.load import load_nebula
@@ -33,22 +35,22 @@ from faber.responses.recovery_log import RecoveryLog
 if TYPE_CHECKING:
     from faber.nebula.cluster.leader import Fleet
 
-# What more freedom means, most first.
+# The gates, from the most freedom for agents to the least.
 _FREEDOM = ("trust", "watch", "review", "approve")
 
 Problems = Callable[[Invocation, Any], list[Any]]
 
 
 class NotLanded(FaberError):
-    """The integration branch could not be brought to the branch that the run began on; nothing was changed."""
+    """The integration branch cannot be merged into the branch that the run started on; nothing was changed."""
 
     code = "not_landed"
     exit_code = Exit.REFUSED
-    recovery = "Put right what is named, then `faber nebula land DIR` again."
+    recovery = "Fix what the message names, then run `faber nebula land DIR` again."
 
 
 class NoNebulaRun(FaberError):
-    """The nebula was never begun here."""
+    """The nebula has no run in this store."""
 
     code = "no_nebula_run"
     recovery = "Run `faber nebula apply DIR`."
@@ -64,25 +66,22 @@ def apply(
     scheduler: str | None = None,
     remote: str = "origin",
 ) -> int:
-    """Work through the nebula; the answer on stdout, what happens on stderr.
+    """Run the nebula: progress on stderr, the answer on stdout.
 
-    With the address of a `scheduler` a cluster does the work.
+    With the address of a `scheduler`, a cluster works on the phases.
     """
     nebula = _valid(obj, directory, problems)
     _not_freer(obj, nebula, wanted, directory)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
-        caller = Caller(lambda: _new_id(obj), obj.actor, display, cancel)
+        caller = Caller(lambda: new_id(obj), obj.actor, display, cancel)
         application = Application(obj.layout, nebula, directory, wanted, caller, fleet)
         applied = application.run(lambda run_id, label: _crew(obj, nebula, caller, run_id, label))
-    if form == "text":
-        write(redact(inert(_text(applied.report))))
-    else:
-        print_json(redact_json(applied.report))
+    print_answer(redact_json(applied.report), form, lambda report: redact(_text(report)))
     return applied.exit_code
 
 
 def land(obj: Invocation, directory: str, branch: str | None, *, problems: Problems) -> int:
-    """Bring the integration branch home."""
+    """Merge the integration branch into `branch`, by default the one that the run started on."""
     nebula = _valid(obj, directory, problems)
     known = find_run(obj.layout, directory)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
@@ -95,12 +94,14 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
         where = os.path.join(scratch.path, nebula.context.working_dir)
         for result in run_filters(checks, where, cancel=cancel, label="faber-land"):
             if not result.passed:
-                raise NotLanded(f"The filter {result.name} {result.detail} on the merge.", output=result.output[-2000:])
+                raise NotLanded(
+                    f"The filter {result.name} {result.detail} on the merge result.", output=result.output[-2000:]
+                )
 
     with worktrees as beginning:
         landed = land_nebula(worktrees, branch or beginning.base_branch, look)
     if not landed.done:
-        raise NotLanded(f"Nothing was landed: {landed.reason}.", branch=landed.branch, files=list(landed.files))
+        raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
     recorded = nebula_of(known.state)
     if known.open and recorded and recorded["landed"] != landed.commit:
@@ -116,20 +117,14 @@ def _valid(obj: Invocation, directory: str, problems: Problems) -> Nebula:
 
 
 def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) -> None:
-    """An agent gives itself no more freedom than the nebula gives it."""
+    """An agent must not give itself more freedom than the nebula gives it."""
     given = nebula.execution.gate
     assert set(_FREEDOM) == set(GATES)
     if wanted.gate is not None and _FREEDOM.index(wanted.gate) < _FREEDOM.index(given):
-        require_person(obj, f"faber nebula apply {directory} --gate {wanted.gate}", "")
+        require_person(obj, f"faber nebula apply {directory} --gate {wanted.gate}")
     limit = nebula.execution.max_budget_usd
     if wanted.max_budget_usd is not None and limit is not None and wanted.max_budget_usd > limit:
-        require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}", "")
-
-
-def _new_id(obj: Invocation) -> str:
-    from faber.cli.run import new_id
-
-    return new_id(obj)
+        require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}")
 
 
 def _crew(obj: Invocation, nebula: Nebula, caller: Caller, run_id: str, label: str) -> Crew:
@@ -147,8 +142,6 @@ def _fleet(scheduler: str | None, remote: str) -> "Iterator[Fleet | None]":
     if scheduler is None:
         yield None
         return
-    import shlex
-
     from faber.nebula.cluster.dask_cluster import Cluster
     from faber.nebula.cluster.leader import Fleet
 
@@ -159,14 +152,14 @@ def _fleet(scheduler: str | None, remote: str) -> "Iterator[Fleet | None]":
 
 @contextmanager
 def _cancelled_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; a second SIGINT interrupts as ever."""
+    """An event that SIGINT and SIGTERM set; a second SIGINT interrupts at once."""
     cancel = threading.Event()
 
     def stop(number: int, frame: object) -> None:
         if cancel.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         cancel.set()
-        say("faber: stopping: no new phase begins, the turns that run are ended, checkpoints stay.")
+        say("faber: stopping: no new phase starts, running turns are ended, checkpoints are kept.")
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

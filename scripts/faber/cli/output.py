@@ -1,16 +1,27 @@
-"""How answers leave the command line."""
+"""Printing: one JSON object or text on stdout, messages for people on stderr."""
 
 import json
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from faber.errors import FaberError
 from faber.model.text import inert, redact_json, visible
 
+T = TypeVar("T")
 
-def print_json(value: Any) -> None:
-    """One JSON object on stdout: one line for a program, indented for a person's terminal."""
+
+def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:
+    """Print `answer` as `--format` says: as JSON, or as the inert text that `text` makes of it."""
+    if form == "text":
+        write(inert(text(answer)))
+    else:
+        print_json(answer)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON object: on one line for a program, indented on a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         text = visible(json.dumps(value, ensure_ascii=False, indent=2))
     else:
@@ -19,8 +30,8 @@ def print_json(value: Any) -> None:
 
 
 def write(text: str) -> None:
-    """`text` to stdout, whatever the encoding of the locale can hold."""
-    if sys.stdout is None:  # closed by whoever started us: the answer has nowhere to go
+    """Write `text` to stdout, escaping what the locale's encoding cannot hold."""
+    if sys.stdout is None:  # closed by the parent process
         return
     try:
         sys.stdout.write(text)
@@ -29,7 +40,7 @@ def write(text: str) -> None:
 
 
 def silence() -> None:
-    """Say nothing more on stdout, and keep the interpreter from trying at its exit."""
+    """Discard further output, and keep the interpreter from flushing stdout at its exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError:
@@ -37,7 +48,7 @@ def silence() -> None:
 
 
 def say(text: str) -> None:
-    """A line for a person on stderr, inert."""
+    """Print an inert line for a person on stderr."""
     line = inert(text)
     try:
         print(line, file=sys.stderr)
@@ -48,13 +59,13 @@ def say(text: str) -> None:
 
 
 def print_error(error: FaberError) -> None:
-    """`{"error": …}` on stdout and one line for a person on stderr, both without credentials."""
+    """Print `{"error": …}` on stdout and one line on stderr, both without credentials."""
     shown = redact_json(error.as_dict())
     try:
         print_json({"error": shown})
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
-        silence()  # stdout is what failed; the words below still go out
+        silence()  # stdout itself failed; the message below still goes out
     recovery = f" {shown['recovery']}" if shown["recovery"] else ""
     say(f"faber: {shown['message']}{recovery}")

@@ -2,10 +2,10 @@
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
-from faber.cli.audit_trail import record
-from faber.cli.step_evidence import begin, verify
+from faber.cli.invocation import Invocation
+from faber.cli.recorded_answer import record
+from faber.cli.step_evidence import base_commit, verify
 from faber.foreign.resolve import open_named
 from faber.model import commands
 from faber.model.ids import check_name
@@ -24,7 +24,7 @@ def step() -> None:
 
 phase_argument = click.argument("name", metavar="PHASE")
 step_argument = click.argument("where", metavar="PHASE:STEP")
-message_option = click.option("--message", metavar="M", help="What there is to say about it (2,000 characters).")
+message_option = click.option("--message", metavar="M", help="A remark (2,000 characters).")
 error_option = click.option("--error", metavar="M", required=True, help="What went wrong (2,000 characters).")
 
 
@@ -35,7 +35,7 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 @key_option
 @click.pass_obj
 def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
-    """Start the phase of the next unfinished step."""
+    """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
     record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key)
 
@@ -47,7 +47,7 @@ def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: 
 @key_option
 @click.pass_obj
 def phase_complete(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
-    """Complete a phase whose steps are all complete (happens by itself with the last step)."""
+    """Complete a phase whose steps are all complete. The last step does so by itself."""
     check_name(name, "phase")
     record(obj, run, lambda state, plan: commands.complete_phase(state, plan, name, message), key=key)
 
@@ -59,7 +59,7 @@ def phase_complete(obj: Invocation, run: str, name: str, message: str | None, ke
 @key_option
 @click.pass_obj
 def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None) -> None:
-    """Stop the run because this phase failed."""
+    """Record that the phase failed; the run stops."""
     check_name(name, "phase")
     record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key)
 
@@ -71,7 +71,7 @@ def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None
 @key_option
 @click.pass_obj
 def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
-    """Count what is unfinished in a phase as complete (people only)."""
+    """Skip the unfinished steps of a phase (people only)."""
     require_person(obj, "faber phase skip", run)
     check_name(name, "phase")
     record(obj, run, lambda state, plan: commands.skip_phase(state, plan, name, message), key=key)
@@ -84,12 +84,12 @@ def phase_skip(obj: Invocation, run: str, name: str, message: str | None, key: s
 @key_option
 @click.pass_obj
 def step_start(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
-    """Start the step that `faber next` hands out."""
+    """Start the step that `faber next` names."""
     in_phase, name = place(where)
     obj.run = run
     made = open_named(obj.layout, run)
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
-    base = begin(obj, made, in_phase, name) if is_next else None
+    base = base_commit(obj, made, in_phase, name) if is_next else None
     record(obj, made, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
 
 
@@ -98,10 +98,15 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
 @step_argument
 @message_option
 @click.option(
-    "--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something the step made; repeatable."
+    "--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something that the step made; repeatable."
 )
-@click.option("--warning", is_flag=True, help="Done, but with a warning: say in --message which.")
-@click.option("--no-change-needed", "no_change", metavar="WHY", help="In place of a commit, where a command proves it.")
+@click.option("--warning", is_flag=True, help="The step is done, but with the warning in --message.")
+@click.option(
+    "--no-change-needed",
+    "no_change",
+    metavar="WHY",
+    help="Why no commit was needed; only if a command proves the step.",
+)
 @key_option
 @click.pass_obj
 def step_complete(
@@ -114,12 +119,13 @@ def step_complete(
     no_change: str | None,
     key: str | None,
 ) -> None:
-    """Complete the step in progress, once its evidence is found."""
+    """Complete the step in progress, if its evidence is found."""
     in_phase, name = place(where)
     made = named_values(artifacts)
     obj.run = run
     loaded = open_named(obj.layout, run)
-    found = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
+    verdicts = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
+    found = [verdict.as_dict() for verdict in verdicts]
     attempt = step_state(loaded.state, in_phase, name)["attempts"] if found else None
     record(
         obj,
@@ -138,7 +144,7 @@ def step_complete(
 @key_option
 @click.pass_obj
 def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None) -> None:
-    """Stop the run because the step in progress failed; `step start` retries it."""
+    """Record that the step in progress failed; the run stops. `step start` retries it."""
     in_phase, name = place(where)
     record(obj, run, lambda state, plan: commands.fail_step(state, plan, in_phase, name, error), key=key)
 
@@ -150,7 +156,7 @@ def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None
 @key_option
 @click.pass_obj
 def step_skip(obj: Invocation, run: str, where: str, message: str | None, key: str | None) -> None:
-    """Count a step as complete without doing it (people only)."""
+    """Skip a step (people only)."""
     require_person(obj, "faber step skip", run)
     in_phase, name = place(where)
     record(obj, run, lambda state, plan: commands.skip_step(state, plan, in_phase, name, message), key=key)

@@ -1,4 +1,4 @@
-"""`faber response …`: what to do with a response that was cut at the output limit."""
+"""`faber response …`: handling responses that were truncated at the output limit."""
 
 import os
 import signal
@@ -6,11 +6,11 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
-from faber.cli.app import Invocation
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, InvalidInput
 from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
@@ -25,13 +25,13 @@ file_argument = click.argument("file", metavar="[FILE|-]", default="-")
 stop_reason_option = click.option(
     "--stop-reason",
     metavar="R",
-    help="Why the source stopped, in its words (max_tokens, length, end_turn …).",
+    help="The source's stop reason (max_tokens, length, end_turn …).",
 )
 
 
 @click.group()
 def response() -> None:
-    """Check and complete responses that were cut.
+    """Check and complete truncated responses.
 
     FILE is UTF-8 text of at most 64 MB; `-` (the default) is stdin.
     """
@@ -41,10 +41,10 @@ def response() -> None:
 @file_argument
 @stop_reason_option
 def check(file: str, stop_reason: str | None) -> None:
-    """Say whether a response is truncated, complete or malformed JSON.
+    """Check whether a response is truncated, complete or malformed JSON.
 
-    Exits with 0 whichever it is: `status` says it. Where prose or a fence stands around the JSON, `envelope` holds
-    what was removed, and the index is that in the JSON text.
+    Exit status 0 in all three cases: see `status`. If there is prose or a fence around the JSON, `envelope` holds
+    what was removed, and indexes refer to the JSON text.
     """
     envelope, found = examine(read_response(file), stop_reason)
     answer = found.as_dict()
@@ -61,12 +61,12 @@ def check(file: str, stop_reason: str | None) -> None:
     type=click.Choice(["consistent", "proven"]),
     default="consistent",
     show_default=True,
-    help="What a join needs: one reading of both texts, or the echo of the last valid token.",
+    help="What to require of a join: a consistent reading, or an echo of the last valid token.",
 )
 def merge(initial: str, continuations: tuple[str, ...], join: str) -> None:
-    """Join a cut response and its continuations, in their order.
+    """Join a truncated response and its continuations, in order.
 
-    Prints the merged JSON text as `merged`. Exits with 1 if no join can be trusted or the last continuation is cut.
+    `merged` is the JSON text. Exit status 1 if a join cannot be trusted or the last continuation is truncated, too.
     """
     chunk = Chunk.of(read_response(initial))
     proofs = []
@@ -78,11 +78,13 @@ def merge(initial: str, continuations: tuple[str, ...], join: str) -> None:
             raise ChunkMergeError(
                 f"The response is complete after {number} of {len(continuations)} continuations.",
                 reason="not_truncated",
-                recovery="Leave out the continuations that follow.",
+                recovery="Leave out the remaining continuations.",
             )
     if not made.complete:
         raise ChunkMergeError(
-            "Everything fits, and the last continuation is itself cut.", reason="unfinished", **made.detection.as_dict()
+            "The continuations fit, but the last one is truncated, too.",
+            reason="unfinished",
+            **made.detection.as_dict(),
         )
     print_json({"merged": made.text, "proofs": proofs})
 
@@ -91,9 +93,9 @@ def merge(initial: str, continuations: tuple[str, ...], join: str) -> None:
 @file_argument
 @stop_reason_option
 def prompt(file: str, stop_reason: str | None) -> None:
-    """Print the prompt that asks for the rest of a cut response.
+    """Print the prompt that asks for the rest of a truncated response.
 
-    It holds the last valid token and no more of the response: ask in the conversation that the response is from.
+    It quotes only the last valid token, so send it in the conversation that the response came from.
     """
     chunk = Chunk.of(read_response(file), stop_reason)
     print_json(
@@ -106,21 +108,23 @@ def prompt(file: str, stop_reason: str | None) -> None:
 
 
 @response.command("validate")
-@click.option("--schema", "schema_file", required=True, metavar="FILE", help="A JSON Schema (draft 2020-12), 1 MB.")
+@click.option(
+    "--schema", "schema_file", required=True, metavar="FILE", help="A JSON Schema (draft 2020-12), at most 1 MB."
+)
 @click.option(
     "--time-limit",
     type=click.FloatRange(0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long it may take: a schema's patterns and references can explode.",
+    help="Time limit: a schema's patterns and references can take exponential time.",
 )
 @file_argument
 def validate(schema_file: str, file: str, time_limit: float) -> int:
-    """Hold a response against a JSON Schema.
+    """Validate a response against a JSON Schema.
 
-    Exit status 5 if it does not fit: `problems` says what is wrong, by JSON path. References in the schema are looked
-    up in it alone; nothing is fetched.
+    Exit status 5 if it is invalid: `problems` lists the errors by JSON path. References must be inside the schema;
+    nothing is fetched.
     """
     from faber.responses.schema_validation import MalformedResponseHandler
 
@@ -136,7 +140,7 @@ def validate(schema_file: str, file: str, time_limit: float) -> int:
 @click.option("--last", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Only the newest N.")
 @click.pass_obj
 def log(obj: Invocation, task_id: str | None, last: int) -> None:
-    """List the responses that were cut, and what became of them, oldest first."""
+    """List truncated responses and how each was completed, oldest first."""
     from faber.responses.recovery_log import entries
 
     found = entries(obj.layout, task_id=task_id, last=last)
@@ -145,7 +149,7 @@ def log(obj: Invocation, task_id: str | None, last: int) -> None:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `ValidationTimeout` in what takes longer; also within a regular expression, which looks for signals."""
+    """Raise `ValidationTimeout` after `seconds`, even inside a regular expression, which checks for signals."""
 
     def end(number: int, frame: object) -> None:
         raise ValidationTimeout(f"The validation took longer than {seconds:g} seconds.")
@@ -162,12 +166,14 @@ def limited(seconds: float) -> Iterator[None]:
 def read_response(name: str, limit: int = MAX_RESPONSE) -> str:
     """The text of the file `name`, or of stdin for `-`.
 
-    Raises `ResponseTooLarge` past `limit` bytes, and `InvalidInput` for bytes that are no UTF-8 text, for what is no
-    file and where stdin is a terminal.
+    Raises `ResponseTooLarge` beyond `limit` bytes, and `InvalidInput` if it is not a file of UTF-8 text or stdin is a
+    terminal.
     """
     if name == "-":
         if sys.stdin is None or sys.stdin.isatty():
-            raise InvalidInput("There is no response on stdin.", recovery="Pipe it in, or name its file.")
+            raise InvalidInput(
+                "There is no response on stdin.", recovery="Pipe the response to stdin, or name its file."
+            )
         return _decoded(_limited(sys.stdin.buffer, "stdin", limit), "stdin")
     try:
         with open(name, "rb") as opened:
@@ -177,17 +183,17 @@ def read_response(name: str, limit: int = MAX_RESPONSE) -> str:
     except FileNotFoundError:
         raise InvalidInput(f"There is no file {name[:200]!a}.", recovery="Name the file of the response.") from None
     except (IsADirectoryError, ValueError):
-        raise InvalidInput(f"{name[:200]!a} is no file.", recovery="Name the file of the response.") from None
+        raise InvalidInput(f"{name[:200]!a} is not a file.", recovery="Name the file of the response.") from None
 
 
-def read_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema in the file `name`; raises `InvalidSchema`, and `InvalidInput` as `read_response`."""
+def read_schema(name: str) -> dict[str, object]:
+    """The JSON Schema in the file `name`; raises `InvalidSchema`, and what `read_response` raises."""
     try:
         value = strict_json.loads(read_response(name, MAX_SCHEMA))
     except strict_json.InvalidJSON as error:
         raise InvalidSchema(f"{name[:200]!a} is not JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise InvalidSchema(f"{name[:200]!a} holds no JSON object.")
+        raise InvalidSchema(f"{name[:200]!a} is not a JSON object.")
     return value
 
 
@@ -205,12 +211,12 @@ def _decoded(data: bytes, name: str) -> str:
         cut = error.end == len(data) and error.reason == "unexpected end of data"
         raise InvalidInput(
             f"{name[:200]!a} is not UTF-8 at byte {error.start}: {error.reason}.",
-            recovery="Cut off the incomplete character at its end." if cut else "Convert the response to UTF-8 text.",
+            recovery="Remove the incomplete character at its end." if cut else "Convert the response to UTF-8 text.",
             byte=error.start,
         ) from None
     if "\0" in text:
         raise InvalidInput(
             f"{name[:200]!a} is binary: it has a NUL at character {text.index(chr(0))}.",
-            recovery="Give the response as text.",
+            recovery="Pass the response as text.",
         )
     return text

@@ -1,41 +1,68 @@
-"""`faber run …`: making, listing and ending runs."""
+"""`faber run …`: creating, listing and ending runs."""
 
 import os
-from typing import Any
+from typing import TypedDict
 
 import click
 
-from faber.cli.app import Invocation
-from faber.cli.arguments import require_person, run_argument, standing
-from faber.cli.audit_trail import record
+from faber.cli.arguments import require_person, run_argument
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import record
+from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
 from faber.events.workflow_events import workflow_rerun
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
+from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
+from faber.store.config import load_config
 from faber.store.files import make_directories
 from faber.store.load import Run
 from faber.store.lock import locked
 from faber.store.store_errors import RunExists
 
-autonomy_option = click.option("--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="Default: from config.yaml.")
+
+class RunRow(TypedDict):
+    """A run in a list."""
+
+    run_id: str
+    work_id: str | None
+    target: str | None
+    workflow_id: str
+    status: str
+    current_phase: str | None
+    current_step: str | None
+    updated_at: str
+    foreign: bool
+
+
+class DamagedRow(TypedDict):
+    """A run that cannot be read, and its error."""
+
+    run_id: str
+    error: dict[str, object]
+
+
+autonomy_option = click.option(
+    "--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="What agents may do on their own. Default: from config.yaml."
+)
 
 
 @click.group()
 def run() -> None:
-    """Make, list and end runs."""
+    """Create, list and end runs."""
 
 
 @run.command("init")
-@click.option("--work-id", metavar="ID", help="The work item this run is for.")
-@click.option("--target", metavar="TEXT", help="What the run is to reach, where there is no work item.")
-@click.option("--workflow", metavar="NAME|FILE", help="Default: from config.yaml.")
+@click.option("--work-id", metavar="ID", help="The work item to work on.")
+@click.option("--target", metavar="TEXT", help="The goal of a run without a work item.")
+@click.option("--workflow", metavar="NAME|FILE", help="The workflow. Default: from config.yaml.")
 @autonomy_option
-@click.option("--run-id", metavar="ID", help="Default: org/project/uuid, from the git remote.")
+@click.option("--run-id", metavar="ID", help="The new run's id. Default: ORG/PROJECT/UUID, from the git remote.")
 @click.pass_obj
 def init(
     obj: Invocation,
@@ -45,14 +72,14 @@ def init(
     autonomy: Autonomy | None,
     run_id: str | None,
 ) -> None:
-    """Make a new run and freeze its plan."""
+    """Create a run and freeze its plan."""
     if target is not None and not 0 < len(target.strip()) <= 2_000:
-        raise InvalidInput("--target has 1 to 2000 characters.")
-    made = _make(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
-    print_json(_made(made))
+        raise InvalidInput("--target must have 1 to 2000 characters.")
+    made = _create(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
+    print_json(_created(made))
 
 
-def _make(
+def _create(
     obj: Invocation,
     work_id: str | None,
     target: str | None,
@@ -60,7 +87,6 @@ def _make(
     autonomy: Autonomy | None,
     run_id: str | None,
 ) -> Run:
-    from faber.store.config import load_config
     from faber.store.create import NewRun, create_run
     from faber.workflows.definitions import load_plan
 
@@ -82,14 +108,14 @@ def _make(
 
 
 def _not_freer(obj: Invocation, wanted: Autonomy | None, given: Autonomy, run: str) -> None:
-    """An agent does not give itself more freedom than the project, or the earlier run, gives it."""
+    """An agent must not give itself more freedom than the project, or the earlier run, gives it."""
     if wanted is not None and AUTONOMY_LEVELS.index(wanted) > AUTONOMY_LEVELS.index(given):
-        require_person(obj, f"--autonomy {wanted}", run)
+        require_person(obj, f"--autonomy {wanted}", run or None)
 
 
-def _made(made: Run) -> dict[str, Any]:
+def _created(made: Run) -> dict[str, object]:
     return {
-        **standing(made.state, made.plan),
+        **run_position(made.state, made.plan),
         "directory": made.directory,
         "workflow_id": made.plan["workflow_id"],
     }
@@ -97,16 +123,16 @@ def _made(made: Run) -> dict[str, Any]:
 
 @run.command("begin")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--workflow", metavar="NAME|FILE", help="Of a new run. Default: from config.yaml.")
+@click.option("--workflow", metavar="NAME|FILE", help="The workflow of a new run. Default: from config.yaml.")
 @autonomy_option
 @click.pass_obj
 def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonomy: Autonomy | None) -> None:
-    """Continue the open run for a work item (158, #158, PROJ-7) or a target in words, or make one."""
+    """Continue the open run for a work item (158, #158, PROJ-7) or a target in words, or create one."""
     text = " ".join(words).strip()
     if not 0 < len(text) <= 2_000:
-        raise InvalidInput("A work item or target has 1 to 2000 characters.")
+        raise InvalidInput("A work item or target must have 1 to 2000 characters.")
     work_id = check_work_id(text) if looks_like_work_id(text) else None
-    # Two of these at once for one work item make one run.
+    # Two of these at the same time for one work item must create one run.
     make_directories(obj.layout.index)
     with locked(obj.layout.beginning):
         same = [
@@ -120,12 +146,12 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
             raise AmbiguousRun(
                 f"{len(same)} runs are open for {text[:100]!a}: {', '.join(names)}.",
                 candidates=names,
-                recovery="Ask the person which one to continue.",
+                recovery="Ask the person which run to continue.",
             )
-        made = same[0] if same else _make(obj, work_id, None if work_id else text, workflow, autonomy, None)
+        made = same[0] if same else _create(obj, work_id, None if work_id else text, workflow, autonomy, None)
         if same:
             _bind_here(obj, made.run_id)
-    print_json({**_made(made), "continued": bool(same)})
+    print_json({**_created(made), "continued": bool(same)})
 
 
 def new_id(obj: Invocation) -> str:
@@ -140,9 +166,7 @@ def new_id(obj: Invocation) -> str:
 
 
 def _bind_here(obj: Invocation, run_id: str) -> None:
-    """The worktree the command runs in, and the session, lead to this run from now on."""
-    from faber.git.repository import find
-
+    """Make this run the one that this worktree and this session resume."""
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
     if obj.session_id:
@@ -150,18 +174,19 @@ def _bind_here(obj: Invocation, run_id: str) -> None:
 
 
 @run.command("list")
-@click.option("--status", type=click.Choice(RUN_STATUSES), help="Only runs of this status.")
+@click.option("--status", type=click.Choice(RUN_STATUSES), help="Only runs with this status.")
 @click.pass_obj
 def list_runs(obj: Invocation, status: str | None) -> None:
-    """List all runs, the most recently active first; damaged ones by their error."""
+    """List all runs, the most recently active first; damaged ones with their error."""
     found, damaged = all_runs(obj)
-    rows = [row(made) for made in found if status in (None, made.state["status"])]
+    rows = [run_row(made) for made in found if status in (None, made.state["status"])]
     print_json({"runs": rows, "damaged": [] if status else damaged})
 
 
-def all_runs(obj: Invocation) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Every readable run, newest activity first, and the error of every other."""
-    found, damaged = [], []
+def all_runs(obj: Invocation) -> tuple[list[Run], list[DamagedRow]]:
+    """Every readable run, the most recently active first, and the error of every other run."""
+    found: list[Run] = []
+    damaged: list[DamagedRow] = []
     for run_id in obj.layout.run_ids():
         try:
             found.append(open_run(obj.layout, run_id))
@@ -170,8 +195,8 @@ def all_runs(obj: Invocation) -> tuple[list[Run], list[dict[str, Any]]]:
     return sorted(found, key=lambda made: made.state["updated_at"], reverse=True), damaged
 
 
-def row(made: Run) -> dict[str, Any]:
-    """A run in a list."""
+def run_row(made: Run) -> RunRow:
+    """The run as an entry of a list."""
     state = made.state
     return {
         "run_id": made.run_id,
@@ -209,7 +234,7 @@ def show(obj: Invocation, run: str) -> None:
 @run_argument
 @click.pass_obj
 def resume(obj: Invocation, run: str) -> None:
-    """Start a pending run, or take up one that failed or was left."""
+    """Start a pending run, or resume one that failed or was abandoned."""
     made = open_named(obj.layout, run)
     _bind_here(obj, made.run_id)
     record(obj, made, commands.resume_run)
@@ -228,7 +253,7 @@ def complete(obj: Invocation, run: str) -> None:
 @click.option("--error", metavar="M", required=True, help="Why (2,000 characters).")
 @click.pass_obj
 def fail(obj: Invocation, run: str, error: str) -> None:
-    """Stop a run until it is resumed."""
+    """Mark a run as failed; it stops until it is resumed."""
     record(obj, run, lambda state, plan: commands.fail_run(state, plan, error))
 
 
@@ -237,10 +262,10 @@ def fail(obj: Invocation, run: str, error: str) -> None:
 @click.option("--reason", metavar="TEXT", required=True, help="Why (2,000 characters).")
 @click.pass_obj
 def cancel(obj: Invocation, run: str, reason: str) -> None:
-    """End a run for good. While a person is being asked, only people do."""
+    """End a run for good. While a request is open, only a person may."""
     made = open_named(obj.layout, run)
     if obj.is_agent and made.state["feedback_queue"]:
-        require_person(obj, "faber run cancel, while a person is being asked,", run)
+        require_person(obj, "faber run cancel, while a request is open,", run)
     record(obj, made, lambda state, plan: commands.cancel_run(state, plan, reason))
 
 
@@ -249,7 +274,7 @@ def cancel(obj: Invocation, run: str, reason: str) -> None:
 @autonomy_option
 @click.pass_obj
 def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
-    """Make a new run with the plan of an earlier one, linked to it."""
+    """Create a run with the plan of an earlier one, linked to it."""
     from uuid import uuid4
 
     from faber.store.create import NewRun, create_run
@@ -259,7 +284,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         raise RunExists(
             f"Run {earlier.run_id} is still {earlier.state['status']}.",
             status=earlier.state["status"],
-            recovery=f"Go on with it (`faber context {earlier.run_id}`), or cancel it first.",
+            recovery=f"Continue it (`faber context {earlier.run_id}`), or cancel it first.",
         )
     _not_freer(obj, autonomy, earlier.state["autonomy"], earlier.run_id)
     prefix, _, last = earlier.run_id.rpartition("/")
@@ -278,16 +303,16 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         ),
     )
     _bind_here(obj, made.run_id)
-    print_json({**standing(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+    print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
 @run.command("adopt")
 @run_argument
 @click.pass_obj
 def adopt(obj: Invocation, run: str) -> None:
-    """Take over a run that another tool made; its files are kept."""
+    """Take over a run that another tool created (people only); its files are kept."""
     require_person(obj, "faber run adopt", run)
     from faber.foreign.adopt import adopt as take_over
 
     made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
-    print_json({**standing(made.state, made.plan), "directory": made.directory})
+    print_json({**run_position(made.state, made.plan), "directory": made.directory})

@@ -1,30 +1,54 @@
-"""A sample project for the demos: a repository in a directory of its own, and faber's own commands in it."""
+"""The sample projects of the demos: files from `examples/demo` in a new repository, and faber's commands run in it."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any
 
 from faber.cli.output import write
 from faber.errors import FaberError
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PLUGIN = os.path.realpath(os.path.join(_PACKAGE, "..", ".."))
+SAMPLES = os.path.join(_PLUGIN, "examples", "demo")
+LAUNCHER = os.path.join(_PLUGIN, "bin", "faber")
+
 
 def make_place(directory: str | None) -> str:
-    """A new directory, `directory` or a temporary one; raises `FaberError` where it is there already."""
+    """Create `directory`, or a temporary one; raises `FaberError` if it exists or the samples are not installed."""
+    if not os.path.isdir(SAMPLES):
+        raise FaberError(
+            "The demo's sample projects are not part of this installation.",
+            recovery="Run bin/faber in faber's repository or in the installed plugin.",
+        )
     if directory is None:
         return os.path.realpath(tempfile.mkdtemp(prefix="faber-demo-"))
     try:
         os.makedirs(directory)
     except FileExistsError:
-        raise FaberError(f"{directory} is already there.", recovery="Name a directory that does not exist.") from None
+        raise FaberError(f"{directory} already exists.", recovery="Name a directory that does not exist.") from None
     return os.path.realpath(directory)
 
 
-def launcher() -> str:
-    """Where `bin/faber` is."""
-    return os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "bin", "faber"))
+def sample(*name: str) -> str:
+    """The text of a sample file."""
+    with open(os.path.join(SAMPLES, *name), encoding="utf-8") as file:
+        return file.read()
+
+
+def copy_sample(project: str, *name: str) -> list[str]:
+    """Copy the files of a sample directory into the project; returns their paths in it. Modes are not copied."""
+    source = os.path.join(SAMPLES, *name)
+    paths = []
+    for directory, _, names in os.walk(source):
+        for file in sorted(names):
+            paths.append(os.path.relpath(os.path.join(directory, file), source))
+            target = os.path.join(project, paths[-1])
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copyfile(os.path.join(directory, file), target)
+    return paths
 
 
 def announce(text: str) -> None:
@@ -33,22 +57,14 @@ def announce(text: str) -> None:
     sys.stdout.flush()
 
 
-def put(project: str, name: str, text: str) -> None:
-    """Write a file of the project."""
-    path = os.path.join(project, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 def commit_all(project: str, message: str) -> None:
-    """Commit all that changed."""
+    """Commit every change."""
     git(project, "add", "--all")
     git(project, "commit", "-q", "-m", message)
 
 
 def git(project: str, *arguments: str) -> None:
-    """Run git in the project, with nothing of this machine's settings but its programs."""
+    """Run git in the project, without the identity, hooks and environment of this machine."""
     who = ("-c", "user.name=faber demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
@@ -65,24 +81,15 @@ def git(project: str, *arguments: str) -> None:
         raise FaberError(f"git failed: {error.stderr.decode(errors='replace').strip()}") from None
 
 
-def _environment(project: str) -> dict[str, str]:
+def run_faber(project: str, arguments: list[str], stdin: object = None) -> str:
+    """The output of a faber command in the project; `stdin` is passed as JSON, if given."""
     dropped = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT")
-    return {k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project}
-
-
-def _command(arguments: list[str]) -> list[str]:
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [sys.executable, "-I", "-X", "utf8", package, *arguments]
-
-
-def run_faber(project: str, arguments: list[str], given: dict[str, Any] | None = None) -> str:
-    """What one of faber's commands prints in the project."""
     done = subprocess.run(
-        _command(arguments),
+        [sys.executable, "-I", "-X", "utf8", _PACKAGE, *arguments],
         cwd=project,
-        env=_environment(project),
-        input=None if given is None else json.dumps(given).encode(),
-        stdin=subprocess.DEVNULL if given is None else None,
+        env={k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project},
+        input=None if stdin is None else json.dumps(stdin).encode(),
+        stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         check=False,
     )

@@ -1,15 +1,16 @@
-"""`faber session …`: what one session leaves to the next."""
+"""`faber session …`: what one session leaves for the next."""
 
 from typing import Any
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import json_object, key_option, read_stdin, run_argument
-from faber.cli.audit_trail import answer
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import recorded_answer
 from faber.errors import InvalidInput
 from faber.foreign.resolve import open_named
+from faber.git.inspect import branch_head
 from faber.store.load import Run
 from faber.store.sessions import check_summary, history, save_summary
 
@@ -21,28 +22,31 @@ def session() -> None:
 
 @session.command("save")
 @run_argument
-@click.option("--phase-completed", metavar="P", help="The phase this session completed.")
-@click.option("--accomplished", multiple=True, metavar="TEXT", help="Repeatable.")
-@click.option("--decision", "decisions", multiple=True, metavar="TEXT", help="Repeatable (500 characters each).")
-@click.option("--file-changed", "files_changed", multiple=True, metavar="PATH", help="Repeatable.")
-@click.option("--remaining-phase", "remaining_phases", multiple=True, metavar="P", help="Repeatable.")
+@click.option("--phase-completed", metavar="P", help="The phase that this session completed.")
+@click.option("--accomplished", multiple=True, metavar="TEXT", help="What was done; repeatable.")
+@click.option("--decision", "decisions", multiple=True, metavar="TEXT", help="A decision (500 characters); repeatable.")
+@click.option("--file-changed", "files_changed", multiple=True, metavar="PATH", help="A changed file; repeatable.")
+@click.option(
+    "--remaining-phase", "remaining_phases", multiple=True, metavar="P", help="A phase still to do; repeatable."
+)
 @click.option("--notes", "context_notes", metavar="TEXT", help="What the next session must know (8,000 characters).")
 @key_option
 @click.pass_obj
 def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | None, **flags: Any) -> None:
-    """Save this session's summary: as JSON on stdin, or by flags."""
+    """Save a summary of this session, from options or as JSON on stdin."""
     lists = {name: list(value) for name, value in flags.items() if isinstance(value, tuple) and value}
-    given: dict[str, Any] = {"summary": lists}
+    summary: dict[str, object] = dict(lists)
     if flags["context_notes"] is not None:
-        given["summary"]["context_notes"] = flags["context_notes"]
+        summary["context_notes"] = flags["context_notes"]
+    given: dict[str, object] = {"summary": summary}
     if phase_completed is not None:
         given["phase_completed"] = phase_completed
     if given == {"summary": {}}:
         text = read_stdin()
         if not text or not text.strip():
             raise InvalidInput(
-                "There is no summary.",
-                recovery='Pipe {"summary": {"accomplished": […], "decisions": […], …}} in, or use the flags.',
+                "No summary was given.",
+                recovery='Pipe {"summary": {"accomplished": […], "decisions": […], …}} to stdin, or use the options.',
             )
         given = json_object(text, "The summary")
     checked = check_summary(given)
@@ -50,13 +54,11 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
     committed = save_summary(
         obj.layout, made.run_id, checked, obj.writer, head_commit=_head(obj, made), key=key, known=made
     )
-    print_json({**answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
+    print_json({**recorded_answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
 
 
 def _head(obj: Invocation, run: Run) -> str | None:
-    """The commit that the run's branch is at, so that the next session sees what came after."""
-    from faber.git.inspect import branch_head
-
+    """The head of the run's branch, so that the next session sees later commits."""
     name = run.state["artifacts"].get("branch_name")
     return branch_head(obj.layout.root, name if isinstance(name, str) else None)
 

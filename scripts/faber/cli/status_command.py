@@ -1,13 +1,12 @@
 """`faber status`: the runs at a glance, for a person."""
 
-from typing import Any
-
 import click
 
-from faber.cli.app import Invocation
-from faber.cli.arguments import standing
-from faber.cli.output import print_json, write
-from faber.cli.run import all_runs, row
+from faber.cli.arguments import format_choice
+from faber.cli.invocation import Invocation
+from faber.cli.output import print_answer
+from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
+from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.text import inert, shorten
@@ -16,38 +15,28 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 
 
 @click.command()
-@click.argument("run", metavar="RUN", required=False)
-@click.option("--all", "everything", is_flag=True, help="Completed and cancelled runs too.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "text"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--all", "everything", is_flag=True, help="Also completed and cancelled runs.")
+@format_choice("json", "text", default="text")
 @click.pass_obj
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
-    """Show the runs that are going on, or the phases and steps of RUN."""
+    """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
         made = open_named(obj.layout, run)
-        answer = {**row(made), **standing(made.state, made.plan), "phases": made.state["phases"]}
+        position = run_position(made.state, made.plan)
+        answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
-        if form == "json":
-            print_json(answer)
-        else:
-            write(_one(made.state, answer))
+        print_answer(answer, form, lambda _: _run_text(made.state, position["next_command"]))
         return
     found, damaged = all_runs(obj)
-    shown = [made for made in found if everything or made.state["status"] not in CLOSED]
-    if form == "json":
-        print_json({"runs": [row(made) for made in shown], "damaged": damaged, "hidden": len(found) - len(shown)})
-        return
-    write(_table([row(made) for made in shown], damaged, len(found) - len(shown)))
+    shown = [run_row(made) for made in found if everything or made.state["status"] not in CLOSED]
+    hidden = len(found) - len(shown)
+    answer = {"runs": shown, "damaged": damaged, "hidden": hidden}
+    print_answer(answer, form, lambda _: _table(shown, damaged, hidden))
 
 
-def _table(rows: list[dict[str, Any]], damaged: list[dict[str, Any]], hidden: int) -> str:
+def _table(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
     lines = []
     if rows:
         lines.append(f"{'RUN':<26} {'WORK':<8} {'STATUS':<17} {'AT':<24}")
@@ -57,7 +46,7 @@ def _table(rows: list[dict[str, Any]], damaged: list[dict[str, Any]], hidden: in
             run_id = _short(entry["run_id"], 26)
             lines.append(f"{run_id:<26} {_short(work, 8):<8} {entry['status']:<17} {_short(at, 24)}")
     else:
-        lines.append("No run is going on. `faber run init` makes one.")
+        lines.append("No run is open. `faber run init` creates one.")
     lines += [f"{_short(entry['run_id'], 26):<26} damaged: {entry['error']['code']}" for entry in damaged]
     if hidden:
         lines.append(f"({hidden} completed or cancelled; --all shows them)")
@@ -65,12 +54,12 @@ def _table(rows: list[dict[str, Any]], damaged: list[dict[str, Any]], hidden: in
 
 
 def _short(text: str, width: int) -> str:
-    """The end of a run id tells runs apart; what is cut is said by the ellipsis."""
+    """At most `width` characters from the end, which tells run ids apart."""
     clean = inert(text).replace("\n", " ")
     return clean if len(clean) <= width else "…" + clean[-(width - 1) :]
 
 
-def _one(state: State, answer: dict[str, Any]) -> str:
+def _run_text(state: State, next_command: str) -> str:
     lines = [f"Run     {state['run_id']}", f"Status  {state['status']}"]
     if state["work_id"]:
         lines.append(f"Work    #{inert(state['work_id'])}")
@@ -92,5 +81,5 @@ def _one(state: State, answer: dict[str, Any]) -> str:
         lines.append(
             f"Waiting for an answer to {inert(request['request_id'])}: {shorten(inert(request['prompt']), 200)}"
         )
-    lines.append(f"Next    {answer['next_command']}")
+    lines.append(f"Next    {next_command}")
     return "\n".join(lines) + "\n"

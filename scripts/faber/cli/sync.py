@@ -1,50 +1,55 @@
-"""`faber sync …`: runs that move between machines."""
+"""`faber sync …`: exchanging runs with other machines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import require_person
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.foreign.resolve import LATEST, resolve
 from faber.model.ids import check_run_id, is_run_id
+from faber.model.text import redact_json
 from faber.store.layout import Layout
+from faber.sync.pull import pull as take
+from faber.sync.push import push as send
 from faber.sync.remotes import Listing, Remote, listing, open_remote
+from faber.sync.sync_status import fetch_runs
+from faber.sync.sync_status import status as stand
 
 
 @click.group()
 def sync() -> None:
-    """Move runs between machines, through a git remote."""
+    """Exchange runs with other machines through a git remote."""
 
 
-run_argument = click.argument("run", metavar="RUN", required=False)
-remote_option = click.option("--remote", "name", metavar="NAME", default="origin", show_default=True, help="A remote.")
+run_argument = click.argument("run", metavar="[RUN]", required=False)
+remote_option = click.option(
+    "--remote", "name", metavar="NAME", default="origin", show_default=True, help="The git remote."
+)
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(1, 3600),
     default=120,
     show_default=True,
     metavar="SECONDS",
-    help="How long each git program may take.",
+    help="Time limit of each git program.",
 )
 merge_option = click.option(
-    "--merge", is_flag=True, help="Where both copies went on, one with answers only: append these again."
+    "--merge", is_flag=True, help="If both copies advanced, one by answers only, append these answers to the other."
 )
 
 
 @sync.command("push")
 @run_argument
-@click.option("--all", "everything", is_flag=True, help="Every run of this store.")
+@click.option("--all", "everything", is_flag=True, help="All runs of this store.")
 @merge_option
 @remote_option
 @timeout_option
 @click.pass_obj
 def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: str, timeout: float) -> int:
-    """Send RUN (default: latest) and its branch to the remote, or refuse and say why."""
-    from faber.sync.push import push as send
-
+    """Send RUN (default: latest) and its branch to the remote."""
     remote = _remote(obj, name, timeout)
     if everything:
         _one_or_all(run)
@@ -57,25 +62,24 @@ def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: 
 
 @sync.command("pull")
 @run_argument
-@click.option("--all", "everything", is_flag=True, help="Every run of the remote.")
+@click.option("--all", "everything", is_flag=True, help="All runs on the remote.")
 @merge_option
 @click.option(
-    "--park-mine", "park", is_flag=True, help="Take the remote's copy; set what only this one has aside (people only)."
+    "--park-mine",
+    "park",
+    is_flag=True,
+    help="Take the remote's copy and move aside what only this one has (people only).",
 )
 @remote_option
 @timeout_option
 @click.pass_obj
 def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: bool, name: str, timeout: float) -> int:
-    """Bring RUN (default: latest) and its branch here, verified, or refuse and say why."""
-    from faber.sync.pull import pull as take
-
+    """Fetch RUN (default: latest) and its branch from the remote, and verify them."""
     remote = _remote(obj, name, timeout)
     if everything:
-        from faber.sync.sync_status import fetch_runs
-
         _one_or_all(run)
         if park:
-            raise UsageError("--park-mine is for one run.")
+            raise UsageError("--park-mine needs one RUN.")
         there = listing(remote)
         fetch_runs(remote, there, there.runs)
         wanted = sorted(there.runs)
@@ -92,15 +96,12 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
 
 @sync.command("status")
 @run_argument
-@click.option("--all", "everything", is_flag=True, help="Every run, here and at the remote (the default).")
+@click.option("--all", "everything", is_flag=True, help="All runs, here and on the remote (the default).")
 @remote_option
 @timeout_option
 @click.pass_obj
 def status(obj: Invocation, run: str | None, everything: bool, name: str, timeout: float) -> None:
-    """Show how RUN, or every run, stands here and at the remote; changes no run."""
-    from faber.sync.sync_status import fetch_runs
-    from faber.sync.sync_status import status as stand
-
+    """Compare RUN, or every run, with the remote. Changes no run."""
     if everything:
         _one_or_all(run)
     remote = _remote(obj, name, timeout)
@@ -117,17 +118,17 @@ def _remote(obj: Invocation, name: str, timeout: float) -> Remote:
 
 def _one_or_all(run: str | None) -> None:
     if run is not None:
-        raise UsageError("Name a run or give --all, not both.")
+        raise UsageError("Give either RUN or --all.")
 
 
 def _listed(layout: Layout, remote: Remote, run: str | None) -> Listing:
-    """What the remote holds; of a run that is spelled whole only that."""
+    """What is on the remote; of a run with a complete id, only that run."""
     whole = run is not None and is_run_id(run) and (layout.find_run_dir(run) is not None or run.count("/") == 2)
     return listing(remote, run if whole else None)
 
 
 def _resolve(layout: Layout, there: Listing, run: str) -> str:
-    """The run id that `run` means, here or at the remote."""
+    """The id of the run that `run` names, here or on the remote."""
     if run in there.runs:
         return run
     try:
@@ -139,16 +140,16 @@ def _resolve(layout: Layout, there: Listing, run: str) -> str:
     if len(matches) == 1:
         return matches[0]
     raise RunNotFound(
-        f"No run {run!a}, neither here nor at the remote." if not matches else f"{run!a} fits {len(matches)} runs.",
+        f"There is no run {run!a}, here or on the remote." if not matches else f"{run!a} matches {len(matches)} runs.",
         run_id=run,
         candidates=sorted(matches)[:20],
-        recovery="`faber sync status` lists the runs, here and at the remote.",
+        recovery="`faber sync status` lists the runs here and on the remote.",
     )
 
 
-def _each(remote: Remote, run_ids: list[str], act: Callable[[str], dict[str, object]]) -> int:
-    """Do it for every run and print one answer for all; ends as the first that failed did."""
-    done: list[dict[str, object]] = []
+def _each(remote: Remote, run_ids: list[str], act: Callable[[str], Mapping[str, object]]) -> int:
+    """Act on every run and print one answer; the exit status is that of the first failure."""
+    done: list[Mapping[str, object]] = []
     worst = int(Exit.OK)
     for run_id in run_ids:
         try:
@@ -156,7 +157,5 @@ def _each(remote: Remote, run_ids: list[str], act: Callable[[str], dict[str, obj
         except FaberError as error:
             done.append({"run_id": run_id, "result": "failed", "error": error.as_dict()})
             worst = worst or int(error.exit_code)
-    from faber.model.text import redact_json
-
     print_json(redact_json({"remote": remote.name, "runs": done}))
     return worst

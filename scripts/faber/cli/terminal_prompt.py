@@ -1,4 +1,4 @@
-"""Asking the person at the terminal, and who that is."""
+"""Asking the person at the terminal, and finding out who that is."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 from faber.cli.output import say
 from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
-from faber.feedback.answer_matching import Answer, Responder, read_answer
+from faber.feedback.answer_matching import MatchedAnswer, Responder, read_answer
 from faber.model.answers import FREE_TEXT, action_of
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
 from faber.model.state_parts import FeedbackRequest
@@ -15,11 +15,11 @@ from faber.model.text import inert, shorten
 MAX_NAME = 100
 MAX_CONTEXT = 500
 
-# What each action means to the person who chooses; a gate's `reject` stops the run and can be asked again.
+# What each action does, for the person who chooses. Rejecting a gate stops the run; once resumed, it asks again.
 EFFECTS = {
-    "continue": "the run goes on",
-    "revise": "the same step again, with your comment",
-    "retry": "the step again",
+    "continue": "the run continues",
+    "revise": "the step is repeated with your comment",
+    "retry": "the step is repeated",
     "skip": "the step is skipped",
     "abort": "the run is cancelled",
 }
@@ -27,7 +27,7 @@ _OWN = ("artifacts", "gate", "waive", "question")
 
 
 def terminal_responder(root: str) -> Responder:
-    """The person of this terminal: git's `user.name`, else the login name, in one line of at most 100 characters."""
+    """The person at this terminal: git's `user.name`, else the login name; at most 100 characters."""
     from faber.git.asking import GitQuestion, ask
 
     answer = ask([GitQuestion(root, ["config", "--get", "user.name"])])[0]
@@ -53,21 +53,21 @@ def on_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> tuple[Answer, str | None]:
-    """Show `request` and read an answer, again until it is one; a revision's comment is asked for too.
+def ask_person(request: FeedbackRequest, comment: str | None, *, more: int) -> tuple[MatchedAnswer, str | None]:
+    """Show `request` and read an answer until a valid one is given; a revision also needs a comment.
 
-    An option is named, meant by an alias, or given by its number. `more` counts the other open requests.
-    Raises `AwaitingFeedback` at the end of input: nothing was answered.
+    An option is chosen by its name, an alias, or its number. `more` counts the other open requests. Raises
+    `AwaitingFeedback` if the input ends first.
     """
     say(described(request, more))
     answer = _read_until_answered(request)
     if answer.action == "revise" and comment is None:
         while not comment:
-            comment = _line_of("What is to be changed? ").strip()
+            comment = _line_of("What should be changed? ").strip()
     return answer, comment
 
 
-def _read_until_answered(request: FeedbackRequest) -> Answer:
+def _read_until_answered(request: FeedbackRequest) -> MatchedAnswer:
     while True:
         text = _line_of("Your answer: ").strip()
         if not text:
@@ -76,7 +76,7 @@ def _read_until_answered(request: FeedbackRequest) -> Answer:
         try:
             return read_answer(request, numbered or text)
         except NotAnOption as error:
-            say(f"{error.message} A number will do.")
+            say(f"{error.message} You can also type its number.")
         except InvalidInput as error:
             say(error.message)
 
@@ -98,7 +98,7 @@ def _line_of(prompt: str) -> str:
 
 
 def described(request: FeedbackRequest, more: int = 0) -> str:
-    """The request in words for a person: what is asked, why, what to look at, how to answer."""
+    """The request as text: the question, its context, what to look at, how to answer."""
     place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
     lines = [
         f"{request['request_id']}  {request['type'].replace('_', ' ')}"
@@ -113,7 +113,7 @@ def described(request: FeedbackRequest, more: int = 0) -> str:
     artifacts = context.get("artifacts")
     lines += [f"  see {path}" for path in artifacts] if isinstance(artifacts, list) else []
     if request["type"] == FREE_TEXT:
-        lines.append("  Answer in your own words, in one line.")
+        lines.append("  MatchedAnswer in your own words, in one line.")
     for number, option in enumerate(request["options"], 1):
         lines.append(f"  {number}. {option}  ({_effect(request, option)})")
     if more:
@@ -126,5 +126,5 @@ def _effect(request: FeedbackRequest, option: str) -> str:
     if isinstance(question, dict) and question.get("code") in QUESTIONS:
         return QUESTIONS[question["code"]].options.get(option, option)
     if "gate" in request["context"] and option == "reject":
-        return "the run stops; resumed, it asks again"
+        return "the run stops; once resumed, it asks again"
     return EFFECTS[action_of(request["type"], option, request["context"])]

@@ -1,15 +1,35 @@
-"""`faber workflow …`: the definitions that a run can be made from."""
+"""`faber workflow …`: the definitions that runs are created from."""
 
-from typing import Any
+from typing import TypedDict
 
 import click
 
-from faber.cli.app import Invocation
 from faber.cli.arguments import format_option
-from faber.cli.output import print_json, write
+from faber.cli.invocation import Invocation
+from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError
-from faber.model.text import inert, redact_json
+from faber.model.text import redact_json
+from faber.workflows.definitions import find, known_workflows, load_plan, project_definitions, resolve, source
+from faber.workflows.source_map import described
 from faber.workflows.workflow_errors import InvalidDefinition
+
+
+class DefinitionProblem(TypedDict):
+    """A problem of a definition: where it is, and what is wrong."""
+
+    file: str | None
+    line: int | None
+    path: str
+    message: str
+
+
+class DefinitionReport(TypedDict):
+    """One checked definition; `source` is null if it was not found."""
+
+    workflow: str | None
+    source: str | None
+    valid: bool
+    problems: list[DefinitionProblem]
 
 
 @click.group()
@@ -22,14 +42,12 @@ def workflow() -> None:
 def list_workflows(obj: Invocation) -> None:
     """List the workflows that `run init` knows by name.
 
-    `source` is a file of the project, or built-in. One that is not valid is listed by its first problem.
+    `source` is a file in the project, or built-in. An invalid one is listed with its first problem.
     """
-    from faber.workflows.definitions import find, known_workflows, resolve, source
-
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for name in known_workflows(obj.layout):
         path = find(obj.layout, name)
-        row: dict[str, Any] = {"name": name, "source": source(obj.layout, path)}
+        row: dict[str, object] = {"name": name, "source": source(obj.layout, path)}
         try:
             plan, extends = resolve(obj.layout, path)
         except InvalidDefinition as error:
@@ -49,9 +67,7 @@ def list_workflows(obj: Invocation) -> None:
 @click.argument("workflow", metavar="NAME|FILE")
 @click.pass_obj
 def show(obj: Invocation, workflow: str) -> None:
-    """Show the plan that a run of the workflow would freeze."""
-    from faber.workflows.definitions import load_plan
-
+    """Show the plan that a run of the workflow gets."""
     print_json(load_plan(obj.layout, workflow))
 
 
@@ -60,30 +76,25 @@ def show(obj: Invocation, workflow: str) -> None:
 @format_option
 @click.pass_obj
 def validate(obj: Invocation, workflows: tuple[str, ...], form: str) -> int:
-    """Check definitions and what they extend; without NAME or FILE, all of the project's.
+    """Check definitions and what they extend. Without NAME or FILE, check all of the project's.
 
-    Exit status 2 if one is not valid: `problems` holds file, line, path and message of each.
+    Exit status 2 if one is invalid: `problems` lists file, line, path and message.
     """
-    from faber.workflows.definitions import project_definitions
-
     if workflows:
         reports = [_report(obj, name, None) for name in workflows]
     else:
         reports = [_report(obj, None, path) for path in project_definitions(obj.layout)]
     valid = all(report["valid"] for report in reports)
-    if form == "text":
-        write("".join(_lines(report) for report in reports) or "The project has no workflow definitions.\n")
-    else:
-        print_json({"valid": valid, "workflows": redact_json(reports)})
+    shown = redact_json(reports)
+    nothing = "The project has no workflow definitions.\n"
+    print_answer({"valid": valid, "workflows": shown}, form, lambda _: "".join(map(_lines, shown)) or nothing)
     return Exit.OK if valid else Exit.USAGE
 
 
-def _report(obj: Invocation, name: str | None, path: str | None) -> dict[str, Any]:
-    """One definition, `{"workflow", "source", "valid", "problems"}`; `source` is null where there is none."""
-    from faber.workflows.definitions import find, resolve, source
-
+def _report(obj: Invocation, name: str | None, path: str | None) -> DefinitionReport:
+    """Check one definition, given by its name or its path."""
     where = None
-    problems: list[dict[str, Any]] = []
+    problems: list[DefinitionProblem] = []
     try:
         found = path or find(obj.layout, name or "")
         where = source(obj.layout, found)
@@ -95,9 +106,7 @@ def _report(obj: Invocation, name: str | None, path: str | None) -> dict[str, An
     return {"workflow": name or where, "source": where, "valid": not problems, "problems": problems}
 
 
-def _lines(report: dict[str, Any]) -> str:
-    from faber.workflows.source_map import described
-
+def _lines(report: DefinitionReport) -> str:
     if report["valid"]:
-        return f"✓ {inert(report['workflow'])}\n"
-    return "".join(f"✗ {inert(described(redact_json(problem)))}\n" for problem in report["problems"])
+        return f"✓ {report['workflow']}\n"
+    return "".join(f"✗ {described(problem)}\n" for problem in report["problems"])

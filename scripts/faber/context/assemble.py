@@ -1,13 +1,23 @@
 """The context reconstitution protocol, step by step: from a run to one consolidated document."""
 
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
+from faber.context.context_document import (
+    BranchPart,
+    ConsolidatedContext,
+    ContextEvent,
+    ContextPosition,
+    ContextWarning,
+    IssuePart,
+    SpecificationPart,
+)
 from faber.context.failures import failed_phases
-from faber.context.nebula_context import nebula_standing
-from faber.context.questions import answer_to, answered_by, open_questions
+from faber.context.nebula_context import nebula_part
+from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.resume import next_steps, resume_point
+from faber.context.session_parts import session_parts
 from faber.errors import FaberError, Notice, Severity
 from faber.events.event_types import (
     APPROVAL_GRANTED,
@@ -17,64 +27,72 @@ from faber.events.event_types import (
     RUN_ADOPTED,
     SESSION_END,
     STEP_ERROR,
+    event_type,
+    known_types,
 )
 from faber.foreign.foreign_events import event_notice, newest_events, normalise_event, requested
+from faber.git.inspect import begin_branch
 from faber.model.documents import Event, Plan, State
 from faber.model.pending_feedback import told
+from faber.sources.specification import load as load_specification
+from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store import log
 from faber.store.cache import memo
 from faber.store.config import Config
 from faber.store.files import read_json, write_atomic
 from faber.store.layout import WORK_ITEM
 from faber.store.load import Run
-from faber.store.sessions import LISTS, history
 from faber.store.strict_json import InvalidJSON, dumps
 
 SCHEMA_VERSION = 1
 LAST_EVENTS = 20
-KEPT_DECISIONS = 10
 MAX_WORK_ITEM = 2 * 1024 * 1024
 
-# What an event carries for the log's sake and nobody needs to read in a context.
+# What an event carries for the log alone.
 _UNSHOWN = ("schema_version", "run_id", "key", "actor")
 _NOTABLE = frozenset({PHASE_COMPLETE, STEP_ERROR, DECISION_POINT, APPROVAL_GRANTED})
 
+OpenSource = Callable[[], WorkItemSource | None]
+Branch = Callable[[], tuple[dict[str, Any] | None, list[Notice]]]
 
-class Request(NamedTuple):
-    """How a context is wanted: whether sources outside the repository may be asked, what a person
-    decided on the command line, the time."""
 
-    fetch: bool
+class ContextOptions(NamedTuple):
+    """How to reconstitute. `work_items` opens the source to fetch the work item from; None to use the saved copy.
+
+    `answers` maps decision codes to the options that a person chose on the command line; `now` is the UTC time.
+    """
+
+    work_items: OpenSource | None
     answers: dict[str, str]
     now: str
 
 
-def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
+def reconstitute(run: Run, config: Config, options: ContextOptions) -> ConsolidatedContext:
     """The consolidated context of a run, uncut (context reconstitution 0.1 to 0.8).
 
-    Reads; the only thing it may write is `work-item.json`, the copy of the issue it fetched. Every
-    source but the run's own state is optional: what fails becomes an entry of `warnings`.
+    The only file it may write is `work-item.json`, the copy of the work item it fetched. Every source but the run's
+    own state is optional: a failure becomes an entry of `warnings`.
     """
     state, notices = run.state, list(run.notices)
     notices += _integrity(run)
-    sessions = _sessions(run, notices)
-    sources = _Sources(run, config, request, notices)
-    begun = sources.begin_branch(sessions["latest"])  # git works while the rest is read
+    latest, sessions, summary = session_parts(run, notices)
+    sources = _Sources(run, config, options, notices)
+    started = sources.begin_branch(latest)  # git works while the rest is read
     events = _events(run, notices)
     spec = sources.specification()
     issue = sources.issue()
-    branch = sources.branch(begun)
-    awaiting = state["status"] == "awaiting_feedback"
-    if awaiting:
+    branch = sources.branch(started)
+    if state["status"] == "awaiting_feedback":
         notices += _feedback(run)
-    answered = {notice.code: answer_to(notice, request.answers, state) for notice in notices}
-    standing = _standing(_as_decided(state, answered), run.plan)
+    answered = {notice.code: answer_to(notice, options.answers, state) for notice in notices}
+    position = _position(_as_decided(state, answered), run.plan)
     if answered.get("spec_unreadable") == "regenerate":
-        standing["next_steps"]["instruction"] = (
+        steps = position["next_steps"]
+        steps["instruction"] = (
             f"Write the specification {state['artifacts'].get('spec_path')} again before anything else. "
-            + (standing["next_steps"]["instruction"] or "")
+            + (steps["instruction"] or "")
         ).strip()
-    return {
+    context: ConsolidatedContext = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
         "work_id": state["work_id"],
@@ -86,22 +104,29 @@ def reconstitute(run: Run, config: Config, request: Request) -> dict[str, Any]:
         "issue": issue,
         "branch": branch,
         "events": events,
-        "session_history": sessions["history"],
-        "session_summary": sessions["summary"],
-        **standing,
-        **({"nebula": nebula} if (nebula := nebula_standing(state)) else {}),
+        "session_history": sessions,
+        "session_summary": summary,
+        "resuming_from_feedback": position["resuming_from_feedback"],
+        "feedback_request": position["feedback_request"],
+        "feedback": position["feedback"],
+        "answers": position["answers"],
+        "resume_point": position["resume_point"],
+        "next_steps": position["next_steps"],
         "unresolved_errors": state["errors"],
-        **({"failures": failures} if (failures := failed_phases(state)) else {}),
         "decisions_made": state["decisions"],
-        "warnings": [_warning(notice, answered) for notice in notices],
-        "decisions": open_questions(notices, request.answers, state),
+        "warnings": [context_warning(notice, answered.get(notice.code)) for notice in notices],
+        "decisions": open_decisions(notices, options.answers, state),
         "omitted": [],
-        "generated_at": request.now,
+        "generated_at": options.now,
     }
+    if nebula := nebula_part(state):
+        context["nebula"] = nebula
+    if failures := failed_phases(state):
+        context["failures"] = failures
+    return context
 
 
-def _standing(state: State, plan: Plan) -> dict[str, Any]:
-    """0.6 and 0.7: who is asked what, what people said, and where the run continues."""
+def _position(state: State, plan: Plan) -> ContextPosition:
     resume = resume_point(state, plan)
     waiting = state["status"] == "awaiting_feedback"
     return {
@@ -114,42 +139,49 @@ def _standing(state: State, plan: Plan) -> dict[str, Any]:
     }
 
 
-def asked_about(context: dict[str, Any], state: State, plan: Plan) -> dict[str, Any]:
-    """The context once its open decisions were put to a person as requests, which `state` has and waits for."""
+def with_requests(context: ConsolidatedContext, state: State, plan: Plan) -> ConsolidatedContext:
+    """The context after its open decisions were put to a person as requests, which `state` holds."""
     ids = {
         asked["context"]["question"]["code"]: asked["request_id"]
         for asked in state["feedback_queue"]
         if isinstance(asked["context"].get("question"), dict)
     }
     decisions = [
-        {**entry, **answered_by(state["run_id"], ids[entry["code"]])} if entry["code"] in ids else entry
-        for entry in context["decisions"]
+        asked_as(decision, state["run_id"], ids[decision["code"]]) if decision["code"] in ids else decision
+        for decision in context["decisions"]
     ]
-    return {**context, "status": state["status"], **_standing(state, plan), "decisions": decisions}
+    return {**context, "status": state["status"], **_position(state, plan), "decisions": decisions}
 
 
-def _warning(notice: Notice, answered: dict[str, str | None]) -> dict[str, Any]:
-    entry = notice.as_dict()
-    if answered.get(notice.code):
-        entry["decided"] = answered[notice.code]
-    return entry
+def context_warning(notice: Notice, decided: str | None = None) -> ContextWarning:
+    """A notice as an entry of `warnings`; `decided` is the option that a person chose about it."""
+    warning: ContextWarning = {
+        "code": notice.code,
+        "severity": notice.severity.value,
+        "message": notice.message,
+        "recovery": notice.recovery,
+        "source": notice.source,
+    }
+    if decided:
+        warning["decided"] = decided
+    return warning
 
 
-def _as_decided(state: State, answered: dict[str, str | None]) -> State:
-    """The state as the resume point sees it: an unfit request that a person ignores does not count."""
+def _as_decided(state: State, answered: Mapping[str, str | None]) -> State:
+    """The state that the resume point is taken from: without a broken request that a person chose to ignore."""
     if answered.get("feedback_mismatch") != "ignore":
         return state
     return {**state, "status": "in_progress", "feedback_request": None, "feedback_queue": []}
 
 
 def _integrity(run: Run) -> list[Notice]:
-    """0.1: what the state lacks though it was expected."""
+    """0.1: what the state should have and lacks."""
     if run.state["work_id"] is None and run.metadata["work_id"] is not None:
         return [
             Notice(
                 "work_id_missing",
                 Severity.WARNING,
-                f"State missing work_id although the run was made for {run.metadata['work_id']}.",
+                f"The state has no work_id, although the run was created for {run.metadata['work_id']}.",
                 "It may be a standalone run; `faber doctor RUN` compares state and events.",
                 run.run_id,
             )
@@ -160,8 +192,8 @@ def _integrity(run: Run) -> list[Notice]:
 # --- 0.5 events ------------------------------------------------------------------------------------
 
 
-def _events(run: Run, notices: list[Notice]) -> list[dict[str, Any]]:
-    """The newest events in order, key ones marked; unreadable ones are named and skipped."""
+def _events(run: Run, notices: list[Notice]) -> list[ContextEvent]:
+    """The newest events in order; unreadable ones are skipped, with a notice each."""
     found: list[Event] = []
     if run.foreign:
         found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
@@ -181,112 +213,61 @@ def _type_of(file: str) -> str:
     return file.partition("-")[2].removesuffix(".json")
 
 
-def _shown(event: Event) -> dict[str, Any]:
-    from faber.events.event_types import event_type, known_types
-
+def _shown(event: Event) -> ContextEvent:
     shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
-    if event["type"] in (RUN_ADOPTED, SESSION_END):  # whole documents, shown elsewhere
+    if event["type"] in (RUN_ADOPTED, SESSION_END):  # they hold whole documents, shown elsewhere
         shown.pop("metadata", None)
     if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
         shown["notable"] = True
-    return shown
-
-
-# --- 0.4.5 sessions --------------------------------------------------------------------------------
-
-
-def _sessions(run: Run, notices: list[Notice]) -> dict[str, Any]:
-    found = history(run)
-    notices += found.notices
-    if not found.summaries:
-        notices.append(
-            Notice("sessions_none", Severity.INFO, "No session summaries found (first session for this run).")
-        )
-        return {"latest": None, "history": None, "summary": None}
-    latest = found.summaries[-1]
-    return {
-        "latest": latest,
-        "history": {
-            "total_sessions": len(found.summaries),
-            "latest": latest,
-            "all_summaries": [
-                {
-                    "session_id": entry.get("session_id"),
-                    "phase_completed": entry.get("phase_completed"),
-                    "timestamp": entry.get("timestamp"),
-                    "accomplished": entry["summary"]["accomplished"],
-                    "decisions": entry["summary"]["decisions"],
-                }
-                for entry in found.summaries
-            ],
-        },
-        "summary": session_summary(latest),
-    }
-
-
-def session_summary(latest: dict[str, Any]) -> dict[str, Any]:
-    """What the last session left, as the protocol hands it to a build step."""
-    summary = latest["summary"]
-    return {
-        "phase_completed": latest.get("phase_completed"),
-        **{name: summary[name] for name in LISTS},
-        "decisions": summary["decisions"][-KEPT_DECISIONS:],
-        "context_notes": summary["context_notes"],
-    }
+    return cast(ContextEvent, shown)
 
 
 # --- 0.2 to 0.4: specification, issue, branch ------------------------------------------------------
 
 
 class _Sources:
-    """The optional sources; each answers a value or null and leaves its notices behind."""
+    """The optional sources: each returns a value or None and adds its notices."""
 
-    def __init__(self, run: Run, config: Config, request: Request, notices: list[Notice]) -> None:
-        self.run, self.config, self.request, self.notices = run, config, request, notices
+    def __init__(self, run: Run, config: Config, options: ContextOptions, notices: list[Notice]) -> None:
+        self.run, self.config, self.options, self.notices = run, config, options, notices
 
-    def specification(self) -> dict[str, Any] | None:
+    def specification(self) -> SpecificationPart | None:
         path = self.run.state["artifacts"].get("spec_path")
         if path is None:
             return None
         if not isinstance(path, str):
             self._warn("spec_path_invalid", "artifacts.spec_path is not text.")
             return None
-        from faber.sources.specification import load
 
         def kept(name: str, text: str, compute: Callable[[str], Any]) -> Any:
             return memo(self.run.layout, name, text, compute)
 
-        spec, notices = load(self.run.layout.root, path, memo=kept)
+        spec, notices = load_specification(self.run.layout.root, path, memo=kept)
         self.notices += notices
-        return spec
+        return cast(SpecificationPart | None, spec)
 
-    def issue(self) -> dict[str, Any] | None:
+    def issue(self) -> IssuePart | None:
         work_id = self.run.state["work_id"]
         if work_id is None:
             return None
-        from faber.github.work_item_source import open_source
-        from faber.sources.work_items import load_issue
-
         path = os.path.join(self.run.directory, WORK_ITEM)
-        source = open_source(self.config, self.run.layout, os.environ) if self.request.fetch else None
-        issue, fresh, notices = load_issue(source, work_id, cached=_cached(path), now=self.request.now)
+        source = self.options.work_items() if self.options.work_items else None
+        issue, fresh, notices = load_issue(source, work_id, cached=_cached(path), now=self.options.now)
         self.notices += notices
         if fresh is not None and not self.run.foreign:
             try:
                 write_atomic(path, dumps(fresh, pretty=True), durable=False)
             except FaberError as error:
-                self._warn("work_item_not_kept", f"The work item could not be kept for later: {error.message}")
-        return issue
+                self._warn("work_item_not_kept", f"The work item could not be saved for later: {error.message}")
+        return cast(IssuePart | None, issue)
 
-    def begin_branch(self, latest: dict[str, Any] | None) -> Callable[[], Any] | None:
+    def begin_branch(self, latest: Mapping[str, object] | None) -> Branch | None:
         name = self.run.state["artifacts"].get("branch_name")
         if name is None:
             return None
         if not isinstance(name, str):
             self._warn("branch_name_invalid", "artifacts.branch_name is not text.")
             return None
-        from faber.git.inspect import begin_branch
-
         since = latest.get("head_commit") if latest else None
         return begin_branch(
             self.run.layout.root,
@@ -295,19 +276,18 @@ class _Sources:
             default_branch=self.config.at("context.default_branch"),
         )
 
-    def branch(self, begun: Callable[[], Any] | None) -> dict[str, Any] | None:
-        if begun is None:
+    def branch(self, started: Branch | None) -> BranchPart | None:
+        if started is None:
             return None
-        branch, notices = begun()
+        branch, notices = started()
         self.notices += notices
-        found: dict[str, Any] | None = branch
-        return found
+        return cast(BranchPart | None, branch)
 
     def _warn(self, code: str, message: str) -> None:
         self.notices.append(Notice(code, Severity.WARNING, message, source=self.run.run_id))
 
 
-def _cached(path: str) -> dict[str, Any] | None:
+def _cached(path: str) -> Mapping[str, object] | None:
     try:
         found = read_json(path, MAX_WORK_ITEM)
     except (OSError, FaberError, InvalidJSON):
@@ -319,7 +299,7 @@ def _cached(path: str) -> dict[str, Any] | None:
 
 
 def _feedback(run: Run) -> list[Notice]:
-    """The request that the state claims must be the one that its event made."""
+    """The request that the state waits for must be the one that its event opened."""
     request = run.state["feedback_request"]
     reason = None
     if request is None or not request["request_id"]:
@@ -331,16 +311,16 @@ def _feedback(run: Run) -> list[Notice]:
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
         if event is None or entry is None or entry.type != FEEDBACK_REQUEST:
-            reason = f"event {request['event_id']} is no feedback request" if event else "its event is missing"
+            reason = f"event {request['event_id']} is not a feedback request" if event else "its event is missing"
         elif requested(event) != request["request_id"]:
-            reason = f"event {request['event_id']} asked under another id"
+            reason = f"event {request['event_id']} has another request id"
     if reason is None:
         return []
     return [
         Notice(
             "feedback_mismatch",
             Severity.ERROR,
-            f"State claims awaiting_feedback but its request is invalid: {reason}.",
+            f"The run waits for an answer, but its request is invalid: {reason}.",
             "Decide how to proceed; `faber repair RUN` rebuilds the state from the events.",
             request["request_id"] if request and request["request_id"] else run.run_id,
         )

@@ -1,30 +1,33 @@
-"""Fitting a context into a budget: whole items go, in a fixed order of value, and every cut is named."""
+"""Fitting a context into a budget: whole items are cut, in a fixed order of value, and every cut is listed."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from faber.context.context_document import ConsolidatedContext, Omission
 
 DEFAULT_MAX_CHARS = 24_000
 SMALLEST_MAX_CHARS = 4_000
 
-Context = dict[str, Any]
+T = TypeVar("T")
+# Cuts about so many characters from a context of a run; the omission, None where nothing was cut.
+Cut = Callable[[ConsolidatedContext, int, str], Omission | None]
 
 
-def size(value: Any) -> int:
+def size(value: object) -> int:
     """Characters of `value` as it is printed."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def fit(context: Context, max_chars: int | None) -> Context:
+def fit(context: ConsolidatedContext, max_chars: int | None) -> ConsolidatedContext:
     """`context` cut to `max_chars` characters of compact JSON (None: no limit), with `omitted` filled.
 
-    What is never cut (the resume point, the feedback request, the last session's decisions,
-    unresolved errors) can in extreme cases be more than the budget; then all else is cut.
-    The argument is not changed.
+    The resume point, the feedback request, the last session's decisions and unresolved errors are never cut. Where
+    they alone exceed the budget, everything else is cut. `context` itself is not changed.
     """
     if max_chars is None or size(context) <= max_chars:
         return context
-    fitted: Context = json.loads(json.dumps(context))
+    fitted: ConsolidatedContext = json.loads(json.dumps(context))
     run_id = context["run_id"]
     for cut in _CUTS:
         over = size(fitted) - max_chars
@@ -36,12 +39,12 @@ def fit(context: Context, max_chars: int | None) -> Context:
     return fitted
 
 
-# An entry of `omitted` takes room itself, beside the run id in its command.
+# The size of an entry of `omitted`, less the run id in its command.
 _OMISSION_ROOM = 220
 
 
-def _note(omitted: list[dict[str, Any]], omission: dict[str, Any]) -> None:
-    """One entry for each thing, whose counts are of what there was before the first cut."""
+def _note(omitted: list[Omission], omission: Omission) -> None:
+    """Add an omission; a second cut of the same thing updates its entry."""
     earlier = next((entry for entry in omitted if entry["what"] == omission["what"]), None)
     if earlier:
         earlier["kept"] = omission["kept"]
@@ -49,60 +52,60 @@ def _note(omitted: list[dict[str, Any]], omission: dict[str, Any]) -> None:
         omitted.append(omission)
 
 
-def _omission(what: str, kept: int, total: int, unit: str, command: str) -> dict[str, Any]:
+def _omission(what: str, kept: int, total: int, unit: str, command: str) -> Omission:
     return {"what": what, "kept": kept, "of": total, "unit": unit, "command": command}
 
 
-def _parent(context: Context, path: str) -> tuple[dict[str, Any] | None, str]:
+def _parent(context: Mapping[str, object], path: str) -> tuple[dict[str, object] | None, str]:
     *parents, last = path.split(".")
-    at: Any = context
+    at: object = context
     for part in parents:
         at = at.get(part) if isinstance(at, dict) else None
     return (at if isinstance(at, dict) else None), last
 
 
-def _drop(items: list[Any], over: int, keep: int, oldest_first: bool) -> tuple[list[Any], int]:
-    """`items` less as many whole ones as it takes to save `over` characters, at least `keep` staying."""
+def _drop(items: list[T], over: int, keep: int, oldest_first: bool) -> list[T]:
+    """`items` without as many as it takes to save `over` characters; at least `keep` stay."""
     saved = gone = 0
     while saved < over and len(items) - gone > keep:
         saved += size(items[gone if oldest_first else -1 - gone]) + 1
         gone += 1
-    return (items[gone:] if oldest_first else items[: len(items) - gone]), saved
+    return items[gone:] if oldest_first else items[: len(items) - gone]
 
 
-def _cut_list(path: str, command: str, *, keep: int = 0, oldest_first: bool = True) -> Callable[..., Any]:
-    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+def _cut_list(path: str, command: str, *, keep: int = 0, oldest_first: bool = True) -> Cut:
+    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
         holder, key = _parent(context, path)
         items = holder.get(key) if holder else None
         if holder is None or not isinstance(items, list) or len(items) <= keep:
             return None
-        left, _ = _drop(items, over, keep, oldest_first)
+        left = _drop(items, over, keep, oldest_first)
         holder[key] = left
         return _omission(path, len(left), len(items), "items", command.format(run_id)) if left != items else None
 
     return cut
 
 
-def _cut_text(path: str, command: str) -> Callable[..., Any]:
-    """Whole paragraphs go from the end; a text of one paragraph that is too long goes altogether."""
+def _cut_text(path: str, command: str) -> Cut:
+    """Cut whole paragraphs from the end; a text of one paragraph is cut as a whole."""
 
-    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
         holder, key = _parent(context, path)
         text = holder.get(key) if holder else None
         if holder is None or not isinstance(text, str) or not text:
             return None
         paragraphs = text.split("\n\n")
-        left, _ = _drop(paragraphs, over, 0, False)
+        left = _drop(paragraphs, over, 0, False)
         holder[key] = "\n\n".join(left) if left else None
         return _omission(path, len(left), len(paragraphs), "paragraphs", command.format(run_id))
 
     return cut
 
 
-def _cut_entries(path: str, command: str, *, keep: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """Whole entries of an object go, the largest first."""
+def _cut_entries(path: str, command: str, *, keep: tuple[str, ...] = ()) -> Cut:
+    """Cut whole entries of an object, the largest first."""
 
-    def cut(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
         holder, key = _parent(context, path)
         entries = holder.get(key) if holder else None
         if holder is None or not isinstance(entries, dict):
@@ -118,8 +121,8 @@ def _cut_entries(path: str, command: str, *, keep: tuple[str, ...] = ()) -> Call
     return cut
 
 
-def _cut_quiet_events(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
-    """Events that only say that something began go before those that say how it ended."""
+def _cut_quiet_events(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
+    """Cut events that only say that something started before those that say how it ended."""
     events = context["events"] or []
     saved, left = 0, list(events)
     for event in events[:-3]:
@@ -134,10 +137,10 @@ def _cut_quiet_events(context: Context, over: int, run_id: str) -> dict[str, Any
     return _omission("events", len(left), len(events), "items", f"faber event list {run_id} --last 20")
 
 
-def _cut_infos(context: Context, over: int, run_id: str) -> dict[str, Any] | None:
+def _cut_infos(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
     warnings = context["warnings"]
     left = [warning for warning in warnings if warning["severity"] != "INFO"]
-    kept, _ = _drop(left, over - (size(warnings) - size(left)), 5, False)
+    kept = _drop(left, over - (size(warnings) - size(left)), 5, False)
     context["warnings"] = kept
     full = f"faber context {run_id} --full"
     return _omission("warnings", len(kept), len(warnings), "items", full) if kept != warnings else None
@@ -147,8 +150,8 @@ _FULL = "faber context {} --full"
 _EVENTS = "faber event list {} --last 20"
 _SESSIONS = "faber session list {}"
 _ANSWERS = "faber feedback history {}"
-# From what is missed least to what is missed most.
-_CUTS: tuple[Callable[[Context, int, str], dict[str, Any] | None], ...] = (
+# The least valuable first.
+_CUTS: tuple[Cut, ...] = (
     _cut_quiet_events,
     _cut_list("answers", _ANSWERS, keep=3),
     _cut_list("session_history.all_summaries", _SESSIONS, keep=1),

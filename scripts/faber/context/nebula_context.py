@@ -1,7 +1,8 @@
-"""Where the phases of a nebula continue: one resume point each, as pure functions of the run's state."""
+"""Where each phase of a nebula continues. Pure."""
 
-from typing import Any
+from typing import Any, cast
 
+from faber.context.context_document import NebulaPart, NebulaPhasePart
 from faber.model.documents import CLOSED, ResumeMode, State, nebula_of
 from faber.model.nebula_documents import NebulaPhase
 
@@ -17,16 +18,14 @@ _SHOWN = (
     "remediation",
     "remedies",
 )
-# What a person looks for first.
 _ORDER = ("in_progress", "failed", "skipped", "created", "pending")
 
 
-def nebula_standing(state: State) -> dict[str, Any] | None:
-    """`{"name", "directory", "branch", "base_branch", "landed", "spent", "counts", "phases"}`; None for another run.
+def nebula_part(state: State) -> NebulaPart | None:
+    """The nebula of a run and its unfinished phases; None for any other run.
 
-    `phases` are those that are not done: those at work first, then failed ones, then those that were not begun. Each
-    has its `resume_point` (`{phase, step, mode}`, the step always null) and, where a person is asked about it, the
-    `request_id`. None of the points is there once the run is over.
+    Phases in progress come first, then failed ones, then those that have not started. `request_id` names the open
+    request about a phase.
     """
     nebula, over = nebula_of(state), state["status"] in CLOSED
     if nebula is None:
@@ -42,19 +41,24 @@ def nebula_standing(state: State) -> dict[str, Any] | None:
     left = [(name, phase) for name, phase in nebula["phases"].items() if phase["status"] in _ORDER]
     left.sort(key=lambda entry: _ORDER.index(entry[1]["status"]))
     return {
-        **{key: nebula[key] for key in ("name", "directory", "branch", "base_branch", "landed", "spent")},
+        "name": nebula["name"],
+        "directory": nebula["directory"],
+        "branch": nebula["branch"],
+        "base_branch": nebula["base_branch"],
+        "landed": nebula["landed"],
+        "spent": nebula["spent"],
         "counts": counts,
         "phases": [_phase(name, phase, asked.get(name), over=over) for name, phase in left],
     }
 
 
-def _phase(name: str, phase: NebulaPhase, request_id: str | None, *, over: bool) -> dict[str, Any]:
+def _phase(name: str, phase: NebulaPhase, request_id: str | None, *, over: bool) -> NebulaPhasePart:
     shown: dict[str, Any] = {"phase": name, "status": phase["status"]}
     shown |= {key: phase[key] for key in _SHOWN if key in phase}  # type: ignore[literal-required]
     if request_id is not None:
         shown["request_id"] = request_id
     point = None if over or "remediation" in phase else {"phase": name, "step": None, "mode": _mode(phase, request_id)}
-    return {**shown, "resume_point": point}
+    return cast(NebulaPhasePart, {**shown, "resume_point": point})
 
 
 def _mode(phase: NebulaPhase, request_id: str | None) -> ResumeMode:

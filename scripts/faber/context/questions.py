@@ -1,7 +1,8 @@
-"""Errors that only a person can decide about, as questions with options (severity ERROR)."""
+"""Errors that only a person can decide about (severity ERROR), as questions with options."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from faber.context.context_document import OpenDecision
 from faber.errors import InvalidInput, Notice, Severity
 from faber.model.documents import State
 from faber.model.state_parts import FeedbackRequest
@@ -9,15 +10,15 @@ from faber.model.state_parts import FeedbackRequest
 ABORT = "abort"
 
 
-class Question(NamedTuple):
-    """What is asked when a notice of this code turns up; `options` map each answer to its meaning."""
+class DecisionQuestion(NamedTuple):
+    """The question that a notice of this code raises; `options` maps each answer to its meaning."""
 
     prompt: str
     options: dict[str, str]
 
 
-QUESTIONS: dict[str, Question] = {
-    "spec_unreadable": Question(
+QUESTIONS: dict[str, DecisionQuestion] = {
+    "spec_unreadable": DecisionQuestion(
         "The specification cannot be read. How should the run proceed?",
         {
             "skip": "Skip the specification and continue",
@@ -25,15 +26,15 @@ QUESTIONS: dict[str, Question] = {
             ABORT: "Abort the workflow",
         },
     ),
-    "issue_unauthorised": Question(
-        "The work item cannot be fetched for lack of authorisation. How should the run proceed?",
+    "issue_unauthorised": DecisionQuestion(
+        "The work item cannot be fetched: access was refused. How should the run proceed?",
         {"continue": "Continue without the work item's details", ABORT: "Abort the workflow"},
     ),
-    "feedback_mismatch": Question(
-        "The run claims to wait for an answer, but the request does not fit its events. How should the run proceed?",
+    "feedback_mismatch": DecisionQuestion(
+        "The run waits for an answer, but its request does not match the event log. How should the run proceed?",
         {
             "repair": "Rebuild the state from the events",
-            "ignore": "Show where the work stands as if nothing were asked",
+            "ignore": "Ignore the request and continue from the first unfinished step",
             ABORT: "Abort the workflow",
         },
     ),
@@ -46,51 +47,49 @@ def check_answers(given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         code, _, option = text.partition("=")
         if code not in QUESTIONS:
-            raise InvalidInput(f"There is no decision {code[:60]!a}.", known=sorted(QUESTIONS))
+            raise InvalidInput(f"{code[:60]!a} is not a decision.", known=sorted(QUESTIONS))
         if option not in QUESTIONS[code].options:
             raise InvalidInput(
-                f"{code} is not decided by {option[:60]!a}.", decision=code, options=list(QUESTIONS[code].options)
+                f"{option[:60]!a} is not an option of {code}.", decision=code, options=list(QUESTIONS[code].options)
             )
         answers[code] = option
     return answers
 
 
-def open_questions(notices: list[Notice], answers: dict[str, str], state: State) -> list[dict[str, Any]]:
+def open_decisions(notices: list[Notice], answers: dict[str, str], state: State) -> list[OpenDecision]:
     """The questions of these notices that neither `answers` nor an earlier, recorded answer settles.
 
-    An earlier answer counts as long as it is about the same thing (the same path, the same issue).
+    An earlier answer counts as long as the subject (the path, the work item) is the same.
     """
     return [
-        {
-            "code": notice.code,
-            "severity": Severity.ERROR.value,
-            "prompt": QUESTIONS[notice.code].prompt,
-            "about": notice.source,
-            "options": [{"option": key, "means": means} for key, means in QUESTIONS[notice.code].options.items()],
-            "request_id": None,
-            "answer_with": f"faber context {state['run_id']} --decide {notice.code}=OPTION",
-        }
-        | _open_request(notice, state)
+        _decision(notice, state)
         for notice in notices
         if notice.code in QUESTIONS and answer_to(notice, answers, state) is None
     ]
 
 
-def _open_request(notice: Notice, state: State) -> dict[str, Any]:
-    asked = request_about(state, notice.code)
-    return answered_by(state["run_id"], asked["request_id"]) if asked else {}
-
-
-def answered_by(run_id: str, request_id: str) -> dict[str, Any]:
-    """How a question that was put to a person as a request is answered."""
-    return {
-        "request_id": request_id,
-        "answer_with": f"faber feedback respond {run_id} OPTION --request {request_id}",
+def _decision(notice: Notice, state: State) -> OpenDecision:
+    question, asked = QUESTIONS[notice.code], request_about(state, notice.code)
+    decision: OpenDecision = {
+        "code": notice.code,
+        "severity": Severity.ERROR.value,
+        "prompt": question.prompt,
+        "about": notice.source,
+        "options": [{"option": option, "means": means} for option, means in question.options.items()],
+        "request_id": None,
+        "answer_with": f"faber context {state['run_id']} --decide {notice.code}=OPTION",
     }
+    return asked_as(decision, state["run_id"], asked["request_id"]) if asked else decision
+
+
+def asked_as(decision: OpenDecision, run_id: str, request_id: str) -> OpenDecision:
+    """The decision, now that a person is asked about it by the request `request_id`."""
+    answer_with = f"faber feedback respond {run_id} OPTION --request {request_id}"
+    return {**decision, "request_id": request_id, "answer_with": answer_with}
 
 
 def request_about(state: State, code: str) -> FeedbackRequest | None:
-    """The open request that puts the question of this code to a person."""
+    """The open request about this code."""
     for asked in state["feedback_queue"]:
         question = asked["context"].get("question")
         if isinstance(question, dict) and question.get("code") == code:
@@ -98,7 +97,7 @@ def request_about(state: State, code: str) -> FeedbackRequest | None:
     return None
 
 
-# A request that does not fit its events cannot be asked about by another one of them.
+# Not asked as a request: a log whose request is broken must not get another one.
 NOT_ASKED = frozenset({"feedback_mismatch"})
 
 

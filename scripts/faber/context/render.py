@@ -1,9 +1,20 @@
-"""The context for a person: the protocol's banner, its short summary, and its three ways to say that
-something is wrong. Everything is made inert first; nothing here can move a terminal's cursor."""
+"""The context as text for a person: the protocol's banner, its summary, and its patterns for errors and warnings.
 
-from typing import Any
+Everything is made inert first, so that nothing can move a terminal's cursor.
+"""
 
+from collections.abc import Mapping
+
+from faber.context.context_document import (
+    ConsolidatedContext,
+    ContextWarning,
+    FailedPhase,
+    NebulaPart,
+    OpenDecision,
+    SpecificationPart,
+)
 from faber.errors import FaberError
+from faber.model.documents import ResumePoint
 from faber.model.text import inert, shorten
 
 WIDTH = 80
@@ -11,10 +22,10 @@ _PHASES = 12
 RULE = "═" * 59
 
 
-def text(context: dict[str, Any]) -> str:
+def text(context: ConsolidatedContext) -> str:
     """The whole text output of `faber context`."""
     parts = [_banner(context), _summary(context)]
-    parts += [_question(decision, context) for decision in context["decisions"]]
+    parts += [_decision(decision, context["warnings"]) for decision in context["decisions"]]
     parts += [_warning(w) for w in context["warnings"] if w["severity"] == "WARNING"]
     infos = [w["message"] for w in context["warnings"] if w["severity"] == "INFO"]
     if infos:
@@ -28,7 +39,7 @@ def text(context: dict[str, Any]) -> str:
 
 
 def _wrapped(part: str) -> str:
-    """Lines longer than a terminal is wide go on below, further in; words, ids and commands stay whole."""
+    """Wrap lines at a terminal's width, indented further; words, ids and commands stay whole."""
     from textwrap import wrap
 
     lines = []
@@ -49,27 +60,27 @@ def _wrapped(part: str) -> str:
     return "\n".join(lines)
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     return shorten(inert(str(value)).replace("\n", " ").replace("\t", " "), 300)
 
 
-def _place(point: dict[str, Any] | None) -> str:
+def _place(point: ResumePoint | None) -> str:
     if point is None:
         return "N/A"
     return ":".join(part for part in (point["phase"], point["step"]) if part) or "N/A"
 
 
-def _banner(context: dict[str, Any]) -> str:
+def _banner(context: ConsolidatedContext) -> str:
     point, spec, branch = context["resume_point"], context["spec"], context["branch"]
     history, summary = context["session_history"], context["session_summary"]
-    rows = [
+    rows: list[tuple[str, object]] = [
         ("Run ID", context["run_id"]),
         ("Work ID", context["work_id"] or "N/A"),
         ("Status", context["status"]),
         ("Resume Mode", point["mode"] if point else "N/A"),
         ("Resume Point", _place(point)),
-        ("Spec", (spec or {}).get("path") or context["artifacts"].get("spec_path") or "Not created"),
-        ("Branch", (branch or {}).get("name") or context["artifacts"].get("branch_name") or "Not created"),
+        ("Spec", (spec and spec["path"]) or context["artifacts"].get("spec_path") or "Not created"),
+        ("Branch", (branch and branch["name"]) or context["artifacts"].get("branch_name") or "Not created"),
         ("Events", f"{len(context['events'])} loaded"),
         ("Sessions", f"{history['total_sessions'] if history else 0} previous"),
     ]
@@ -83,35 +94,31 @@ def _banner(context: dict[str, Any]) -> str:
     return "\n".join([RULE, "  CONTEXT RECONSTITUTION COMPLETE", RULE, *lines, RULE])
 
 
-def _summary(context: dict[str, Any]) -> str:
-    issue, spec, point = context["issue"], context["spec"], context["resume_point"]
+def _summary(context: ConsolidatedContext) -> str:
+    issue, spec, branch, point = context["issue"], context["spec"], context["branch"], context["resume_point"]
     lines = [f"✓ Context reconstituted for run: {context['run_id']}"]
     if context["work_id"]:
         title = f" - {_line(issue['title'])}" if issue and issue.get("title") else ""
         lines.append(f"  Work Item: #{_line(context['work_id'])}{title}")
     if spec:
         lines.append(f"  Spec: {_line(spec['path'])}{_criteria(spec)}")
-    if context["branch"]:
-        lines.append(
-            f"  Branch: {_line(context['branch']['name'])} ({len(context['branch']['commits'])} recent commits)"
-        )
-    dirty = (context["branch"] or {}).get("dirty_files")
-    if dirty:
+    if branch:
+        lines.append(f"  Branch: {_line(branch['name'])} ({len(branch['commits'])} recent commits)")
+    if dirty := branch and branch.get("dirty_files"):
         names = ", ".join(f"{entry['path']} ({entry['status']})" for entry in dirty[:5])
         more = f" and {len(dirty) - 5} more" if len(dirty) > 5 else ""
         lines.append(f"  Uncommitted: {_line(names)}{more}")
-    lines.append(f"  Status: {context['status']} → {_going(context)}")
-    history = context["session_history"]
-    if history:
-        last = context["session_summary"]["phase_completed"]
+    lines.append(f"  Status: {context['status']} → {_resuming(point)}")
+    history, summary = context["session_history"], context["session_summary"]
+    if history and summary:
+        last = summary["phase_completed"]
         lines.append(f"  Sessions: {history['total_sessions']} previous (last: {_line(last or 'no phase')} complete)")
-        lines += [f"  Decided: {_line(decision)}" for decision in context["session_summary"]["decisions"]]
+        lines += [f"  Decided: {_line(decision)}" for decision in summary["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
     lines += _phases(context.get("nebula"))
     lines += [f"  Failed: {_line(_failure(each))}" for each in context.get("failures", [])[:5]]
-    if context["feedback_request"]:
-        request = context["feedback_request"]
+    if request := context["feedback_request"]:
         lines.append(f"  Waiting for: {_line(request['prompt'])} [{' | '.join(map(_line, request['options']))}]")
     for heard in context["feedback"]:
         said = f": {_line(heard['comment'])}" if heard["comment"] else ""
@@ -119,22 +126,22 @@ def _summary(context: dict[str, Any]) -> str:
     if context["events"]:
         last_event = context["events"][-1]
         said = last_event.get("message") or ":".join(
-            str(last_event[key]) for key in ("phase", "step") if key in last_event
+            str(part) for part in (last_event.get("phase"), last_event.get("step")) if part
         )
         lines.append(f"  Last Event: [{_line(last_event['timestamp'])}] {_line(last_event['type'])}: {_line(said)}")
     if point is not None:
         steps = context["next_steps"]
-        begun = point["mode"] == "continue" and steps["command"].startswith("faber step complete")
+        started = point["mode"] == "continue" and steps["command"].startswith("faber step complete")
         if steps["instruction"]:
-            lines.append(f"  {'Go on' if begun else 'Next'}: {_line(steps['instruction'])}")
-        lines.append(f"  {'Then' if begun else 'With'}: {_line(steps['command'])}")
+            lines.append(f"  {'Continue' if started else 'Next'}: {_line(steps['instruction'])}")
+        lines.append(f"  {'Then' if started else 'With'}: {_line(steps['command'])}")
         lines.append(f"  Why: {_line(steps['why'])}")
         if len(steps["remaining"]) > 1:
             lines.append(f"  Remaining: {_line(', '.join(steps['remaining']))}")
     return "\n".join(lines)
 
 
-def _phases(nebula: dict[str, Any] | None) -> list[str]:
+def _phases(nebula: NebulaPart | None) -> list[str]:
     if nebula is None:
         return []
     counts = ", ".join(f"{count} {status}" for status, count in nebula["counts"].items())
@@ -149,12 +156,12 @@ def _phases(nebula: dict[str, Any] | None) -> list[str]:
     return lines
 
 
-def _criteria(spec: dict[str, Any]) -> str:
+def _criteria(spec: SpecificationPart) -> str:
     criteria = spec.get("acceptance_criteria") or []
     return f" ({sum(c['done'] is True for c in criteria)} of {len(criteria)} criteria met)" if criteria else ""
 
 
-def _failure(failed: dict[str, Any]) -> str:
+def _failure(failed: FailedPhase) -> str:
     said = f"{failed['phase']} ({failed['failure'] or 'not diagnosed'})"
     if failed["remediation"]:
         return f"{said} → {failed['remediation']} ({failed['remediation_status']})"
@@ -163,13 +170,12 @@ def _failure(failed: dict[str, Any]) -> str:
     return f"{said}: not healed ({failed['not_healed']})" if failed["not_healed"] else said
 
 
-def _error(error: dict[str, Any]) -> str:
+def _error(error: Mapping[str, object]) -> str:
     place = ":".join(str(part) for part in (error.get("phase"), error.get("step")) if part)
     return f"{place or 'run'}: {error.get('message', '')}"
 
 
-def _going(context: dict[str, Any]) -> str:
-    point = context["resume_point"]
+def _resuming(point: ResumePoint | None) -> str:
     if point is None:
         return "nothing to resume"
     return {
@@ -180,8 +186,8 @@ def _going(context: dict[str, Any]) -> str:
     }[point["mode"]]
 
 
-def _question(decision: dict[str, Any], context: dict[str, Any]) -> str:
-    about = next((w for w in context["warnings"] if w["code"] == decision["code"]), None)
+def _decision(decision: OpenDecision, warnings: list[ContextWarning]) -> str:
+    about = next((w for w in warnings if w["code"] == decision["code"]), None)
     options = [f"{n}. {_line(o['means'])} [{o['option']}]" for n, o in enumerate(decision["options"], 1)]
     return "\n".join(
         [
@@ -196,7 +202,7 @@ def _question(decision: dict[str, Any], context: dict[str, Any]) -> str:
     )
 
 
-def _warning(warning: dict[str, Any]) -> str:
+def _warning(warning: ContextWarning) -> str:
     lines = [f"⚠️ WARNING: {_line(warning['message'])}"]
     if warning["source"]:
         lines.append(f"About: {_line(warning['source'])}")
@@ -206,5 +212,5 @@ def _warning(warning: dict[str, Any]) -> str:
 
 
 def critical(error: FaberError) -> str:
-    """The protocol's pattern for what stops everything."""
+    """The protocol's pattern for an error that ends the command."""
     return f"❌ CRITICAL: Cannot reconstitute context\nError: {_line(error.message)}\nAction: {_line(error.recovery)}\n"

@@ -1,22 +1,58 @@
 """Where a run continues (context reconstitution 0.7): pure functions of state and plan.
 
-The point never lies on a step that is complete and never passes one that is not: it is the first
-unfinished step of the plan, whatever `current_step` says. Only `after_feedback` names the step that
-asked.
+The resume point is the first unfinished step of the plan, whatever `current_step` says. While a person's answer is
+awaited (`after_feedback`), it is the step that asked.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
-from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, State, is_nebula_run
+from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
 from faber.model.pending_feedback import revised
 from faber.model.progress import is_settled, unfinished
 
 
 class Resume(NamedTuple):
-    """The resume point (None where nothing is left to resume) and the reason in one sentence."""
+    """The resume point (None if nothing is left to resume) and the reason in one sentence."""
 
     point: ResumePoint | None
     why: str
+
+
+class NextSteps(TypedDict):
+    """What to do now: the exact command, why, and the step's instruction. `remaining` lists unfinished PHASE:STEPs."""
+
+    command: str
+    why: str
+    instruction: str | None
+    remaining: list[str]
+    remaining_total: int
+    show: str
+
+
+class RunPosition(TypedDict):
+    """Where a run is; every recording command prints it."""
+
+    run_id: str
+    status: RunStatus
+    current_phase: str | None
+    current_step: str | None
+    last_event_id: int
+    resume_point: ResumePoint | None
+    next_command: str
+
+
+def run_position(state: State, plan: Plan) -> RunPosition:
+    """Where the run is and the command that continues it."""
+    resume = resume_point(state, plan)
+    return {
+        "run_id": state["run_id"],
+        "status": state["status"],
+        "current_phase": state["current_phase"],
+        "current_step": state["current_step"],
+        "last_event_id": state["last_event_id"],
+        "resume_point": resume.point,
+        "next_command": _command(state, plan, resume),
+    }
 
 
 def resume_point(state: State, plan: Plan) -> Resume:
@@ -33,36 +69,36 @@ def resume_point(state: State, plan: Plan) -> Resume:
         return Resume(_point(None, None, mode), f"{done} of {len(phases)} phases of the nebula are done.")
     if status == "pending":
         first = plan["phases"][0]["id"] if plan["phases"] else "frame"
-        return Resume(_point(first, None, "start"), "The run has not begun.")
+        return Resume(_point(first, None, "start"), "The run has not started.")
     request = state["feedback_request"]
     if status == "awaiting_feedback" and request:
         place = request["resume_point"]
         return Resume(
             _point(place["phase"], place["step"], "after_feedback"),
-            f"A person's answer to {request['request_id']} is awaited.",
+            f"The run waits for a person's answer to {request['request_id']}.",
         )
-    return _going(state, plan)
+    return _unfinished_place(state, plan)
 
 
-def _going(state: State, plan: Plan) -> Resume:
+def _unfinished_place(state: State, plan: Plan) -> Resume:
     phase, step = _first_open(state, plan)
     failed = state["status"] == "failed"
     if phase is None:
         last = state["current_phase"] or (plan["phases"][-1]["id"] if plan["phases"] else None)
         return Resume(
             _point(last, None, "retry" if failed else "continue"),
-            "Every known step is complete; the run itself is not.",
+            "Every known step is complete, but the run is not.",
         )
     if step is None:
         return Resume(_point(phase, None, "retry" if failed else "continue"), f"Phase {phase} is not complete.")
     status = state["phases"][phase]["steps"][step]["status"]
     mode: ResumeMode = "retry" if failed or status == "failed" else "continue"
     why = {
-        "failed": f"{phase}:{step} failed and is tried again.",
-        "in_progress": f"{phase}:{step} was begun and not completed.",
-    }.get(status, f"{phase}:{step} is the first step that is not complete.")
+        "failed": f"{phase}:{step} failed; retry it.",
+        "in_progress": f"{phase}:{step} is in progress.",
+    }.get(status, f"{phase}:{step} is the first unfinished step.")
     if revised(state["phases"][phase]["steps"][step]["feedback"]):
-        why = f"{phase}:{step} is to be revised: a person asked for changes (see `feedback`)."
+        why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
     current = state["current_phase"], state["current_step"]
     if current[0] and current[1] and current != (phase, step) and is_settled(state, current[0], current[1]):
         why = f"{current[0]}:{current[1]} is complete; " + why
@@ -70,7 +106,7 @@ def _going(state: State, plan: Plan) -> Resume:
 
 
 def _first_open(state: State, plan: Plan) -> tuple[str | None, str | None]:
-    """The first unfinished place. Of a partial plan a phase may be unfinished without a known step."""
+    """The first unfinished phase and step. In a partial plan an unfinished phase may have no known step."""
     for phase in plan["phases"]:
         name = phase["id"]
         left = unfinished(state, plan, phase=name)
@@ -86,8 +122,8 @@ def _point(phase: str | None, step: str | None, mode: ResumeMode) -> ResumePoint
     return {"phase": phase, "step": step, "mode": mode}
 
 
-def next_steps(state: State, plan: Plan, resume: Resume) -> dict[str, Any]:
-    """`{"command", "why", "instruction", "remaining", "remaining_total"}`: what to do now and what is left."""
+def next_steps(state: State, plan: Plan, resume: Resume) -> NextSteps:
+    """What to do now, and what is left after that."""
     run_id = state["run_id"]
     left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
     return {
@@ -106,12 +142,12 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
         return f"faber run rerun {run_id}"
     if status == "awaiting_feedback":
         return f"faber context {run_id}"
-    if is_nebula_run(state):  # its phases each have a resume point of their own
+    if is_nebula_run(state):  # each of its phases has its own resume point
         from shlex import quote
 
         again = " --retry-failed" if status == "failed" else ""
         return f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
-    if state["feedback_queue"]:  # failed while a person was asked: resumed, it waits for the answer again
+    if state["feedback_queue"]:  # failed while a request was open: it waits for the answer again
         return f"faber run resume {run_id}"
     phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])
     if phase is None or step is None:

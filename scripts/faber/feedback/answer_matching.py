@@ -1,4 +1,4 @@
-"""What a person's words answer: one of the request's options, and what that makes of the run. Pure."""
+"""Matching a person's words to an option of the request, and to the action that follows. Pure."""
 
 import re
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest, Heard
 from faber.model.text import inert, redact
 
-__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "Answer", "Responder", "read_answer", "same_answer"]
+__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]
 
 MAX_ANSWER = 2_000
 
 _YES = ("approve", "confirm", "yes")
 _NO = ("reject", "cancel", "no", "request_changes")
 
-# What else people say, and the options that it can stand for. It counts where exactly one of these is among
-# the request's options: a bare `no` to a review could mean two things, so it is asked again.
+# Other words for the options. An alias matches if exactly one of its options is among the request's: a bare `no` to a
+# review could mean two of them, so the person is asked again.
 ALIASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("yes", "y", "yep", "yeah", "ok", "okay", "sure"), _YES),
     **dict.fromkeys(("approve", "approved", "accept", "lgtm", "confirm", "confirmed", "go_ahead"), _YES),
@@ -32,19 +32,18 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
-class Answer(NamedTuple):
-    """`option` as the request spells it (a clarification's is the text itself), `action` one of `ACTIONS`."""
+class MatchedAnswer(NamedTuple):
+    """`option` is spelled as in the request, or is the text of a clarification; `action` is one of `ACTIONS`."""
 
     option: str
     action: Action
 
 
-def read_answer(request: FeedbackRequest, text: str) -> Answer:
-    """What `text` answers to `request`.
+def read_answer(request: FeedbackRequest, text: str) -> MatchedAnswer:
+    """The option of `request` that `text` chooses.
 
-    The request's own options come first, exactly and then whatever the case, then `ALIASES`. To a
-    clarification any text of 1 to 2,000 characters is the answer. Raises `InvalidInput`, for what is none of
-    the options `NotAnOption` with them.
+    An exact match comes first, then one that ignores case, then `ALIASES`. A clarification takes any text of 1 to
+    2,000 characters. Raises `NotAnOption` with the options if none matches, and `InvalidInput` for unusable text.
     """
     said = inert(text).strip()
     kind, context = request["type"], request["context"]
@@ -52,23 +51,21 @@ def read_answer(request: FeedbackRequest, text: str) -> Answer:
         if not said:
             raise InvalidInput("The answer is empty.", request_id=request["request_id"])
         if len(said) > MAX_ANSWER:
-            raise InvalidInput(
-                f"The answer has {len(said)} characters; at most {MAX_ANSWER} are kept.", limit=MAX_ANSWER
-            )
-        return Answer(said, action_of(kind, said, context))
-    options = request["options"] or list(DEFAULT_OPTIONS.get(kind, ()))  # of another tool's request
+            raise InvalidInput(f"The answer has {len(said)} characters; the limit is {MAX_ANSWER}.", limit=MAX_ANSWER)
+        return MatchedAnswer(said, action_of(kind, said, context))
+    options = request["options"] or list(DEFAULT_OPTIONS.get(kind, ()))  # another tool's request may have none
     option = _option(options, said)
     if option is None:
         raise NotAnOption(
-            f"{request['request_id']} is not answered by {said[:60]!a}, but by one of: {', '.join(options)}.",
+            f"{said[:60]!a} is not an option of {request['request_id']}. Choose one of: {', '.join(options)}.",
             options=options,
             request_id=request["request_id"],
         )
-    return Answer(option, action_of(kind, option, context))
+    return MatchedAnswer(option, action_of(kind, option, context))
 
 
 def same_answer(heard: Heard, text: str) -> bool:
-    """True if `text` says what was answered already."""
+    """True if `text` repeats the answer that was given."""
     said = inert(text).strip()
     if heard["type"] == FREE_TEXT:
         return redact(said) == heard["response"]

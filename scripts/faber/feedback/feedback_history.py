@@ -1,50 +1,66 @@
-"""All that a run asked people and all that they answered, from its log. Pure."""
+"""Every question a run asked people and every answer they gave, read from its log. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from faber.events.event_types import FEEDBACK_RECEIVED, FEEDBACK_REQUEST, FEEDBACK_SUPERSEDED
 from faber.model.answers import action_before
-from faber.model.documents import Event
 from faber.model.text import inert, shorten
 
 TYPES = (FEEDBACK_REQUEST, FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED)
 
 
-def history(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """One entry a request, oldest first, of a run's events in order.
+class PastAnswer(TypedDict):
+    """An answer as its event holds it. `counted` is false for an answer that came after the decisive one."""
 
-    `{"request_id", "type", "prompt", "options", "context", "resume_point", "asked_at", "event_id", "answers"}`; each
-    answer has `response`, `action`, `comment`, `responder`, `at`, `event_id` and `counted`: false for those that
-    came after the one that decided. An answer to a request that the log does not have (it was asked before the
-    run was adopted) gets an entry with a null prompt.
+    response: str
+    action: object
+    comment: object
+    responder: object
+    at: object
+    event_id: object
+    counted: bool
+    origin_id: NotRequired[object]
+
+
+class PastRequest(TypedDict):
+    """A request as its event holds it, with its answers in order.
+
+    `prompt` is null where the log has no such request: it was asked before the run was adopted.
     """
-    found: dict[str, dict[str, Any]] = {}
+
+    request_id: str
+    type: object
+    prompt: object
+    options: object
+    context: object
+    resume_point: Mapping[str, object]
+    asked_at: object
+    event_id: object
+    answers: list[PastAnswer]
+
+
+def history(events: Iterable[Mapping[str, object]]) -> list[PastRequest]:
+    """One entry a request, oldest first, from a run's events in order."""
+    found: dict[str, PastRequest] = {}
     for event in events:
         if event.get("type") not in TYPES:
             continue
-        given = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
-        assert isinstance(given, dict)
+        given = _mapping(event.get("metadata"))
         request_id = str(given.get("request_id") or event.get("request_id") or "")
-        if event["type"] == FEEDBACK_REQUEST:
-            # An id can be used again once it is closed: then it is another question.
+        if event["type"] == "feedback_request":
+            # A closed request's id can be used again, for another question.
             key = request_id if request_id not in found else f"{request_id} {event['event_id']}"
-            found[key] = _asked(event, given, request_id)
+            found[key] = _request(event, given, request_id)
             continue
-        entry = _entry(found, request_id)
+        entry = next((known for known in reversed(found.values()) if known["request_id"] == request_id), None)
+        if entry is None:
+            entry = found[request_id] = _request({}, {}, request_id)
         entry["answers"].append(_answer(event, given, entry["answers"]))
     return list(found.values())
 
 
-def _entry(found: dict[str, dict[str, Any]], request_id: str) -> dict[str, Any]:
-    for entry in reversed(found.values()):
-        if entry["request_id"] == request_id:
-            return entry
-    found[request_id] = _asked({}, {}, request_id)
-    return found[request_id]
-
-
-def _asked(event: Mapping[str, Any], given: dict[str, Any], request_id: str) -> dict[str, Any]:
+def _request(event: Mapping[str, object], given: Mapping[str, object], request_id: str) -> PastRequest:
     place = given.get("resume_point")
     return {
         "request_id": request_id,
@@ -59,23 +75,24 @@ def _asked(event: Mapping[str, Any], given: dict[str, Any], request_id: str) -> 
     }
 
 
-def _answer(event: Event, given: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
+def _answer(event: Mapping[str, object], given: Mapping[str, object], earlier: list[PastAnswer]) -> PastAnswer:
     response = str(given.get("response", ""))
-    counted = event["type"] == FEEDBACK_RECEIVED and not any(answer["counted"] for answer in earlier)
-    entry = {
+    answer: PastAnswer = {
         "response": response,
         "action": given.get("action") or action_before(response),
         "comment": given.get("comment"),
         "responder": given.get("responder"),
         "at": event.get("timestamp"),
         "event_id": event.get("event_id"),
-        "counted": counted,
+        "counted": event["type"] == FEEDBACK_RECEIVED and not any(answer["counted"] for answer in earlier),
     }
-    return entry | ({"origin_id": given["origin_id"]} if "origin_id" in given else {})
+    if "origin_id" in given:
+        answer["origin_id"] = given["origin_id"]
+    return answer
 
 
-def text(requests: list[dict[str, Any]]) -> str:
-    """The history in words for a person, inert."""
+def text(requests: list[PastRequest]) -> str:
+    """The history as inert text for a person."""
     lines = []
     for request in requests:
         place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
@@ -91,11 +108,15 @@ def text(requests: list[dict[str, Any]]) -> str:
     return inert("\n".join(lines or ["Nothing was asked."])) + "\n"
 
 
-def _who(answer: dict[str, Any]) -> str:
-    who = answer["responder"] if isinstance(answer["responder"], dict) else {}
+def _who(answer: PastAnswer) -> str:
+    who = _mapping(answer["responder"])
     parts = [who.get("name") or "somebody", str(who.get("source") or "").replace("_", " "), who.get("url") or ""]
     return ", ".join(str(part) for part in parts if part)
 
 
-def _line(value: Any) -> str:
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _line(value: object) -> str:
     return shorten(" ".join(str(value).split()), 500)

@@ -1,16 +1,16 @@
-"""Who may answer through a comment: decided by what the provider says about a user's rights, and by nothing else."""
+"""Who may answer through a comment: the provider's word on the user's rights decides, and nothing else."""
 
 from faber.sources.work_items import Permission
 
 ALLOWED = frozenset({"admin", "maintain", "write"})
-# Roles that are less than their permission could say; a custom role is what its permission is.
+# Roles with fewer rights than the permission reported beside them. A custom role has the rights of its permission.
 LESSER = frozenset({"triage", "read", "none"})
 
 
 def permission_problem(answer: Permission, login: str) -> str | None:
     """Why the account `login` may not answer, or None: `not_the_user`, `not_a_user`, `no_permission`.
 
-    The answer has to be about exactly this login, spelled so, and about a person's account.
+    The answer must name exactly this login, and the account must be a person's.
     """
     if answer.login != login:
         return "not_the_user"

@@ -1,6 +1,9 @@
-"""Opening a question to a person and answering it: what each may append to a run."""
+"""Asking a person and taking the answer: what each appends to a run. Pure, but for the random request id."""
 
-from typing import Any
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from faber.errors import InvalidInput
 from faber.events import feedback_events
@@ -19,31 +22,42 @@ MAX_ARTIFACTS = 20
 MAX_PATH = 300
 
 
-def request(
-    state: State,
-    plan: Plan,
-    *,
-    request_id: str,
-    kind: str,
-    prompt: str | None,
-    options: list[str],
-    place: tuple[str, str] | None,
-    gate_id: str | None = None,
-    artifacts: list[str] | None = None,
-    context: dict[str, Any] | None = None,
-) -> Decision:
-    """`feedback request`: a new open request, of one of the types of `DEFAULT_OPTIONS`.
+class NewRequest(NamedTuple):
+    """A question to be put to a person, of one of the types of `DEFAULT_OPTIONS`.
 
-    `place` is the step that asks; without it the one in progress, else the next, else the last.
-    `artifacts` are paths inside the repository that a person should look at first. A gate's request is
-    opened once: again while it is open answers the one that is, and its words and options are the gate's own.
+    No `options` means the type's own. `place` is the step that asks; by default the step in progress, else the next
+    one, else the last. `artifacts` are paths inside the repository that a person should look at first. With
+    `gate_id`, type, prompt, options and place are the gate's.
     """
+
+    request_id: str
+    kind: str
+    prompt: str | None = None
+    options: Sequence[str] = ()
+    place: tuple[str, str] | None = None
+    gate_id: str | None = None
+    artifacts: Sequence[str] = ()
+    context: Mapping[str, object] | None = None
+
+
+def new_request_id() -> str:
+    """`fr-<date>-<random>`; the date is UTC."""
+    return f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{os.urandom(4).hex()}"
+
+
+def open_request(state: State, plan: Plan, asked: NewRequest) -> Decision:
+    """`feedback request`: put a question to a person; the run waits until it is answered.
+
+    A gate has at most one open request: asking again returns the one that is open. Raises `InvalidInput`, and
+    `IllegalTransition` where the gate is open or the run has ended.
+    """
+    request_id, kind, prompt, options, place, gate_id = asked[:6]
     check_open(state)
     if place is not None:
         step_state(state, *place)
-    given = dict(context or {})
-    if artifacts:
-        given["artifacts"] = _paths(artifacts)
+    given = dict(asked.context or {})
+    if asked.artifacts:
+        given["artifacts"] = _paths(asked.artifacts)
     if gate_id is not None:
         gate = gate_by_id(state, plan, gate_id)
         if gate is None:
@@ -51,50 +65,52 @@ def request(
         known = state["gates"].get(gate_id)
         if known and known["answer"] == "approve":
             raise IllegalTransition(
-                "This gate is open already.", gate=gate_id, recovery=f"Run `faber next {state['run_id']}`."
+                "A person has already approved this gate.",
+                gate=gate_id,
+                recovery=f"Run `faber next {state['run_id']}`.",
             )
         if known and known["answer"] is None:
             return Repeated(known["event_id"])
-        kind, prompt, place, options = "approval", gate.prompt, (gate.phase, gate.step), []
+        kind, prompt, place, options = "approval", gate.prompt, (gate.phase, gate.step), ()
         given["gate"] = gate_id
     if not prompt:
         raise InvalidInput("A request needs a prompt.")
     if place is None:
-        place = _asking(state, plan)
+        place = _asking_step(state, plan)
     draft = feedback_events.feedback_request(
         request_id, kind, prompt, options=_options(kind, options), context=given, place=place
     )
     return accept(state, plan, draft)
 
 
-def _asking(state: State, plan: Plan) -> tuple[str, str] | None:
+def _asking_step(state: State, plan: Plan) -> tuple[str, str] | None:
     phase, step = state["current_phase"], state["current_step"]
     if phase is not None and step is not None:
         return phase, step
     return next_place(state, plan) or next(reversed(list(places(plan))), None)
 
 
-def _options(kind: str, options: list[str]) -> list[str]:
+def _options(kind: str, options: Sequence[str]) -> list[str]:
     if kind not in DEFAULT_OPTIONS:
-        raise InvalidInput(f"There is no request of type {kind[:40]!a}.", known=list(DEFAULT_OPTIONS))
+        raise InvalidInput(f"{kind[:40]!a} is not a type of request.", known=list(DEFAULT_OPTIONS))
     if kind == FREE_TEXT and options:
         raise InvalidInput(
-            "A clarification is answered in the person's own words and has no options.",
-            recovery=f"Use --type {OWN_LIST} for a list to choose from.",
+            "A clarification takes no options: the person answers in their own words.",
+            recovery=f"Use --type {OWN_LIST} to offer a list of options.",
         )
     if kind == OWN_LIST and not options:
-        raise InvalidInput("A selection needs at least one --option.", recovery="Give each choice with --option.")
-    return check_options(options or list(DEFAULT_OPTIONS[kind]))
+        raise InvalidInput("A selection needs at least one --option.", recovery="Pass each choice as --option.")
+    return check_options(list(options) or list(DEFAULT_OPTIONS[kind]))
 
 
-def _paths(artifacts: list[str]) -> list[str]:
+def _paths(artifacts: Sequence[str]) -> list[str]:
     if len(artifacts) > MAX_ARTIFACTS:
         raise InvalidInput(f"A request names at most {MAX_ARTIFACTS} artifacts.", limit=MAX_ARTIFACTS)
     for path in artifacts:
         bounded(path, "An artifact's path", MAX_PATH)
         if inert(check_relative(path)) != path:
-            raise InvalidInput(f"{path[:80]!a} has characters that cannot be seen.")
-    return artifacts
+            raise InvalidInput(f"{path[:80]!a} contains invisible characters.")
+    return list(artifacts)
 
 
 def respond(
@@ -106,10 +122,10 @@ def respond(
     comment: str | None,
     responder: Responder | None = None,
 ) -> Decision:
-    """`feedback respond`: the answer to the oldest open request, or to the one named.
+    """`feedback respond`: answer the request `request_id`, or the oldest open one.
 
-    `response` is read by `read_answer`. The same answer by the same person once more is a repetition. Raises
-    `AlreadyAnswered` with who did, from where and when, and `IllegalTransition` where nothing is asked.
+    `response` is read by `read_answer`. The same answer from the same person again records nothing new. Raises
+    `AlreadyAnswered` with who answered, where and when, and `IllegalTransition` if no such request is open.
     """
     said = inert(comment).strip() if comment is not None else ""
     try:
@@ -133,7 +149,7 @@ def respond(
 
 
 def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comment_url: str | None) -> Decision:
-    """What follows a posted comment: the open request remembers where it was posted; the first posting counts."""
+    """Record where an open request was posted. Only the first posting counts."""
     asked = find_request(state, request_id)
     if asked["notification_sent"].get("issue_comment"):
         return Repeated(asked["event_id"])
@@ -142,7 +158,7 @@ def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comm
 
 
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:
-    """The open request of that id, or the oldest one; see `respond` for what is raised if there is none."""
+    """The open request with that id, or the oldest one; raises as `respond` does."""
     for asked in state["feedback_queue"]:
         if request_id in (None, asked["request_id"]):
             return asked
@@ -152,10 +168,10 @@ def find_request(state: State, request_id: str | None) -> FeedbackRequest:
         raise _answered(earlier[-1], open_ids)
     check_open(state)
     raise IllegalTransition(
-        "No request of this id is open." if request_id else "Nothing is being asked.",
+        "No request with this id is open." if request_id else "No request is open.",
         request_id=request_id,
         open_requests=open_ids,
-        recovery=f"Open are: {', '.join(open_ids)}." if open_ids else "There is nothing to answer.",
+        recovery=f"Open requests: {', '.join(open_ids)}." if open_ids else "There is nothing to answer.",
     )
 
 

@@ -1,11 +1,10 @@
-"""What a step of a GitHub Actions job tells the steps and jobs after it."""
+"""Outputs of a step of a GitHub Actions job, for the steps and jobs after it."""
 
 import os
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-OUTPUTS: dict[str, Callable[[Any], bool]] = {
+OUTPUTS: dict[str, Callable[[object], bool]] = {
     "result": lambda value: value in ("recorded", "denied", "stale", "ambiguous", "ignored"),
     "resume": lambda value: isinstance(value, bool),
     "run_id": lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9._/-]{1,400}", value) is not None,
@@ -13,8 +12,11 @@ OUTPUTS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def write_outputs(outcome: dict[str, Any], path: str | None) -> None:
-    """The step's outputs: fixed keys, and no text of the event's; a value that is not of its kind is left out."""
+def write_outputs(outcome: Mapping[str, object], path: str | None) -> None:
+    """Write the step's outputs to the file at `path`: fixed keys, and no text from the event.
+
+    A value of the wrong kind is left out.
+    """
     if not path:
         return
     lines = [

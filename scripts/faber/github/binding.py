@@ -1,4 +1,4 @@
-"""Which run, and which of its open requests, a comment's command is about. Pure."""
+"""Finding the run, and its open request, that the command of a comment is about. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,17 +6,18 @@ from typing import NamedTuple
 from faber.github.comment_parser import ANSWERING, CommentCommand
 from faber.model.documents import CLOSED, State
 from faber.model.state_parts import FeedbackRequest
+from faber.sources.work_items import moment
 
 
 class Bound(NamedTuple):
-    """The run, and the request to be answered; None for a command that answers none."""
+    """The run, and the request to answer; None for a command that answers no request."""
 
     state: State
     request: FeedbackRequest | None
 
 
 class Unbound(NamedTuple):
-    """Why there is none: `result` is `ignored`, `stale` or `ambiguous`, `reason` says what of it."""
+    """Why nothing was found: `result` is `ignored`, `stale` or `ambiguous`, `reason` the reason's code."""
 
     result: str
     reason: str
@@ -25,10 +26,10 @@ class Unbound(NamedTuple):
 
 
 def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, created_at: str) -> Bound | Unbound:
-    """What `command` is about among the runs of the comment's issue.
+    """The run and request among `runs`, those of the comment's issue, that `command` is about.
 
-    A request's id names it for good. Without one there must be one open run, and in it one open request that was
-    asked before the comment was written: by the ids of both comments where the request was posted, else by time.
+    A request id decides. Without one, exactly one run must be open, with exactly one open request that is older than
+    the comment: comment ids are compared where the request was posted, else times.
     """
     if not runs:
         return Unbound("ignored", "no_run")
@@ -71,8 +72,6 @@ def _written_before(request: FeedbackRequest, comment_id: int, created_at: str) 
     posted = request["notification_sent"].get("comment_id")
     if isinstance(posted, int):
         return comment_id < posted
-    from faber.sources.work_items import moment
-
     asked, written = moment(request["requested_at"]), moment(created_at)
-    # A comment's time has whole seconds.
+    # GitHub gives a comment's time in whole seconds.
     return asked is None or written is None or written < asked.replace(microsecond=0)

@@ -1,10 +1,11 @@
-"""A comment arrives: from a GitHub event file to an answer in the run's log, or a reason why not."""
+"""Handling a new comment: from a GitHub event file to an answer in the run's log, or the reason why not."""
 
 import os
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from faber.cli.app import Invocation
-from faber.errors import InvalidInput, PersonRequired
+from faber.context.resume import run_position
+from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
@@ -12,7 +13,11 @@ from faber.github.actions_outputs import write_outputs
 from faber.github.binding import Bound, Unbound, bind
 from faber.github.comment_events import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
 from faber.github.comment_parser import ANSWERING, Ambiguous, CommentCommand, Ignored, parse_comment
-from faber.github.posting import hidden
+from faber.github.notifications import tell, tell_progress, with_report
+from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.work_item_source import open_commenting
+from faber.model.acceptance import Decision
+from faber.model.answers import FREE_TEXT, Responder
 from faber.model.credentials import secret_values
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
@@ -22,77 +27,88 @@ from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config
 from faber.store.files import read_bytes
+from faber.store.layout import Layout
 from faber.store.load import Run, load_for_work_item
 
+PERSON = Writer(actor="person")
+# Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
-    "several_commands": "The comment holds more than one command, or something that could be another.",
+    "several_commands": "The comment contains more than one command, or something that could be another one.",
     "several_runs": "Several runs of this issue are open: name the request.",
-    "several_requests": "Several requests are open: name the one that is meant.",
-    "nothing_asked": "Nothing is being asked.",
+    "several_requests": "Several requests are open: name the one that you answer.",
+    "nothing_asked": "No request is open.",
     "run_closed": "The run has ended.",
-    "asked_later": "What is being asked now was asked after this comment was written: name the request.",
-    "answered": "This request was answered before.",
+    "asked_later": "The open request was posted after this comment was written: name the request.",
+    "answered": "This request has already been answered.",
     "not_open": "No open request of this issue has this id.",
-    "not_an_option": "This is no answer to what is asked.",
+    "not_an_option": "This is not one of the request's options.",
     "awaiting_feedback": "The run waits for an answer.",
 }
-
-
-PERSON = Writer(actor="person")
-
-_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and repeat."
+_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
+# Outputs that are always there.
+_FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
 
 
 class _Refusal(Exception):
     """The comment is not taken: result, reason and what else is known."""
 
-    def __init__(self, result: str, reason: str, **known: Any) -> None:
+    def __init__(self, result: str, reason: str, **known: object) -> None:
         super().__init__(reason)
-        self.outcome = {"result": result, "reason": reason, **known}
+        self.reason = reason
+        self.outcome: dict[str, object] = {"result": result, "reason": reason, **known}
 
 
-class _Arrived(NamedTuple):
+class _Arrival(NamedTuple):
+    """A comment that holds one command, and where it arrived."""
+
+    layout: Layout
+    config: Config
+    source: Commenting
     comment: NewComment
     command: CommentCommand
 
+    @property
+    def key(self) -> str:
+        """The idempotency key of what the comment records."""
+        return f"comment-{self.comment.comment_id}"
 
-def arrive(invocation: Invocation, event_path: str) -> dict[str, Any]:
-    """What became of the comment in the event file, as `faber feedback from-event` prints it.
+    @property
+    def may_resume(self) -> bool:
+        """True if an answer from a comment lets the run resume at once."""
+        return bool(self.config.at("feedback.from_comments") == "resume")
 
-    Raises `PersonRequired` in an agent's session: whoever writes the file could have anybody answer.
-    `InvalidInput` for what is no event file, and the store's own errors.
+
+def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
+    """Take the comment in the event file; returns what `faber feedback from-event` prints.
+
+    `find_layout` finds the store; it is called for a comment only, so that other events need none. Raises
+    `InvalidInput` if the file is not an event file, and the store's errors. Must not be called for an agent: whoever
+    writes the file could answer in anybody's name.
     """
-    if invocation.is_agent:
-        raise PersonRequired(
-            "`faber feedback from-event` speaks for people and was called in an agent's session.",
-            command="faber feedback from-event",
-        )
-    outcome = _whole(_outcome(invocation, event_path))
-    write_outputs(outcome, os.environ.get("GITHUB_OUTPUT"))
-    return outcome
+    outcome = _outcome(event_path, find_layout)
+    whole = {"result": outcome["result"], "reason": outcome["reason"], **_FIXED, "comment_id": None, **outcome}
+    write_outputs(whole, os.environ.get("GITHUB_OUTPUT"))
+    return whole
 
 
-def _outcome(invocation: Invocation, event_path: str) -> dict[str, Any]:
+def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
     comment = None
     try:
         comment = _comment(event_path)
-        layout = invocation.layout
+        layout = find_layout()
         config = load_config(layout)
-        mode = config.at("feedback.from_comments")
-        if mode == "never":
+        if config.at("feedback.from_comments") == "never":
             raise _Refusal("ignored", "switched_off")
         command = _command(comment)
         problem = author_problem(comment)
         if problem:
             raise _Refusal("denied", problem)
-        from faber.github.work_item_source import open_commenting
-
         source = open_commenting(config, layout, os.environ)
-        _check_place(source, comment)
+        _check_repository(source, comment)
         runs = load_for_work_item(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _answered(_Arrived(comment, command), source, runs, mode, config)
+        return _handle(_Arrival(layout, config, source, comment, command), runs)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
 
@@ -121,7 +137,7 @@ def _command(comment: NewComment) -> CommentCommand:
     return found
 
 
-def _check_place(source: Commenting, comment: NewComment) -> None:
+def _check_repository(source: Commenting, comment: NewComment) -> None:
     try:
         ours = source.web()
     except WorkItemError as error:
@@ -131,32 +147,31 @@ def _check_place(source: Commenting, comment: NewComment) -> None:
 
 
 def _unknown(error: WorkItemError) -> _Refusal:
-    """Nobody is allowed what could not be asked."""
+    """A permission that cannot be checked is not granted."""
     return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
-def _answered(arrived: _Arrived, source: Commenting, runs: list[Run], mode: str, config: Config) -> dict[str, Any]:
-    comment, command = arrived
-    key = f"comment-{comment.comment_id}"
-    if earlier := _recorded(runs, key):
-        return _recorded_before(earlier, mode, comment)
-    _check_permission(source, comment)
+def _handle(arrival: _Arrival, runs: list[Run]) -> Mapping[str, object]:
+    comment, command = arrival.comment, arrival.command
+    if earlier := _recorded(runs, arrival.key):
+        return _recorded_before(arrival, *earlier)
+    _check_permission(arrival.source, comment)
     try:
         bound = bind(command, [run.state for run in runs], comment.comment_id, comment.created_at)
         if isinstance(bound, Unbound):
             raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if command.verb not in ANSWERING:
-            return _other_command(command.verb, _run_of(bound, runs), mode, config, comment)
-        return _record(arrived, bound, _run_of(bound, runs), mode, config)
+            return _status_or_resume(arrival, _run_of(bound, runs))
+        return _record(arrival, bound, _run_of(bound, runs))
     except _Refusal as refusal:
-        # Said only to people who may answer: nobody else can have faber write.
-        if config.at("feedback.post_refusals") and refusal.outcome["reason"] in REASONS:
-            refusal.outcome |= _reply(source, comment, REASONS[refusal.outcome["reason"]])
+        # Only people who may answer get here: nobody else can make faber write a reply.
+        if arrival.config.at("feedback.post_refusals") and refusal.reason in REASONS:
+            refusal.outcome |= _reply(arrival, REASONS[refusal.reason])
         raise
 
 
 def _check_permission(source: Commenting, comment: NewComment) -> None:
-    login = comment.sender[0]
+    login = comment.sender.login
     try:
         answer = source.permission(login)
     except WorkItemError as error:
@@ -174,14 +189,14 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
     return None
 
 
-def _recorded_before(earlier: tuple[Run, int], mode: str, comment: NewComment) -> dict[str, Any]:
-    run, event_id = earlier
+def _recorded_before(arrival: _Arrival, run: Run, event_id: int) -> Mapping[str, object]:
     # A repetition finishes what a killed first attempt left undone, and changes nothing else.
-    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=f"comment-{comment.comment_id}", known=run)
-    return _said(committed, mode, comment) | {"reason": "recorded_before", "event_id": event_id, "repeated": True}
+    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.key, known=run)
+    outcome = _recorded_answer(arrival, committed)
+    return {**outcome, "reason": "recorded_before", "event_id": event_id, "repeated": True}
 
 
-def _nothing(state: State, plan: Plan) -> Any:
+def _nothing(state: State, plan: Plan) -> Decision:
     raise IllegalTransition("This comment was taken before.")
 
 
@@ -189,51 +204,42 @@ def _run_of(bound: Bound, runs: list[Run]) -> Run:
     return next(run for run in runs if run.run_id == bound.state["run_id"])
 
 
-def _record(arrived: _Arrived, bound: Bound, run: Run, mode: str, config: Config) -> dict[str, Any]:
-    comment, command = arrived
+def _record(arrival: _Arrival, bound: Bound, run: Run) -> Mapping[str, object]:
     assert bound.request is not None
-    request_id = bound.request["request_id"]
-    text = hidden(command.text or "", secret_values(os.environ)).strip()
-    response, said = answer_words(command.verb, text, bound.request["type"])
-    responder: Any = {
-        "name": comment.sender[0],
+    run_id, request_id = run.run_id, bound.request["request_id"]
+    text = hidden(arrival.command.text or "", secret_values(os.environ)).strip()
+    response, words = answer_words(arrival.command.verb, text, bound.request["type"])
+    responder: Responder = {
+        "name": arrival.comment.sender.login,
         "source": "issue_comment",
-        "url": comment.url,
-        "comment_id": comment.comment_id,
+        "url": arrival.comment.url,
+        "comment_id": arrival.comment.comment_id,
     }
     try:
         committed = commit(
             run.layout,
-            run.run_id,
+            run_id,
             lambda state, plan: respond(
-                state, plan, request_id=request_id, response=response, comment=said, responder=responder
+                state, plan, request_id=request_id, response=response, comment=words, responder=responder
             ),
             PERSON,
-            key=f"comment-{comment.comment_id}",
+            key=arrival.key,
             known=run,
         )
     except NotAnOption as error:
-        raise _Refusal(
-            "denied",
-            "not_an_option",
-            run_id=bound.state["run_id"],
-            request_id=request_id,
-            options=error.fields.get("options"),
-        ) from None
+        options = error.fields.get("options")
+        raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
-        raise _Refusal("stale", "answered", run_id=bound.state["run_id"], request_id=request_id) from None
-    from faber.github.notifications import tell
-
-    return _said(committed, mode, comment) | tell(run.layout, committed, config=config)
+        raise _Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
+    return with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
 
 
 def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment: a verb is its own response, `answer` is followed by it in the first line.
+    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`.
 
-    To a request of the type `kind`; raises where it can be none.
+    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
+    clarification takes all of it as the response. Raises a refusal where there is no response.
     """
-    from faber.model.answers import FREE_TEXT
-
     if verb != "answer":
         if kind == FREE_TEXT:
             raise _Refusal("denied", "not_an_option", options=[])
@@ -246,70 +252,56 @@ def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
     return first.strip(), rest.strip() or None
 
 
-def _said(committed: Committed, mode: str, comment: NewComment) -> dict[str, Any]:
-    from faber.cli.arguments import standing
-
+def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, object]:
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
-    # A merge of two copies of the run parks an answer where another one came first.
+    # A merge of two copies of the run keeps an answer that came second, without counting it.
     counted = event is None or event["type"] != FEEDBACK_SUPERSEDED
-    now = standing(committed.state, committed.plan)
+    position = run_position(committed.state, committed.plan)
     return {
         "result": "recorded",
         "reason": "answered",
-        "run_id": now["run_id"],
+        "run_id": position["run_id"],
         "request_id": given.get("request_id"),
         "response": given.get("response"),
         "action": given.get("action"),
         "event_id": event["event_id"] if event else None,
         "repeated": committed.repeated,
         "counted": counted,
-        "resume": counted and mode == "resume" and now["status"] == "in_progress",
-        "status": now["status"],
-        "next": now["next_command"],
-        "comment_id": comment.comment_id,
+        "resume": counted and arrival.may_resume and position["status"] == "in_progress",
+        "status": position["status"],
+        "next": position["next_command"],
+        "comment_id": arrival.comment.comment_id,
     }
 
 
-def _other_command(verb: str, made: Run, mode: str, config: Config, comment: NewComment) -> dict[str, Any]:
+def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded."""
-    from faber.cli.arguments import standing
-
-    now = standing(made.state, made.plan)
-    outcome = {
+    position = run_position(made.state, made.plan)
+    outcome: dict[str, object] = {
         "result": "ignored",
-        "reason": verb,
+        "reason": arrival.command.verb,
         "run_id": made.run_id,
         "resume": False,
-        "status": now["status"],
-        "standing": now,
-        "next": now["next_command"],
-        "comment_id": comment.comment_id,
+        "status": position["status"],
+        "standing": position,
+        "next": position["next_command"],
+        "comment_id": arrival.comment.comment_id,
     }
-    if verb == "status":
-        from faber.github.notifications import tell_progress
-
-        return outcome | (tell_progress(made, config) if config.at("feedback.post") == "all" else {})
-    if now["status"] in CLOSED:
+    if arrival.command.verb == "status":
+        posts = arrival.config.at("feedback.post") == "all"
+        return with_report(outcome, tell_progress(made, arrival.config) if posts else None)
+    if position["status"] in CLOSED:
         raise _Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
         raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
-    return outcome | {"resume": mode == "resume"}
+    return outcome | {"resume": arrival.may_resume}
 
 
-def _reply(source: Commenting, comment: NewComment, words: str) -> dict[str, Any]:
-    from faber.github.posting import Board, notification, reply_comment
-
-    board = Board(source, str(comment.number), secret_values(os.environ))
+def _reply(arrival: _Arrival, words: str) -> dict[str, object]:
+    board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
     try:
-        posted = board.post(reply_comment(words, comment.comment_id), perhaps_posted=True)
+        posted = board.post(reply_comment(words, arrival.comment.comment_id), perhaps_posted=True)
     except WorkItemError as error:
         return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
     return {"posted": [{"reply": True, **notification(posted)}]}
-
-
-_FIXED: dict[str, Any] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
-
-
-def _whole(outcome: dict[str, Any]) -> dict[str, Any]:
-    return {"result": outcome["result"], "reason": outcome["reason"], **_FIXED, "comment_id": None} | outcome

@@ -1,29 +1,38 @@
-"""What a GitHub event file says about a new comment, and whether a person wrote it. Pure, and strict.
+"""Reading a new comment from a GitHub event file, and checking that a person wrote it. Pure, and strict.
 
-The shape is GitHub's `issue_comment` payload. Who the author is to the repository (`author_association`) is not
-read: it decides nothing.
+The shape is GitHub's `issue_comment` payload. `author_association` (owner, member, …) is not read: it decides
+nothing.
 """
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from faber.errors import InvalidInput
 from faber.store import strict_json
 
 MAX_PAYLOAD = 4 * 1024 * 1024
 EVENT = "issue_comment"
-# Every comment that faber posts holds one of these; none of its own is ever read as an answer.
+# Every comment that faber posts contains this; faber never reads one of its own as an answer.
 MARKER = "<!-- faber:"
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?", re.ASCII)
 _URL = re.compile(r"https?://([A-Za-z0-9.-]+(?::[0-9]{1,5})?)/[\x21-\x7e]{1,400}", re.ASCII)
 
 
-class NewComment(NamedTuple):
-    """A comment as the event has it. `body` is what somebody wrote: data. `host` is the web address' host.
+class Account(NamedTuple):
+    """An account; `kind` is GitHub's type (`User`, `Bot`)."""
 
-    `author` and `sender` are login and type of who wrote the comment and of who caused the event; `edited` is
-    true where the comment is not as it was created; `app` where a program wrote it in a user's name.
+    login: str
+    kind: str
+
+
+class NewComment(NamedTuple):
+    """A comment as the event describes it.
+
+    `body` is untrusted text. `host` is that of the comment's web address. `author` wrote the comment, `sender` caused
+    the event. `edited` is true if the comment changed after it was created, `app` if a program wrote it in a user's
+    name.
     """
 
     repository: str
@@ -31,8 +40,8 @@ class NewComment(NamedTuple):
     number: int
     comment_id: int
     body: str
-    author: tuple[str, str]
-    sender: tuple[str, str]
+    author: Account
+    sender: Account
     app: bool
     edited: bool
     created_at: str
@@ -40,7 +49,7 @@ class NewComment(NamedTuple):
 
 
 class Other(NamedTuple):
-    """An event that is about no new comment. `reason`: `not_a_comment` or `not_created`."""
+    """An event without a new comment. `reason`: `not_a_comment` or `not_created`."""
 
     reason: str
 
@@ -48,8 +57,7 @@ class Other(NamedTuple):
 def read_event(data: bytes, name: str | None) -> NewComment | Other:
     """The comment of an event file; `name` is the event's name where the environment gives it.
 
-    Raises `InvalidInput` for what is no payload of GitHub's: too large, not JSON, nested too deeply, or
-    without what every payload of its kind has.
+    Raises `InvalidInput` if it is not a GitHub payload: too large, not JSON, nested too deeply, or incomplete.
     """
     if len(data) > MAX_PAYLOAD:
         raise InvalidInput(f"The event file has more than {MAX_PAYLOAD} bytes.", limit=MAX_PAYLOAD)
@@ -58,10 +66,10 @@ def read_event(data: bytes, name: str | None) -> NewComment | Other:
     except strict_json.InvalidJSON as error:
         raise InvalidInput(f"The event file is not JSON: {error}.") from None
     if not isinstance(event, dict):
-        raise InvalidInput("The event file holds no JSON object.")
+        raise InvalidInput("The event file is not a JSON object.")
     if name is not None and name != EVENT:
         return Other("not_a_comment")
-    # A review's comment and a commit's have no issue, an issue's own event has no comment.
+    # The comment of a review or of a commit has no issue; an event about an issue itself has no comment.
     if not (isinstance(event.get("comment"), dict) and isinstance(event.get("issue"), dict)):
         if name == EVENT:
             raise InvalidInput("The event file is not about a comment on an issue.")
@@ -71,7 +79,7 @@ def read_event(data: bytes, name: str | None) -> NewComment | Other:
     return _comment(event)
 
 
-def _comment(event: dict[str, Any]) -> NewComment:
+def _comment(event: Mapping[str, object]) -> NewComment:
     comment, issue, repository = (_object(event, key) for key in ("comment", "issue", "repository"))
     number, url = _number(issue, "number"), _text(comment, "html_url")
     place = _URL.fullmatch(url)
@@ -101,37 +109,37 @@ def _comment(event: dict[str, Any]) -> NewComment:
 
 
 def author_problem(comment: NewComment) -> str | None:
-    """Why this comment speaks for no person, or None: `bot`, `app`, `sender` (somebody else caused the event)."""
-    if comment.author[1] != "User" or comment.sender[1] != "User":
+    """Why no person speaks through this comment, or None: `bot`, `app`, `sender` (somebody else caused the event)."""
+    if comment.author.kind != "User" or comment.sender.kind != "User":
         return "bot"
     if comment.author != comment.sender:
         return "sender"
     return "app" if comment.app else None
 
 
-def _object(value: dict[str, Any], key: str) -> dict[str, Any]:
+def _object(value: Mapping[str, object], key: str) -> Mapping[str, object]:
     found = value.get(key)
     if not isinstance(found, dict):
         raise InvalidInput(f"The event file has no {key}.")
     return found
 
 
-def _text(value: dict[str, Any], key: str) -> str:
+def _text(value: Mapping[str, object], key: str) -> str:
     found = value.get(key)
     if not isinstance(found, str) or not found:
         raise InvalidInput(f"The event file has no {key}.")
     return found
 
 
-def _number(value: dict[str, Any], key: str) -> int:
+def _number(value: Mapping[str, object], key: str) -> int:
     found = value.get(key)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 2**63:
         raise InvalidInput(f"The event file has no {key}.")
     return found
 
 
-def _account(value: dict[str, Any]) -> tuple[str, str]:
+def _account(value: Mapping[str, object]) -> Account:
     login = _text(value, "login")
     if not _LOGIN.fullmatch(login):
-        raise InvalidInput("The event file names a login that no account has.")
-    return login, _text(value, "type")
+        raise InvalidInput("The event file names an account with an impossible login.")
+    return Account(login, _text(value, "type"))

@@ -1,15 +1,15 @@
-"""Work items that are issues on GitHub: read, commented on, and who may decide about them."""
+"""Work items that are GitHub issues: reading them, commenting on them, and who may answer on them."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.git.asking import GitQuestion, ask
-from faber.github.calls import Calls, Machine, Request, Transport
-from faber.github.limits import PER_PAGE, first_page, newest, next_link
-from faber.github.place import (
-    Place,
+from faber.github.api_calls import ApiRequest, Calls, Timing, Transport
+from faber.github.api_responses import PER_PAGE, first_page, newest, next_link
+from faber.github.trusted_repository import (
+    GitHubRepository,
     advice,
     api_root,
     chosen,
@@ -31,9 +31,11 @@ _NUMBER = re.compile(r"#?([1-9][0-9]{0,9})")
 _ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?")
 
+_Payload = Mapping[str, object]
 
-class Settings(NamedTuple):
-    """`work_items.github` of config.yaml; None where remote and host decide. Times in seconds."""
+
+class GitHubSettings(NamedTuple):
+    """`work_items.github` of config.yaml; None to decide by the git remotes. Times in seconds."""
 
     host: str | None = None
     repository: str | None = None
@@ -43,55 +45,55 @@ class Settings(NamedTuple):
     max_comments: int = 200
 
     @classmethod
-    def of(cls, config: Config) -> "Settings":
+    def of(cls, config: Config) -> "GitHubSettings":
         """What the project's configuration says."""
         return cls(**config.at("work_items.github"))
 
 
 class Connection(NamedTuple):
-    """The repository, and what carries requests about it."""
+    """The repository, and the transport of requests about it."""
 
-    place: Place
+    place: GitHubRepository
     transport: Transport
 
 
 class GitHubWorkItems:
-    """Issues of one repository (a pull request is one, too); the work id is the number, with or without '#'.
+    """Issues of one repository (pull requests included); the work id is the number, with or without '#'.
 
-    Each method has `deadline_seconds` in all. Every one of them raises a `WorkItemError`, and nothing else.
-    Comments and titles come as people wrote them, without the credential used to read them.
+    Each method takes at most `deadline_seconds` and raises only `WorkItemError`. Comments and titles are untrusted
+    text, from which the credential in use is removed.
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], settings: Settings | None = None, machine: Machine | None = None
+        self, connect: Callable[[], Connection], settings: GitHubSettings | None = None, timing: Timing | None = None
     ) -> None:
-        """`connect` is called once, by the first method that needs it."""
-        self.settings = settings or Settings()
-        self.machine = machine or Machine()
+        """`connect` is called once, by the first method that needs the connection."""
+        self.settings = settings or GitHubSettings()
+        self.timing = timing or Timing()
         self.in_actions = False
         self._connect = connect
-        self._connected: tuple[Place, Calls] | None = None
+        self._connected: tuple[GitHubRepository, Calls] | None = None
 
     @classmethod
-    def connecting(cls, root: StrPath, settings: Settings, environ: Mapping[str, str]) -> "GitHubWorkItems":
-        """The issues that belong to the repository at `root`, with the credentials of this environment."""
+    def connecting(cls, root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> "GitHubWorkItems":
+        """The issues of the repository at `root`, with the credentials of the environment."""
         made = cls(lambda: connection(root, settings, environ), settings)
         made.in_actions = environ.get("GITHUB_ACTIONS") == "true"
         return made
 
     def fetch(self, work_id: str) -> WorkItem:
-        """The issue with its comments, the newest `max_comments` of them."""
+        """The issue with its newest `max_comments` comments."""
         path = self._issue_path(work_id)
         deadline = self._deadline()
         issue, path = self._issue(path, deadline)
         found, total = self._comments(path, _count(issue), self.settings.max_comments, deadline)
-        comments = newest([dict(_shown(_posted(comment))) for comment in found], self.settings.max_comments)
-        item: WorkItem = {
+        comments = newest([_shown(_posted(comment)) for comment in found], self.settings.max_comments)
+        return {
             "id": work_id.removeprefix("#"),
             "title": _text(issue, "title"),
             "description": _optional(issue, "body") or "",
             "labels": [name for label in _list(issue, "labels") if (name := _label(label))],
-            "comments": [Comment(**comment) for comment in comments],  # type: ignore[typeddict-item]
+            "comments": comments,
             "url": _url(issue),
             "state": _optional(issue, "state"),
             "author": _account(issue)[0] or None,
@@ -100,12 +102,11 @@ class GitHubWorkItems:
             "comments_total": total,
             "comments_omitted": total - len(comments),
         }
-        return item
 
     def comments(self, work_id: str) -> list[PostedComment]:
-        """The comments of the issue, oldest first; the newest where there are more than `max_comments` (at least 100).
+        """The newest comments of the issue, oldest first: `max_comments` of them, at least 100.
 
-        What somebody else has just posted may be missing for a moment.
+        A comment that was only just posted may be missing.
         """
         path = self._issue_path(work_id)
         deadline = self._deadline()
@@ -117,26 +118,26 @@ class GitHubWorkItems:
     def post_comment(self, work_id: str, body: str) -> PostedComment:
         """Post a comment, at least a second after the last write.
 
-        Where it cannot be told whether GitHub has it, the `WorkItemNetworkError` has the field `uncertain`:
-        look through `comments` before posting again.
+        If it is unknown whether GitHub received it, the `WorkItemNetworkError` has the field `uncertain`: search
+        `comments` before posting again.
         """
         path = self._issue_path(work_id)
-        request = Request("POST", f"{path}/comments", _body(body))
+        request = ApiRequest("POST", f"{path}/comments", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=False).value)
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace the text of a comment, at least a second after the last write."""
         if isinstance(comment_id, bool) or not isinstance(comment_id, int) or comment_id < 1:
-            raise WorkItemInvalid("That is not the id of a comment.")
-        request = Request("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
+            raise WorkItemInvalid("This is not the id of a comment.")
+        request = ApiRequest("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=True).value)
 
     def account(self) -> str:
-        """The login of the account whose credential is used: that of the comments posted here.
+        """The login of the account whose credential is used, which writes the comments posted here.
 
-        The token of a GitHub Actions job may not ask who it is; what it posts is from `github-actions[bot]`.
+        The token of a GitHub Actions job may not ask for it; that account is `github-actions[bot]`.
         """
-        request = Request("GET", "user")
+        request = ApiRequest("GET", "user")
         try:
             answer = self._calls().call(request, self._deadline(), repeatable=True).value
         except WorkItemUnauthorised:
@@ -153,17 +154,16 @@ class GitHubWorkItems:
     def permission(self, login: str) -> Permission:
         """What GitHub says about a user's rights on the repository.
 
-        Raises `WorkItemNotFound` where there is no such user, `WorkItemInvalid` where the answer is about
-        nobody or somebody else.
+        Raises `WorkItemNotFound` if there is no such user, `WorkItemInvalid` if the answer names no user or another.
         """
         if not _LOGIN.fullmatch(login):
-            raise WorkItemInvalid("That is not the login of a user.")
+            raise WorkItemInvalid("This is not a valid login.")
         quoted = login.replace("[", "%5B").replace("]", "%5D")
-        request = Request("GET", f"{self._repository()}/collaborators/{quoted}/permission")
+        request = ApiRequest("GET", f"{self._repository()}/collaborators/{quoted}/permission")
         answer = _object(self._calls().call(request, self._deadline(), repeatable=True).value)
         named, kind = _account(answer)
         if named.lower() != login.lower():
-            raise WorkItemInvalid("GitHub's answer is not about the user it was asked for.")
+            raise WorkItemInvalid("GitHub's answer is about another user.")
         return Permission(_text(answer, "permission"), _optional(answer, "role_name"), named, kind)
 
     # --- the API ---------------------------------------------------------------------------------------
@@ -172,25 +172,29 @@ class GitHubWorkItems:
         match = _NUMBER.fullmatch(work_id)
         if match is None:
             raise WorkItemInvalid(
-                "That is not the number of an issue.",
-                recovery="With `provider: github` a run's work_id is an issue's number.",
+                "This is not an issue number.",
+                recovery="With `provider: github` a run's work_id is an issue number.",
             )
         return f"{self._repository()}/issues/{match[1]}"
 
-    def _issue(self, path: str, deadline: float) -> tuple[dict[str, Any], str]:
-        """The issue, and where it is now: the answer names that, wherever a transfer has led."""
-        issue = _object(self._calls().call(Request("GET", path), deadline, repeatable=True).value)
+    def _issue(self, path: str, deadline: float) -> tuple[_Payload, str]:
+        """The issue and its current path: the answer names the new one after a transfer."""
+        issue = _object(self._calls().call(ApiRequest("GET", path), deadline, repeatable=True).value)
         own = issue.get("url")
         now = within(self._calls().transport.root, own) if isinstance(own, str) else None
         return issue, now if now and _ISSUE.fullmatch(now) else path
 
-    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[dict[str, Any]], int]:
-        """The comments on the pages that hold the newest `most` of `total`, by id, each once; and how many there
-        are: where the last page was read it tells better than the issue."""
+    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[_Payload], int]:
+        """The comments on the pages with the newest `most` of `total`, by id, and how many there are in all.
+
+        The last page, where it was read, gives a better count than the issue.
+        """
         page = first_page(total, most) if most else 0
-        request: Request | None = Request("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
-        left = most // PER_PAGE + 3  # more were written meanwhile, or the pages never end
-        found: dict[int, dict[str, Any]] = {}
+        request: ApiRequest | None = (
+            ApiRequest("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
+        )
+        left = most // PER_PAGE + 3  # more may have been written meanwhile, but the pages must end
+        found: dict[int, _Payload] = {}
         while request is not None and left > 0:
             left -= 1
             answer = self._calls().call(request, deadline, repeatable=True)
@@ -198,7 +202,7 @@ class GitHubWorkItems:
                 raise WorkItemInvalid("GitHub's answer is not a list of comments.")
             found |= {_id(comment): comment for comment in map(_object, answer.value)}
             link = next_link(answer.headers.get("link"))
-            request = Request("GET", self._calls().path_of(link)) if link else None
+            request = ApiRequest("GET", self._calls().path_of(link)) if link else None
         if most and request is None:
             total = (page - 1) * PER_PAGE + len(found)
         return [found[key] for key in sorted(found)], max(total, len(found))
@@ -210,32 +214,32 @@ class GitHubWorkItems:
     def _calls(self) -> Calls:
         return self._opened()[1]
 
-    def _opened(self) -> tuple[Place, Calls]:
+    def _opened(self) -> tuple[GitHubRepository, Calls]:
         if self._connected is None:
             place, transport = self._connect()
-            self._connected = place, Calls(transport, self.settings.timeout_seconds, self.machine)
+            self._connected = place, Calls(transport, self.settings.timeout_seconds, self.timing)
         return self._connected
 
     def _deadline(self) -> float:
-        return self.machine.clock() + self.settings.deadline_seconds
+        return self.timing.clock() + self.settings.deadline_seconds
 
 
-def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) -> Connection:
-    """The repository whose issues are meant, and how to reach it: `gh` where it has a login for the host, else a
-    token of the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with what to do."""
+def connection(root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> Connection:
+    """The repository whose issues to use, and how to reach it: `gh` if it is logged in to the host, else a token of
+    the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with a recovery."""
     listed = ask([GitQuestion(root, ["remote", "-v"])])[0]
     known = [*person_names(environ), *remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
     place = chosen(settings.host, settings.repository, known)
     api = api_root(place.host, settings.api_url)
     token = token_for(place.host, environ)
-    if api == standard_api(place.host):  # gh goes nowhere else
-        from faber.github.gh import logged_in
+    if api == standard_api(place.host):  # the only address that gh uses
+        from faber.github.gh_transport import logged_in
 
         if through_gh := logged_in(place.host, environ):
             return Connection(place, through_gh)
     if token is None:
         raise WorkItemUnauthorised(f"There is no credential for {place.host}.", recovery=advice(place.host))
-    from faber.github.rest import RestTransport
+    from faber.github.rest_transport import RestTransport
 
     return Connection(place, RestTransport(api, token))
 
@@ -243,7 +247,7 @@ def connection(root: StrPath, settings: Settings, environ: Mapping[str, str]) ->
 # --- what the API answers ------------------------------------------------------------------------------
 
 
-def _posted(value: Any) -> PostedComment:
+def _posted(value: object) -> PostedComment:
     comment = _object(value)
     login, kind = _account(comment)
     return PostedComment(
@@ -260,52 +264,52 @@ def _shown(comment: PostedComment) -> Comment:
     }
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: object) -> _Payload:
     if not isinstance(value, dict):
         raise WorkItemInvalid("GitHub's answer is not an object.")
     return value
 
 
-def _id(comment: dict[str, Any]) -> int:
+def _id(comment: _Payload) -> int:
     found = comment.get("id")
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
         raise WorkItemInvalid("A comment in GitHub's answer has no id.")
     return found
 
 
-def _count(issue: dict[str, Any]) -> int:
+def _count(issue: _Payload) -> int:
     found = issue.get("comments")
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10_000_000 else 0
 
 
-def _text(value: dict[str, Any], key: str) -> str:
+def _text(value: _Payload, key: str) -> str:
     found = value.get(key)
     if not isinstance(found, str):
         raise WorkItemInvalid(f"GitHub's answer has no {key}.")
     return found
 
 
-def _optional(value: dict[str, Any], key: str) -> str | None:
+def _optional(value: _Payload, key: str) -> str | None:
     return None if value.get(key) is None else _text(value, key)
 
 
-def _list(value: dict[str, Any], key: str) -> list[Any]:
+def _list(value: _Payload, key: str) -> list[object]:
     found = value.get(key)
     return found if isinstance(found, list) else []
 
 
-def _label(value: Any) -> str | None:
+def _label(value: object) -> str | None:
     name = value.get("name") if isinstance(value, dict) else value
     return name if isinstance(name, str) else None
 
 
-def _account(value: dict[str, Any]) -> tuple[str, str]:
-    """Login and type of the account, both '' where it is gone."""
+def _account(value: _Payload) -> tuple[str, str]:
+    """Login and type of the account, both '' if it was deleted."""
     user = value.get("user")
     return (_text(user, "login"), _optional(user, "type") or "") if isinstance(user, dict) else ("", "")
 
 
-def _url(value: dict[str, Any]) -> str | None:
+def _url(value: _Payload) -> str | None:
     url = value.get("html_url")
     return url if isinstance(url, str) and url.startswith(("https://", "http://")) else None
 

@@ -1,13 +1,14 @@
-"""What faber writes on an issue: a request, a run's progress, a word about a refusal. Pure but for `Board`.
+"""The comments that faber posts on an issue: a request, a run's progress, a reply to a refused command.
 
-All that comes from elsewhere (prompts, context, errors, names) stands in code, where nothing of it acts: no
-mention reaches anybody, no number links, no image loads, and no command in it is one. Every text goes through
-`outbound` on its way out.
+Text from elsewhere (prompts, context, errors, names) is set as code, where nothing in it acts: no mention notifies
+anybody, no number links, no image loads, and no command counts. Every comment passes through `outbound` before it is
+posted. Pure, but for `Board`.
 """
 
 import re
+import textwrap
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from faber.github.comment_parser import ANSWERING, MENTION, WHOLE
 from faber.model.answers import FREE_TEXT
@@ -23,7 +24,7 @@ _OWN = ("artifacts", "gate", "waive", "question")
 
 
 class Links(NamedTuple):
-    """Where on the web the run's files can be seen: the repository's address, and a branch or None."""
+    """Where the run's files are on the web: the repository's address, and a branch or None."""
 
     repository: str
     branch: str | None
@@ -33,14 +34,14 @@ class Links(NamedTuple):
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """`text` inert, without these secrets and without what looks like a credential."""
+    """`text` made inert, without these secrets and anything that looks like a credential."""
     return without(inert(text), secrets)
 
 
 def outbound(text: str, secrets: Iterable[str]) -> str:
-    """A comment as it may be posted: `hidden`, and of at most GitHub's 65,536 characters.
+    """A comment as it may be posted: `hidden`, and at most GitHub's 65,536 characters.
 
-    A longer one (no text of this module is) becomes code up to where it is cut; its last line, the marker, stays.
+    A longer one (this module writes none) is cut and set as code; its last line, the marker, is kept.
     """
     text = hidden(text, secrets)
     if len(text) <= MAX_COMMENT:
@@ -50,9 +51,7 @@ def outbound(text: str, secrets: Iterable[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Somebody's words as a block of code, wrapped for a small screen; its fence is longer than any in it."""
-    import textwrap
-
+    """Untrusted text as a code block, wrapped for a small screen, with a fence longer than any in the text."""
     lines = []
     for line in inert(text).strip("\n").split("\n"):
         wrapped = textwrap.wrap(line, WIDTH, replace_whitespace=False, drop_whitespace=False, break_long_words=False)
@@ -63,7 +62,7 @@ def quoted(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Somebody's word as code in a line."""
+    """Untrusted text as inline code."""
     plain = " ".join(inert(text).replace("`", "'").split())
     return f"`{shorten(plain, 300) or ' '}`"
 
@@ -72,12 +71,12 @@ def code(text: str) -> str:
 
 
 def request_marker(request_id: str) -> str:
-    """What a request's comment is known by."""
+    """The marker that identifies a request's comment."""
     return f"<!-- faber:request {_safe(request_id)} -->"
 
 
 def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) -> str:
-    """What is asked, why, how to answer, what to look at, and the marker as its last line."""
+    """The question, its context, what to look at, how to answer, and the marker as the last line."""
     place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
     parts = [
         f"**faber asks**{' at ' + code(place) if place else ''} ({request['type'].replace('_', ' ')})",
@@ -90,24 +89,24 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) 
     artifacts = context.get("artifacts")
     if isinstance(artifacts, list) and artifacts:
         parts += ["To look at:", "\n".join(f"- {_link(str(path), links)}" for path in artifacts)]
-    parts.append("To answer, write a comment that begins with one of these lines:")
+    parts.append("To answer, write a comment that starts with one of these lines:")
     parts += [f"```text\n{line}\n```" for line in commands(request)]
-    parts.append(f"{_further(request)} Only people who may write to this repository are heard.")
+    parts.append(f"{_further(request)} Only answers from people with write access to this repository count.")
     parts += [f"Run {code(run_id)}", request_marker(request["request_id"])]
     return "\n\n".join(parts)
 
 
 def _further(request: FeedbackRequest) -> str:
-    """Where words beside the answer go: `answer` takes all of its line for the answer itself."""
+    """Where a remark goes: after `answer` the whole line is the answer itself."""
     if request["type"] == FREE_TEXT:
-        return "The answer may go on in the lines after it."
+        return "The answer may continue on the following lines."
     verbs = {line.split()[1] for line in commands(request)}
     if verbs == {"answer"}:
-        return "What else you have to say goes into the lines after it."
+        return "Add remarks on the following lines."
     if "answer" in verbs:
-        return "What else you have to say goes after it: after `answer` into the lines below, else into the same line."
-    below = " What to change may go on in the lines below." if verbs & set(WHOLE) else ""
-    return f"Words after it in the same line are kept with the answer.{below}"
+        return "Add remarks after it: for `answer` on the following lines, otherwise on the same line."
+    below = " The changes you ask for may continue on the following lines." if verbs & set(WHOLE) else ""
+    return f"Remarks on the same line are recorded with the answer.{below}"
 
 
 def commands(request: FeedbackRequest) -> list[str]:
@@ -133,17 +132,17 @@ def _link(path: str, links: Links | None) -> str:
 
 # --- a run's progress ------------------------------------------------------------------------------
 
-_SIGNS = {"completed": "done", "skipped": "skipped", "failed": "failed", "in_progress": "at work", "pending": "-"}
+_SIGNS = {"completed": "done", "skipped": "skipped", "failed": "failed", "in_progress": "in progress", "pending": "-"}
 MAX_PHASES = 200
 
 
 def progress_marker(run_id: str) -> str:
-    """What a run's progress comment is known by."""
+    """The marker that identifies a run's progress comment."""
     return f"<!-- faber:progress {_safe(run_id)} -->"
 
 
 def progress_comment(state: State) -> str:
-    """How far the run is, phase by phase, and the marker as its last line."""
+    """The run's progress, phase by phase, and the marker as the last line."""
     rows = ["| phase | | steps |", "|---|---|---|"]
     for name, phase in list(state["phases"].items())[:MAX_PHASES]:
         done = sum(step["status"] in ("completed", "skipped") for step in phase["steps"].values())
@@ -162,16 +161,16 @@ def progress_comment(state: State) -> str:
 
 _WEB = re.compile(r"https?://[A-Za-z0-9./?#=&_:%~-]{1,400}")
 
-# --- a word back -----------------------------------------------------------------------------------
+# --- a reply ---------------------------------------------------------------------------------------
 
 
 def reply_comment(words: str, comment_id: int) -> str:
-    """A word about somebody's comment, in faber's own words alone."""
+    """A reply to the comment `comment_id`, with nothing quoted from it."""
     return f"{words}\n\n<!-- faber:reply {comment_id} -->"
 
 
 def _safe(name: str) -> str:
-    """A name that cannot end the HTML comment it stands in, and is not hidden as a credential would be."""
+    """A name that cannot end the HTML comment around it, and that is not redacted as a credential."""
     return re.sub(r"[^A-Za-z0-9._/-]", "_", name).replace("--", "-%2D")
 
 
@@ -179,19 +178,19 @@ def _safe(name: str) -> str:
 
 
 class Board:
-    """The comments of one issue, posted so that repeating posts nothing twice."""
+    """The comments of one issue. Posting the same text again posts nothing new."""
 
     def __init__(self, source: Commenting, work_id: str, secrets: Iterable[str]) -> None:
-        """`secrets` are the values that never go out."""
+        """`secrets` are values that are never posted."""
         self._source = source
         self._work_id = work_id
         self._secrets = secrets
 
     def post(self, text: str, *, perhaps_posted: bool) -> PostedComment:
-        """Post `text`, whose last line is its marker, or find it posted.
+        """Post `text`, whose last line is its marker; returns the comment, or the one that was posted before.
 
-        `perhaps_posted`: an earlier attempt may have been killed after it posted, so the issue is searched first.
-        Raises `WorkItemError`.
+        `perhaps_posted`: an earlier attempt may have been killed after posting, so search the issue first. Raises
+        `WorkItemError`.
         """
         body = outbound(text, self._secrets)
         marker = body.rpartition("\n")[2]
@@ -207,11 +206,11 @@ class Board:
             raise
 
     def edit(self, comment_id: int, text: str) -> PostedComment:
-        """Replace the text of a comment that was posted here before; raises `WorkItemError`."""
+        """Replace the text of a comment of faber's own; raises `WorkItemError`."""
         return self._source.edit_comment(comment_id, outbound(text, self._secrets))
 
     def _own(self, marker: str) -> PostedComment | None:
-        """The first comment of faber's own account that ends with `marker`: anybody can write one."""
+        """The first comment by faber's own account that ends with `marker`; anybody else could write one too."""
         marked = [comment for comment in self._source.comments(self._work_id) if _marked(comment.body, marker)]
         if not marked:
             return None
@@ -223,7 +222,14 @@ def _marked(body: str, marker: str) -> bool:
     return body.rstrip().rpartition("\n")[2].strip() == marker
 
 
-def notification(posted: PostedComment) -> dict[str, Any]:
-    """What an event keeps of a posted comment."""
+class CommentReference(TypedDict):
+    """How an event names a posted comment."""
+
+    comment_id: int
+    comment_url: str | None
+
+
+def notification(posted: PostedComment) -> CommentReference:
+    """The reference that an event keeps to a posted comment."""
     url = posted.url if 0 < len(posted.url) <= 500 and inert(posted.url) == posted.url else None
     return {"comment_id": posted.id, "comment_url": url}

@@ -1,4 +1,4 @@
-"""Which provider of work items the configuration chooses, opened in one place."""
+"""Opening the provider of work items that the configuration chooses."""
 
 from collections.abc import Mapping
 
@@ -9,33 +9,33 @@ from faber.store.layout import Layout
 
 
 class NoCommenting(Refused):
-    """The project's work items are kept where nobody can comment."""
+    """The project's provider of work items has no comments."""
 
     code = "no_commenting"
     recovery = "Set `work_items: {provider: github}` in .fractary/faber/config.yaml."
 
 
 def open_source(config: Config, layout: Layout, environ: Mapping[str, str]) -> WorkItemSource | None:
-    """The provider that config.yaml chooses; None where the project has no work items.
+    """The provider that config.yaml chooses; None if the project has no work items.
 
-    Nothing is read, asked or sent yet, so nothing fails: what is wrong with host, repository or
-    credentials is said by the first method called, as a `WorkItemError`.
+    Opening reads and sends nothing and cannot fail: the first method called raises a `WorkItemError` if host,
+    repository or credentials are wrong.
     """
     provider = config.at("work_items.provider")
     if provider == "none":
         return None
     if provider == "github":
-        from faber.github.issues import GitHubWorkItems, Settings
+        from faber.github.issues import GitHubSettings, GitHubWorkItems
 
-        return GitHubWorkItems.connecting(layout.root, Settings.of(config), environ)
+        return GitHubWorkItems.connecting(layout.root, GitHubSettings.of(config), environ)
     from faber.sources.work_files import FileWorkItems
 
     return FileWorkItems(layout.work_items)
 
 
 def open_commenting(config: Config, layout: Layout, environ: Mapping[str, str]) -> Commenting:
-    """The same provider, where its work items can be commented on; raises `NoCommenting`."""
+    """The same provider, if it has comments; raises `NoCommenting`."""
     source = open_source(config, layout, environ)
     if not isinstance(source, Commenting):
-        raise NoCommenting(f"The provider {config.at('work_items.provider')!r} has no comments to write.")
+        raise NoCommenting(f"The provider {config.at('work_items.provider')!r} does not support comments.")
     return source

@@ -85,13 +85,13 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     run_id, known, planned = state["run_id"], state["phases"][phase]["steps"][step], step_plan(plan, phase, step)
     begun = known["status"] == "in_progress" and state["status"] == "in_progress"
     again = not begun and known["attempts"] > 0
-    why = f"{phase}:{step} is the first step that is not complete."
+    why = f"{phase}:{step} is the first unfinished step."
     feedback = told(state, phase, step)
     sent_back = revised(feedback)
     if sent_back:
-        why = f"{phase}:{step} is to be revised: a person asked for changes (see `feedback`)."
+        why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
     elif begun:
-        why = f"{phase}:{step} was begun and not completed."
+        why = f"{phase}:{step} is in progress."
     elif known["status"] == "failed" and known["error"]:
         why = f"{phase}:{step} failed: {str(known['error'].get('message', ''))[:500]}"
     elif again:

@@ -1,5 +1,6 @@
 """Values of a workflow definition together with where they stand, and what is wrong with them."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def refusal(faults: list[Fault]) -> InvalidDefinition:
     )
 
 
-def described(problem: dict[str, Any]) -> str:
+def described(problem: Mapping[str, Any]) -> str:
     """A problem as one line, `FILE:LINE: PATH: MESSAGE`."""
     place = f"{problem['file']}:{problem['line']}" if problem["line"] else problem["file"]
     return ": ".join(part for part in (place, problem["path"], problem["message"]) if part)

@@ -5,14 +5,13 @@ works and when it ends, and rebuilt from the events by a resume, so that an even
 with five thousand.
 """
 
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity, UsageError
-from faber.feedback.requests import request
+from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
 from faber.model.documents import Draft, Plan, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
@@ -120,22 +119,14 @@ class Journal:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def ask(self, kind: str, prompt: str, *, phase: str | None, context: Mapping[str, str]) -> str:
-        """Open a feedback request about `phase` (None: about the whole run); returns its id."""
-        request_id = f"fr-{time.strftime('%Y%m%d', time.gmtime())}-{secrets.token_hex(4)}"
+    def ask(self, kind: str, prompt: str, *, phase: str | None, context: dict[str, Any]) -> str:
+        """Open a feedback request about `phase` (None: about the whole run); its id."""
+        request_id = new_request_id()
         said = shorten(redact(inert(prompt)), MESSAGE)
 
         def decide(state: State, plan: Plan) -> Decision:
-            return request(
-                state,
-                plan,
-                request_id=request_id,
-                kind=kind,
-                prompt=said,
-                options=[],
-                place=None,
-                context={**context, "nebula_phase": phase},
-            )
+            asked = NewRequest(request_id, kind, said, context={**context, "nebula_phase": phase})
+            return open_request(state, plan, asked)
 
         self._commit(decide)
         return request_id

@@ -1,16 +1,17 @@
-"""What an answer of GitHub means: done, again after a while, or which error; pages; how much is kept. Pure.
+"""What a response of GitHub's API means: success, a retry after a pause, or which error; and its pages. Pure.
 
-The rules are GitHub's: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+GitHub's rules: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.errors import FaberError
 from faber.model.text import outsiders, redact, shorten
 from faber.sources.work_items import (
+    Comment,
     WorkItemError,
     WorkItemGone,
     WorkItemInvalid,
@@ -26,7 +27,7 @@ HOPS = 3
 PER_PAGE = 100
 # A page of a hundred comments of 65,536 characters, four bytes each.
 MAX_RESPONSE = 32_000_000
-# What is kept of all comments of an item, so that its copy in the run stays readable.
+# The limit for all comments of an item, so that its copy in the run stays readable.
 KEPT_BYTES = 1_500_000
 WRITE_SPACING = 1.0
 
@@ -37,7 +38,7 @@ _LINK = re.compile(r'<([^<>\s]{1,2000})>\s*;[^,<]*?\brel=(?:"next"|next\b)')
 
 
 class Response(NamedTuple):
-    """What came back: header names in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -45,13 +46,15 @@ class Response(NamedTuple):
 
     @property
     def redirected(self) -> bool:
-        """True if it says where else to ask."""
+        """True if it is a redirect."""
         return self.status in _REDIRECTS
 
 
 class NoResponse(Exception):
-    """Nothing whole came back; `sent` is False where it is known that the request never left, `final` is True
-    where another attempt would end in the same way."""
+    """No complete response came back.
+
+    `sent` is False if the request certainly never left; `final` is True if another attempt would fail the same way.
+    """
 
     def __init__(self, reason: str, *, sent: bool, final: bool = False) -> None:
         super().__init__(reason)
@@ -61,7 +64,7 @@ class NoResponse(Exception):
 
 
 class Again(NamedTuple):
-    """To be tried again after so many seconds; `error` is what to say where that is not possible."""
+    """Retry after so many seconds; `error` is raised where no attempt is left."""
 
     seconds: float
     error: WorkItemError
@@ -70,14 +73,17 @@ class Again(NamedTuple):
 def after_response(
     response: Response, *, repeatable: bool, attempt: int, now: float, random: float
 ) -> Again | WorkItemError | None:
-    """None where the answer is good. `repeatable` says that doing it twice is doing it once; `attempt` counts
-    from 0; `now` is seconds since 1970; `random` is in [0, 1)."""
+    """What follows a response: None for success, else a retry or the error to raise.
+
+    `repeatable`: the request is idempotent. `attempt` counts from 0, `now` is seconds since 1970, `random` is in
+    [0, 1).
+    """
     status = response.status
     if 200 <= status < 300:
         return None
     said = _said(response)
     if (wait := limited_for(response, attempt=attempt, now=now)) is not None:
-        # A refused request did nothing, so that this holds for writes too.
+        # A rate-limited request did nothing, so writes can be retried too.
         return Again(wait + random, _limited(now + wait, said))
     if status >= 500 or status == 408:
         error = WorkItemNetworkError(f"GitHub answered {status}{said}.", status=status, uncertain=not repeatable)
@@ -87,14 +93,14 @@ def after_response(
 
 
 def after_failure(failure: NoResponse, *, repeatable: bool, attempt: int, random: float) -> Again | WorkItemError:
-    """What follows where nothing came back."""
+    """What follows a request without a response."""
     uncertain = failure.sent and not repeatable
     error = WorkItemNetworkError(f"GitHub could not be reached: {_clean(failure.reason)}.", uncertain=uncertain)
     return error if uncertain or failure.final else Again(_pause(attempt, random), error)
 
 
 def limited_for(response: Response, *, attempt: int, now: float) -> float | None:
-    """For how many seconds GitHub wants no more requests; None if that is not what the answer says."""
+    """How many seconds GitHub asks to wait; None if the response is not about a rate limit."""
     if response.status not in (403, 429):
         return None
     if (after := _seconds(response.headers.get("retry-after"))) is not None:
@@ -114,12 +120,12 @@ def next_link(header: str | None) -> str | None:
 
 
 def first_page(total: int, most: int) -> int:
-    """The page, from 1, at which the newest `most` of `total` comments begin: GitHub lists the oldest first."""
+    """The page (from 1) on which the newest `most` of `total` comments start; GitHub lists the oldest first."""
     return max(0, total - most) // PER_PAGE + 1
 
 
-def newest(comments: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """The newest `most` comments, fewer where they are larger than a run's copy may be; the last is the newest."""
+def newest(comments: Sequence[Comment], most: int) -> list[Comment]:
+    """The newest `most` comments, oldest first; fewer if they exceed `KEPT_BYTES`."""
     size, kept = 0, 0
     for comment in reversed(comments[-most:] if most else []):
         size += len(strict_json.dumps(comment))
@@ -143,28 +149,28 @@ def _limited(until: float, said: str) -> WorkItemRateLimited:
     except (OverflowError, ValueError, OSError):
         when = "much later"
     return WorkItemRateLimited(
-        f"GitHub's rate limit is used up until {when}{said}.", recovery=f"Try again at {when}.", until=when
+        f"GitHub's rate limit is exhausted until {when}{said}.", recovery=f"Try again at {when}.", until=when
     )
 
 
 def _refusal(response: Response, said: str) -> WorkItemError:
     status = response.status
     if status == 401:
-        return WorkItemUnauthorised(f"GitHub does not accept the credential{said}.", status=status)
+        return WorkItemUnauthorised(f"GitHub rejected the credential{said}.", status=status)
     if status == 403:
-        return WorkItemUnauthorised(f"GitHub refuses this to the credential{said}.", status=status)
+        return WorkItemUnauthorised(f"The credential is not allowed to do this on GitHub{said}.", status=status)
     if status == 404:
         return WorkItemNotFound(
-            f"GitHub has no such thing, or hides it from this credential{said}.",
-            recovery="It may have been deleted; correct work_id if it is wrong, and check that the credential may "
-            "see the repository.",
+            f"GitHub cannot find it, or the credential may not see it{said}.",
+            recovery="It may have been deleted. Correct work_id if it is wrong, and check that the credential has "
+            "access to the repository.",
             status=status,
         )
     if status == 410:
         return WorkItemGone(f"It was deleted on GitHub{said}.", status=status)
     if response.redirected:
         return WorkItemInvalid(
-            "It has moved to another place.", recovery="Give the run the work_id it has now.", status=status
+            "It was moved to another repository.", recovery="Create a run with its new work_id.", status=status
         )
     return WorkItemInvalid(f"GitHub answered {status}{said}.", status=status)
 

@@ -1,21 +1,29 @@
-"""Calls of GitHub's API, whoever carries them: repeated, spaced, redirected and limited in time."""
+"""Calls of GitHub's API over any transport: retried, spaced, redirected and limited in time."""
 
 import random as _random
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from faber.github.limits import ATTEMPTS, HOPS, WRITE_SPACING, NoResponse, Response, after_failure, after_response
-from faber.github.place import within
+from faber.github.api_responses import (
+    ATTEMPTS,
+    HOPS,
+    WRITE_SPACING,
+    NoResponse,
+    Response,
+    after_failure,
+    after_response,
+)
+from faber.github.trusted_repository import within
 from faber.sources.work_items import WorkItemError, WorkItemInvalid, WorkItemNetworkError
 from faber.store import strict_json
 
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _HIDDEN = b"[REDACTED]"
-_SHORTEST_SECRET = 8  # shorter ones are no tokens, and stand in every text
+_SHORTEST_SECRET = 8  # shorter ones are not tokens, and occur in any text
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """A method, a path under the API's root (no leading slash, with its query), and a JSON body."""
 
     method: str
@@ -24,18 +32,18 @@ class Request(NamedTuple):
 
 
 class Transport(Protocol):
-    """What carries a request to the API at `root` and its answer back; `secrets` never come out of it."""
+    """Sends requests to the API at `root`; `secrets` are removed from whatever comes back."""
 
     root: str
     secrets: tuple[str, ...]
 
-    def send(self, request: Request, seconds: float) -> Response:
-        """The answer to one request, redirects included as they are; raises `NoResponse`."""
+    def send(self, request: ApiRequest, seconds: float) -> Response:
+        """The answer to one request, without following redirects; raises `NoResponse`."""
         ...
 
 
-class Machine(NamedTuple):
-    """What a test replaces: a clock that only goes forward, the time since 1970, waiting, chance."""
+class Timing(NamedTuple):
+    """A monotonic clock, the time since 1970, sleeping and chance; times in seconds. Tests replace them."""
 
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -43,66 +51,66 @@ class Machine(NamedTuple):
     random: Callable[[], float] = _random.random
 
 
-class Answer(NamedTuple):
-    """What the API said: the JSON value, and the headers by their lower-case names."""
+class ApiAnswer(NamedTuple):
+    """An answer of the API: the JSON value, and the headers by lower-case name."""
 
-    value: Any
-    headers: "dict[str, str]"
+    value: object
+    headers: dict[str, str]
 
 
 class Calls:
-    """Calls over one transport, one after the other.
+    """Calls over one transport, one at a time.
 
-    Reads, and writes that may be done twice, are repeated after network failures and 5xx; other writes only
-    where nothing was done. Waiting that GitHub asks for is done within the deadline, or is the error.
+    Reads and idempotent writes are retried after network failures and 5xx; other writes only where nothing was sent
+    or done. A pause that GitHub asks for is waited out if the deadline allows it, and is an error otherwise.
     """
 
-    def __init__(self, transport: Transport, seconds: float, machine: Machine) -> None:
-        """`seconds` is how long one request may take."""
+    def __init__(self, transport: Transport, seconds: float, timing: Timing) -> None:
+        """`seconds` limits one request."""
         self.transport = transport
         self.seconds = seconds
-        self.machine = machine
+        self.timing = timing
         self._written: float | None = None
 
-    def call(self, request: Request, deadline: float, *, repeatable: bool) -> Answer:
-        """The answer to `request`, before `deadline` (of `machine.clock`); raises a `WorkItemError`."""
-        machine, attempt, hops = self.machine, 0, 0
+    def call(self, request: ApiRequest, deadline: float, *, repeatable: bool) -> ApiAnswer:
+        """The answer to `request`, before `deadline` (of `timing.clock`); raises a `WorkItemError`."""
+        timing, attempt, hops = self.timing, 0, 0
         while True:
             if request.method != "GET":
                 self._space()
-            left = deadline - machine.clock()
+            left = deadline - timing.clock()
             if left <= 0:
                 raise WorkItemNetworkError("GitHub did not answer in the time allowed.")
             try:
                 response = self._send(request, min(self.seconds, left))
             except NoResponse as failure:
-                verdict = after_failure(failure, repeatable=repeatable, attempt=attempt, random=machine.random())
+                verdict = after_failure(failure, repeatable=repeatable, attempt=attempt, random=timing.random())
             else:
                 if response.redirected and request.method == "GET" and hops < HOPS:
                     hops += 1
                     request = request._replace(path=self.path_of(response.headers.get("location", "")))
                     continue
                 judged = after_response(
-                    response, repeatable=repeatable, attempt=attempt, now=machine.now(), random=machine.random()
+                    response, repeatable=repeatable, attempt=attempt, now=timing.now(), random=timing.random()
                 )
                 if judged is None:
-                    return Answer(_json(response.body), dict(response.headers))
+                    return ApiAnswer(_json(response.body), dict(response.headers))
                 verdict = judged
             if isinstance(verdict, WorkItemError):
                 raise verdict
             attempt += 1
-            if attempt == ATTEMPTS or machine.clock() + verdict.seconds >= deadline:
+            if attempt == ATTEMPTS or timing.clock() + verdict.seconds >= deadline:
                 raise verdict.error
-            machine.sleep(verdict.seconds)
+            timing.sleep(verdict.seconds)
 
     def path_of(self, url: str) -> str:
-        """The path under the API's root that a URL from an answer names: the token goes nowhere else."""
+        """The path under the API's root that a URL from an answer names; the token is sent nowhere else."""
         path = within(self.transport.root, url)
         if path is None:
-            raise WorkItemInvalid("GitHub's answer points to another host; it was not followed.")
+            raise WorkItemInvalid("GitHub's answer redirects to another host; faber did not follow it.")
         return path
 
-    def _send(self, request: Request, seconds: float) -> Response:
+    def _send(self, request: ApiRequest, seconds: float) -> Response:
         sent = True
         try:
             response = self.transport.send(request, seconds)
@@ -112,7 +120,7 @@ class Calls:
             raise NoResponse(reason, sent=sent, final=failure.final) from None
         finally:
             if sent and request.method != "GET":
-                self._written = self.machine.clock()
+                self._written = self.timing.clock()
         return response._replace(body=self._hidden(response.body))
 
     def _hidden(self, data: bytes) -> bytes:
@@ -123,15 +131,15 @@ class Calls:
 
     def _space(self) -> None:
         if self._written is not None:
-            pause = self._written + WRITE_SPACING - self.machine.clock()
+            pause = self._written + WRITE_SPACING - self.timing.clock()
             if pause > 0:
-                self.machine.sleep(pause)
+                self.timing.sleep(pause)
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes) -> object:
     try:
         return strict_json.loads(body)
     except strict_json.InvalidJSON:
         raise WorkItemInvalid(
-            "GitHub's answer is not JSON.", recovery="Check that the host and api_url in config.yaml are GitHub's."
+            "GitHub's answer is not JSON.", recovery="Check that host and api_url in config.yaml name a GitHub server."
         ) from None

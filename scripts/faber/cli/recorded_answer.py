@@ -1,13 +1,12 @@
-"""Recording: from a decision to the log, and the answer that every recording command gives."""
+"""Recording commands: commit a decision, then print what was recorded and where the run is."""
 
 from collections.abc import Callable
-from typing import Any
 
-from faber.cli.app import Invocation
-from faber.cli.arguments import standing
+from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.context.resume import run_position
 from faber.foreign.resolve import LATEST, latest, resolve
-from faber.github.notifications import tell
+from faber.github.notifications import tell, with_report
 from faber.model.acceptance import Decision
 from faber.model.documents import Plan, State
 from faber.store.commit import Committed, commit
@@ -24,20 +23,20 @@ def record(
 ) -> None:
     """Commit `decide` to `run`, a run or the name of one, and print what was recorded and what comes next.
 
-    What people are to be told on the issue is posted afterwards, where the configuration or `post` says so.
+    Afterwards posts on the issue what the configuration says, requests also where `post` is true.
     """
     layout = invocation.layout
     invocation.run = run if isinstance(run, str) else run.run_id
     known = latest(layout) if run == LATEST else None if isinstance(run, str) else run
     run_id = known.run_id if known else resolve(layout, invocation.run)
     committed = commit(layout, run_id, decide, invocation.writer, key=key, known=known)
-    print_json(answer(committed) | tell(invocation.layout, committed, post=post))
+    print_json(with_report(recorded_answer(committed), tell(invocation.layout, committed, post=post)))
 
 
-def answer(committed: Committed) -> dict[str, Any]:
-    """`{"recorded": [event…], "repeated", …where the run stands}`."""
+def recorded_answer(committed: Committed) -> dict[str, object]:
+    """`{"recorded": [event…], "repeated": bool, …}` with the keys of `RunPosition`."""
     recorded = [
-        {key: event[key] for key in ("event_id", "type", "phase", "step", "key") if key in event}
+        {key: value for key, value in event.items() if key in ("event_id", "type", "phase", "step", "key")}
         for event in committed.events
     ]
-    return {"recorded": recorded, "repeated": committed.repeated, **standing(committed.state, committed.plan)}
+    return {"recorded": recorded, "repeated": committed.repeated, **run_position(committed.state, committed.plan)}

@@ -1,8 +1,8 @@
-"""Which repository on which host, and which credential may go there. Pure.
+"""Which repository on which host is used, and which credential may be sent there. Pure.
 
-config.yaml is committed, so whoever can change it could name a host of their own. It therefore never decides
-alone: host and repository must be one of the clone's remotes (`.git/config` is nobody's commit) or what the
-environment names, a token of the environment goes only to the host that it is for, and http only to this machine.
+config.yaml is committed, so that anybody who can change it could name a host of their own. It never decides alone:
+host and repository must also be one of the clone's remotes (`.git/config` is not committed) or be named by the
+environment, a token of the environment is sent only to the host it is for, and http is used only to this machine.
 """
 
 import re
@@ -24,7 +24,7 @@ _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9.-]+)(?::(?P<port>[0
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1000}")
 
 
-class Place(NamedTuple):
+class GitHubRepository(NamedTuple):
     """A repository on a GitHub host; `host` in lower case."""
 
     host: str
@@ -36,47 +36,47 @@ class Place(NamedTuple):
         """`owner/name`."""
         return f"{self.owner}/{self.name}"
 
-    def same(self, other: "Place") -> bool:
-        """True if both are one repository: GitHub does not tell names apart by case."""
+    def same(self, other: "GitHubRepository") -> bool:
+        """True if both name one repository; GitHub ignores case."""
         return (self.host, self.slug.lower()) == (other.host, other.slug.lower())
 
 
-def remote_place(url: str) -> Place | None:
-    """The repository that the URL of a git remote names (https, ssh, `git@host:owner/name`), None if none."""
+def remote_place(url: str) -> GitHubRepository | None:
+    """The repository that a git remote's URL (https, ssh, `git@host:owner/name`) names, or None."""
     match = _REMOTE.fullmatch(url.strip())
     if not match or match["name"] in (".", "..", ""):
         return None
     host = (match["host"] or match["scp"]).lower()
-    return Place(_OTHER_NAMES.get(host, host), match["owner"], match["name"])
+    return GitHubRepository(_OTHER_NAMES.get(host, host), match["owner"], match["name"])
 
 
-def remotes(printed: str) -> list[Place]:
-    """The repositories that `git remote -v` lists to fetch from, `origin` first."""
+def remotes(printed: str) -> list[GitHubRepository]:
+    """The fetch repositories in the output of `git remote -v`, `origin` first."""
     rows = [line.split("\t", 1) for line in printed.splitlines() if line.endswith(" (fetch)") and "\t" in line]
     rows.sort(key=lambda row: row[0] != "origin")
     return [place for _, url in rows if (place := remote_place(url.removesuffix(" (fetch)")))]
 
 
-def person_names(environ: Mapping[str, str]) -> list[Place]:
-    """The repository that `GH_REPO` names as `[HOST/]OWNER/NAME`; none or one."""
+def person_names(environ: Mapping[str, str]) -> list[GitHubRepository]:
+    """The repository that `GH_REPO` names as `[HOST/]OWNER/NAME`; at most one."""
     parts = environ.get("GH_REPO", "").split("/")
     host = parts[0] if len(parts) == 3 else environ.get("GH_HOST") or PUBLIC
     place = remote_place(f"https://{host}/{parts[-2]}/{parts[-1]}") if len(parts) in (2, 3) else None
     return [place] if place else []
 
 
-def job_names(environ: Mapping[str, str]) -> list[Place]:
-    """The repository that a GitHub Actions job is of; none or one."""
+def job_names(environ: Mapping[str, str]) -> list[GitHubRepository]:
+    """The repository of the GitHub Actions job; at most one."""
     host = _actions_host(environ)
     place = remote_place(f"https://{host}/{environ.get('GITHUB_REPOSITORY', '')}") if host else None
     return [place] if place else []
 
 
-def chosen(host: str | None, repository: str | None, known: Sequence[Place]) -> Place:
-    """The repository whose issues are meant: what is configured, as far as it is, and among `known`.
+def chosen(host: str | None, repository: str | None, known: Sequence[GitHubRepository]) -> GitHubRepository:
+    """The repository whose issues to use: the first of `known` that fits what is configured.
 
-    `known` is what remotes and environment name, the preferred first. Raises `WorkItemUnauthorised` where
-    what is configured is none of them, `WorkItemInvalid` where there is nothing to choose from.
+    `known` are those that remotes and environment name, in order of preference. Raises `WorkItemUnauthorised` if the
+    configured one is not among them, `WorkItemInvalid` if there is nothing to choose from.
     """
     host = host.lower() if host else None
     for place in known:
@@ -87,28 +87,30 @@ def chosen(host: str | None, repository: str | None, known: Sequence[Place]) -> 
             return place
     if host is None and repository is None:
         raise WorkItemInvalid(
-            "No remote of this repository is on a GitHub host.",
+            "No remote of this repository is a GitHub repository.",
             recovery="Add the remote, or name the repository in the environment: GH_REPO=[HOST/]OWNER/NAME.",
         )
     meant = "/".join(part for part in (host, repository) if part)
     raise WorkItemUnauthorised(
-        f"config.yaml takes work items from {meant}, which no remote of this repository names: "
+        f"config.yaml takes work items from {meant}, but no remote of this repository names it: "
         "no credential is sent there.",
-        recovery="Correct work_items.github in config.yaml; if it is meant, add a remote for it or set "
+        recovery="Correct work_items.github in config.yaml. If it is right, add a remote for it or set "
         "GH_REPO=[HOST/]OWNER/NAME in the environment.",
     )
 
 
 def standard_api(host: str) -> str:
-    """Where a host's REST API is: github.com, a tenant of ghe.com, or an Enterprise Server."""
+    """The URL of a host's REST API: github.com, a tenant of ghe.com, or an Enterprise Server."""
     if host == PUBLIC or host.endswith(".ghe.com"):
         return f"https://api.{host}"
     return f"https://{host}/api/v3"
 
 
 def api_root(host: str, api_url: str | None) -> str:
-    """The URL that paths of the API are appended to; raises `WorkItemUnauthorised` for one that is not the
-    host's own, or that is not encrypted and leaves this machine."""
+    """The URL that the API's paths are appended to.
+
+    Raises `WorkItemUnauthorised` if `api_url` is not on `host`, or is not encrypted and not on this machine.
+    """
     if api_url is None:
         return standard_api(host)
     url = _URL.fullmatch(api_url.rstrip("/"))
@@ -126,9 +128,9 @@ def api_root(host: str, api_url: str | None) -> str:
 
 
 def within(root: str, url: str) -> str | None:
-    """What follows the API's root in `url`, a path with its query; None if it leads anywhere else.
+    """The path and query of `url` under the API's root; None if it is not under it.
 
-    A URL without scheme and host counts from the root's host.
+    A URL without scheme and host is relative to the root's host.
     """
     base = _URL.fullmatch(root)
     if base is None or re.search(r"[\x00-\x20\x7f\\]|/\.\.?(?:/|\Z|\?)", url) or not url.isascii():
@@ -141,23 +143,23 @@ def within(root: str, url: str) -> str | None:
 
 
 def token_for(host: str, environ: Mapping[str, str]) -> str | None:
-    """The token in the environment that is for this host, None if there is none.
+    """The environment's token for this host, or None.
 
-    `GH_TOKEN` and `GITHUB_TOKEN` are for github.com. `GH_ENTERPRISE_TOKEN` and `GITHUB_ENTERPRISE_TOKEN` are
-    for the host that the environment itself names: `GH_HOST`, or the server of a GitHub Actions job.
+    `GH_TOKEN` and `GITHUB_TOKEN` are for github.com; `GH_ENTERPRISE_TOKEN` and `GITHUB_ENTERPRISE_TOKEN` for the host
+    that the environment names: `GH_HOST`, or the server of a GitHub Actions job.
     """
     names = _token_names(host, environ)
     token = next((environ[name] for name in names if environ.get(name)), None)
     if token is not None and not _TOKEN.fullmatch(token):
         raise WorkItemUnauthorised(
-            "The token in the environment has characters that no token has.",
-            recovery=f"Set {names[0]} again, without quotes, spaces and line ends.",
+            "The token in the environment contains characters that are not allowed in a token.",
+            recovery=f"Set {names[0]} again, without quotes, spaces or line breaks.",
         )
     return token
 
 
 def advice(host: str) -> str:
-    """What to do so that there is a credential for `host`."""
+    """How to provide a credential for `host`."""
     if host == PUBLIC:
         return "Log in with `gh auth login`, or set GITHUB_TOKEN to a token that may read the repository's issues."
     return (
@@ -168,7 +170,7 @@ def advice(host: str) -> str:
 
 _PUBLIC_TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")
 _ENTERPRISE_TOKENS = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
-# What changes where gh goes, what it prints, or prints more than was asked.
+# These change where gh sends requests, or what it prints.
 _GH_DROPPED = ("GH_HOST", "GH_REPO", "GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE", "GH_PATH", "GH_BROWSER")
 _GH_SET = {
     "GH_PROMPT_DISABLED": "1",
@@ -180,7 +182,7 @@ _GH_SET = {
 
 
 def gh_environment(host: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a `gh` that asks `host`: without the tokens that are for another one."""
+    """The environment for a `gh` that calls `host`, without tokens for other hosts."""
     allowed = _token_names(host, environ)
     dropped = {name for name in (*_PUBLIC_TOKENS, *_ENTERPRISE_TOKENS) if name not in allowed} | set(_GH_DROPPED)
     return {name: value for name, value in environ.items() if name not in dropped} | _GH_SET

@@ -1,27 +1,26 @@
-"""Requests to GitHub's REST API through `gh api`, which has the person's own login."""
+"""Requests to GitHub's REST API through `gh api`, with the person's own login."""
 
 import os
 import re
 from collections.abc import Mapping
 
 from faber.git.configuration import environment as git_environment
-from faber.github.calls import HEADERS, Request
-from faber.github.limits import MAX_RESPONSE, NoResponse, Response
-from faber.github.place import gh_environment, standard_api
+from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
+from faber.github.trusted_repository import gh_environment, standard_api
 from faber.processes.runner import Program, run
 
 ASKING_SECONDS = 10.0
 
 _STATUS = re.compile(r"HTTP/[0-9.]+ ([0-9]{3})\b.*")
-# Said by gh before anything left the machine.
+# Errors that gh reports before anything was sent.
 _NEVER_SENT = ("error connecting to", "no such host", "connection refused", "network is unreachable")
 
 
 def logged_in(host: str, environ: Mapping[str, str]) -> "GhTransport | None":
-    """The transport through the `gh` on the PATH, None where there is none or it has no login for `host`.
+    """The transport through the `gh` on the PATH; None if there is no gh or it is not logged in to `host`.
 
-    Asks `gh auth token`, which reads files and keyring and no network; the token stays in memory, to be kept out
-    of what is shown.
+    `gh auth token` reads files and the keyring, not the network. The token is held in memory to redact it from output.
     """
     program = _found(environ.get("PATH", os.defpath))
     if program is None:
@@ -33,7 +32,7 @@ def logged_in(host: str, environ: Mapping[str, str]) -> "GhTransport | None":
 
 
 class GhTransport:
-    """One `gh api` a request. gh follows redirects of reads by itself, with its own rules for the token."""
+    """Runs `gh api` once a request. gh follows redirects of reads itself, with its own rules for the token."""
 
     def __init__(self, program: str, host: str, environment: Mapping[str, str], token: str) -> None:
         self.root = standard_api(host)
@@ -42,10 +41,10 @@ class GhTransport:
         self._command = [program, "api", "--hostname", host, "--include"]
         self._headers = [word for name, value in HEADERS.items() for word in ("--header", f"{name}: {value}")]
 
-    def send(self, request: Request, seconds: float) -> Response:
+    def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request; raises `NoResponse`."""
         given = ["--input", "-"] if request.body is not None else []
-        # The path begins with a letter and holds no braces, so that it is neither an option nor a placeholder.
+        # The path starts with a letter and has no braces: gh takes it neither for an option nor for a placeholder.
         command = [*self._command, *self._headers, "--method", request.method, *given, request.path]
         answer = run(
             Program(command, self._environment, request.body or b""), seconds=seconds, limit=MAX_RESPONSE + 64_000
@@ -63,7 +62,7 @@ class GhTransport:
 
 
 def parse(printed: str) -> Response | None:
-    """What `gh api --include` printed: a status line, headers, an empty line, the body. None if it is not that."""
+    """The output of `gh api --include` (status line, headers, empty line, body); None if it is anything else."""
     head, separator, body = printed.partition("\r\n\r\n")
     status, _, lines = head.partition("\n")
     match = _STATUS.fullmatch(status.strip())
@@ -74,7 +73,7 @@ def parse(printed: str) -> Response | None:
 
 
 def _found(path: str) -> str | None:
-    # Only absolute directories: a relative one is the repository's to fill.
+    # Only absolute directories: a relative one may be in the repository, under anybody's control.
     for directory in path.split(os.pathsep):
         program = os.path.join(directory, "gh")
         if os.path.isabs(directory) and os.path.isfile(program) and os.access(program, os.X_OK):

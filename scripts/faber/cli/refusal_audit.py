@@ -1,4 +1,4 @@
-"""What an agent tried and was refused: kept in the log, so that a person sees it."""
+"""Recording what an agent tried and was refused, so that a person sees it in the log."""
 
 from faber.errors import Exit, FaberError
 from faber.events.record_events import command_refused
@@ -10,12 +10,12 @@ from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.layout import Layout
 
-# Refusals that say nothing about what the agent wanted, or that leave an event of their own.
+# Refusals that say nothing about the agent's intent, or that append an event of their own.
 _NOT_KEPT = ("locked", "stale", "foreign_run", "newer_schema", "evidence_missing", "awaiting_feedback")
 
 
-def keep(layout: Layout, run: str, error: FaberError, arguments: list[str], session_id: str | None) -> None:
-    """Append `command_refused` to the run, unless it is its newest event already; never raises `FaberError`."""
+def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[str], session_id: str | None) -> None:
+    """Append `command_refused` to the run, unless its newest event says the same; never raises `FaberError`."""
     if error.exit_code not in (Exit.REFUSED, Exit.PERSON_NEEDED) or error.code in _NOT_KEPT:
         return
     command = " ".join(arguments)[:500]

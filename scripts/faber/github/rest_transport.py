@@ -8,20 +8,20 @@ import urllib.request
 from typing import Any
 
 from faber import __version__
-from faber.github.calls import HEADERS, Request
-from faber.github.limits import MAX_RESPONSE, NoResponse, Response
+from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
 
 _CHUNK = 64 * 1024
 
 
 class RestTransport:
-    """One connection a request; redirects are answers, never followed here.
+    """Opens one connection a request and never follows a redirect.
 
-    The proxies of the environment are used for https only: one for http would see the token.
+    The environment's proxies are used for https only: an http proxy would see the token.
     """
 
     def __init__(self, root: str, token: str) -> None:
-        """`root` is the API's URL; `token` goes to it and nowhere else."""
+        """`root` is the API's URL; `token` is sent to it and nowhere else."""
         self.root = root
         self.secrets: tuple[str, ...] = (token,)
         self._headers = {
@@ -30,14 +30,14 @@ class RestTransport:
             "User-Agent": f"faber/{__version__}",
         }
 
-    def send(self, request: Request, seconds: float) -> Response:
-        """The answer to one request; raises `NoResponse`, also where it takes longer than `seconds` in all."""
+    def send(self, request: ApiRequest, seconds: float) -> Response:
+        """The answer to one request; raises `NoResponse`, also if it takes longer than `seconds` in all."""
         headers = self._headers | ({"Content-Type": "application/json"} if request.body is not None else {})
         asked = urllib.request.Request(
             f"{self.root}/{request.path}", data=request.body, headers=headers, method=request.method
         )
         exchange = _Exchange(asked, seconds)
-        # In a thread, because neither a slow name server nor an answer that drips ends by a socket's timeout.
+        # In a thread, because a socket's timeout ends neither a slow name lookup nor a response that trickles in.
         thread = threading.Thread(target=exchange.run, daemon=True)
         thread.start()
         thread.join(seconds)
@@ -62,7 +62,7 @@ class _Exchange:
 
     def run(self) -> None:
         try:
-            # Only these handlers: nothing that follows redirects, reads files or asks for passwords.
+            # Only these handlers: none follows redirects, reads files or asks for passwords.
             opener = urllib.request.OpenerDirector()
             proxies = urllib.request.getproxies() if self.asked.type == "https" else {}
             opener.add_handler(urllib.request.ProxyHandler(proxies))
@@ -84,20 +84,20 @@ class _Exchange:
                 pass
 
     def connecting(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """`connection`, which tells when it is one."""
+        """`connection`, which notes when it is established."""
         connect = connection.connect
 
-        def told() -> None:
+        def connect_and_note() -> None:
             connect()
             self.connected = True
             self.sockets.append(connection.sock)
 
-        connection.connect = told  # type: ignore[method-assign]
+        connection.connect = connect_and_note  # type: ignore[method-assign]
         return connection
 
 
 class _TooLarge(ValueError):
-    """More than a full page of comments can be."""
+    """The response is larger than a full page of comments can be."""
 
 
 class _Handler(urllib.request.AbstractHTTPHandler):
@@ -127,6 +127,6 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
         data += chunk
         if len(data) > MAX_RESPONSE:
             raise _TooLarge(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB")
-    if answer.length:  # read(n) does not say that the connection broke off
+    if answer.length:  # read(n) does not report a broken connection
         raise http.client.IncompleteRead(b"", answer.length)
     return bytes(data)

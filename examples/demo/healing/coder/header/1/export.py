@@ -1,0 +1,2 @@
+def export(rows):
+    return "".join(",".join(row) + "\n" for row in rows)

@@ -1,0 +1,2 @@
+def totals(rows):
+    return [sum(column) for column in zip(*rows)]
