@@ -35,9 +35,7 @@ ODD = {
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 GENERATED = {"docs/cli.md", "docs/transcript.md"}
-UNREAD = tuple(
-    f"scripts/faber/{place}" for place in ("cli/", "context/", "github/", "model/next.py")
-)  # still to be read
+UNREAD = tuple(f"scripts/faber/{place}" for place in ("cli/", "context/", "github/", "model/next.py"))
 TEXTS = {".md", ".yaml", ".yml", ".toml", ".sh", ".sql"}
 Text = tuple[int, str]
 
