@@ -32,7 +32,7 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
     `problems` holds category, severity, file, line, message and fix of each. Exit status 1 if one is an ERROR;
     warnings and keys that faber does not know keep nothing from running.
     """
-    from faber.nebula.plan.load import load_nebula
+    from faber.nebula.plan.nebula_files import load_nebula
     from faber.nebula.plan.problems import is_valid
 
     parsed = load_nebula(directory)
@@ -199,7 +199,7 @@ def _healing(obj: Invocation, run_id: str) -> str:
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, its state, its checkpoints and its branches."""
-    from faber.nebula.plan.load import load_nebula
+    from faber.nebula.plan.nebula_files import load_nebula
     from faber.nebula.plan.problems import require_valid
     from faber.nebula.run.plan_report import load_plan
     from faber.nebula.run.resumption import ResumeOptions

@@ -34,10 +34,10 @@ from faber.nebula.phase.outcomes import (
     TaskResult,
 )
 from faber.nebula.phase.phase_progress import TURN_USD
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.names import part
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.merging import check_merge, merge_approved
+from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
