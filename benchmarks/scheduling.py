@@ -29,7 +29,7 @@ import measure
 from faber.agents.outcome import Outcome, TurnResult
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.phase.outcomes import TaskResult
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints

@@ -12,7 +12,7 @@ from uuid import uuid4
 from faber.agents.outcome import Outcome, TurnResult
 from faber.feedback.requests import respond
 from faber.nebula.phase.agents import Agents, ReviewTurn
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew, Wanted

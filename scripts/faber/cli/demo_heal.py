@@ -16,7 +16,7 @@ from faber.cli.output import write
 from faber.cli.sample import LAUNCHER, announce, commit_all, copy_sample, git, run_faber, sample
 from faber.errors import FaberError
 from faber.nebula.phase.agents import Agents, ReviewTurn
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew, Wanted
 from faber.nebula.run.display import PlainDisplay

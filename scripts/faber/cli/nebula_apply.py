@@ -19,8 +19,8 @@ from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
-from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.names import names_of
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew, Wanted

@@ -14,7 +14,6 @@ from faber.model.text import redact, redact_json
 from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw
 from faber.nebula.plan.draw import status_text
-from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.problems import is_valid, require_valid
 from faber.nebula.plan.validate import Programs, validate
 from faber.nebula.run.plan_report import load_plan
@@ -45,6 +44,8 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
     `problems` lists category, severity, file, line, message and fix. Exit status 1 if one is an ERROR; a nebula
     with warnings or unknown keys can still run.
     """
+    from faber.nebula.plan.nebula_files import load_nebula
+
     parsed = load_nebula(directory)
     problems = _problems(obj, parsed)
     valid = is_valid(problems)
@@ -185,6 +186,9 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
+    """The plan of a valid nebula, from its files, its state, its checkpoints and its branches."""
+    from faber.nebula.plan.nebula_files import load_nebula
+
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)

@@ -27,7 +27,7 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
 from faber.nebula.phase.outcomes import LoopEnded, TaskResult
 from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.phase_file import parse_phase, write_phase
 from faber.nebula.plan.problems import is_valid
 from faber.nebula.plan.specs import Context, Execution, Filter, Nebula, PhaseSpec

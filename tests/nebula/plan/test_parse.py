@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.model.text import encodable
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.phase_file import MAX_FILE, parse_phase, write_phase
 from faber.nebula.plan.plan_errors import InvalidNebula

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from faber.errors import Severity
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.plan_errors import InvalidNebula
 from faber.nebula.plan.problems import CATEGORIES, NebulaProblem, is_valid, require_valid

@@ -34,7 +34,7 @@ from faber.nebula.phase.outcomes import (
     TaskResult,
 )
 from faber.nebula.phase.phase_progress import TURN_USD
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.names import part
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_merge import check_merge, merge_approved

@@ -23,8 +23,8 @@ from faber.nebula.healing.partial_work import PartialWork, build_partial_work
 from faber.nebula.phase import checkpoint
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
-from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.names import part
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.plan_errors import UnknownPhase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.plan.state_file import PhaseRecord, load_state

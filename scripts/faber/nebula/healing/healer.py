@@ -23,7 +23,7 @@ from faber.nebula.healing.partial_work import healing_context
 from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.phase.budget import LEAST, Ledger
 from faber.nebula.phase.invariants import KeepsWork
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
 from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.problems import NebulaProblem

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from faber.errors import FaberError, Notice, Severity
-from faber.nebula.plan.load import load_nebula
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.parse import MANIFEST
 from faber.nebula.plan.specs import Nebula
 

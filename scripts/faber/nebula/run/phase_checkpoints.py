@@ -7,7 +7,7 @@ from typing import NamedTuple
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.checkpoint import load, park, remove, validate
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 
 
 class PhaseCheckpoints(NamedTuple):

@@ -18,9 +18,9 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_progress import LoopSetup
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.phase.phase_task import PhaseTask, abandoned_work, phase_task, setup_filter
 from faber.nebula.phase.prompts import merge_note
-from faber.nebula.phase.start import Start
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.workshop import Workshop

@@ -9,7 +9,7 @@ from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing.architect import Planned
 from faber.nebula.healing.healer import Inserted
 from faber.nebula.phase.outcomes import TaskResult
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.workshop import Workshop

@@ -16,7 +16,7 @@ from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
 from faber.nebula.healing.architect import Planned
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
-from faber.nebula.phase.start import Start
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.approvals import ASKING, Gates, Rejected, Waiting, summary
