@@ -29,12 +29,13 @@ import measure
 from faber.agents.outcome import Outcome, TurnResult
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.run.phase_worker import Start
+from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import make_run
-from faber.nebula.run.scheduler import WorkerGroup
+from faber.nebula.run.scheduler import GroupOptions, WorkerGroup
 from faber.nebula.worktrees.integration import Merged
 from faber.store.files import write_atomic
 from faber.store.layout import Layout
@@ -104,13 +105,6 @@ class Idle:
         """Work on a phase."""
         return Nothing(self._journal, spec)
 
-    def run_from_checkpoint(self, checkpoint: object, spec: PhaseSpec, start: Start) -> Nothing:
-        """There are no checkpoints."""
-        raise AssertionError(spec.id)
-
-    def show(self, phase: str, what: str, notice: object = None) -> None:
-        """Nobody looks."""
-
 
 def schedule(count: int, directory: str) -> None:
     """Work through `count` phases here; print seconds and the most memory in KiB."""
@@ -132,10 +126,7 @@ def schedule(count: int, directory: str) -> None:
             journal,
             Idle(journal),
             executor,
-            max_workers=WORKERS,
-            checkpoint_dir=directory,
-            park_dir=directory,
-            cancel=threading.Event(),
+            GroupOptions(WORKERS, PhaseCheckpoints(directory, directory), threading.Event()),
         )
         result = group.run()
     seconds = time.perf_counter() - begun
@@ -172,8 +163,8 @@ def work(count: int, directory: str) -> None:
     """Work through `count` phases with git here; print the same."""
     import resource
 
-    from faber.nebula.run.apply import Application, Crew, Wanted
-    from faber.nebula.run.display import PlainRunner
+    from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+    from faber.nebula.run.display import PlainDisplay
 
     git = partial(subprocess.run, cwd=directory, env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     git(["git", "init", "-q", "-b", "main"])
@@ -191,10 +182,7 @@ def work(count: int, directory: str) -> None:
         nebula,
         plan,
         Wanted(max_workers=WORKERS),
-        new_run_id=lambda: RUN,
-        actor="benchmark",
-        runner=PlainRunner(lambda line: None),
-        cancel=threading.Event(),
+        Caller(lambda: RUN, "benchmark", PlainDisplay(lambda line: None), threading.Event()),
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()

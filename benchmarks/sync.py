@@ -6,7 +6,7 @@ Usage:
 Every round appends one event to a run of 100 events and to one of 10,000, both pushed before, and pushes them: whole
 commands, to a bare repository on the same disk. Beside them `git push` sends a commit that changes one small file. The
 last line is the long run beside the short one: no event is read or sent again, but the tree that names them all is
-written anew. The bytes are those of the pack that the push of one more event sends, made again as git makes it.
+written again. The bytes are those of the pack that the push of one more event sends, made again as git makes it.
 """
 
 import os

@@ -1,10 +1,9 @@
-"""Every way in which faber says no: one base class, stable codes, exit codes and a way out.
+"""The base of all errors, with stable codes, exit codes and a recovery, and those that several rooms raise.
 
 Two vocabularies live here because every package needs both:
 
 * a `FaberError` ends a command. The CLI catches it once and prints `{"error": {...}}`.
-* a `Notice` rides along with a result that is still worth having (a warning of the context, a
-  finding of the doctor).
+* a `Notice` accompanies a result that is still usable (a warning of the context, a finding of the doctor).
 """
 
 from enum import IntEnum, StrEnum
@@ -78,14 +77,14 @@ class InternalError(FaberError):
     """A bug in faber itself."""
 
     code = "internal"
-    recovery = "This is a bug in faber; FABER_DEBUG=1 shows where. What was acknowledged before is safe."
+    recovery = "This is a bug in faber; FABER_DEBUG=1 shows where. Everything acknowledged before is safe."
 
 
 # --- usage: exit 2 ---------------------------------------------------------------------------------
 
 
 class UsageError(FaberError):
-    """The arguments do not make sense; nothing was read or written."""
+    """The arguments are invalid; nothing was read or written."""
 
     code = "usage"
     exit_code = Exit.USAGE
@@ -93,7 +92,7 @@ class UsageError(FaberError):
 
 
 class InvalidInput(UsageError):
-    """Text from a person or an agent that is not what the command takes."""
+    """Input of a person or an agent that the command does not accept."""
 
     code = "invalid_input"
     recovery = "Correct the input and run the command again; nothing was recorded."
@@ -110,7 +109,7 @@ class RunNotFound(FaberError):
 
 
 class AmbiguousRun(UsageError):
-    """A partial run id that fits several runs."""
+    """A partial run id that matches several runs."""
 
     code = "ambiguous_run"
     recovery = "Use more of the run id."
@@ -123,14 +122,11 @@ class UnsafeFile(FaberError):
     recovery = "Look at the path named; faber opens only regular files inside its store."
 
 
-# --- a person is needed: exit 3 --------------------------------------------------------------------
-
-
 # --- refused: exit 4 -------------------------------------------------------------------------------
 
 
 class Refused(FaberError):
-    """Understood, and not done."""
+    """The command was understood and refused."""
 
     code = "refused"
     exit_code = Exit.REFUSED

@@ -1,4 +1,4 @@
-"""What a turn's output says: the pieces of an answer, how it ended, and what is no event at all."""
+"""What a turn's output says: the pieces of an answer, how it ended, and what is not an event at all."""
 
 import json
 from itertools import pairwise
@@ -185,7 +185,7 @@ def test_what_the_client_said_of_an_error_is_told() -> None:
 
 
 def test_garbage_on_stdout_is_counted_and_shown() -> None:
-    """Lines that are no events end nothing; where nothing else came, the error shows the first."""
+    """Lines that are not events end nothing; where nothing else came, the error shows the first."""
     result = judged(b"Segmentation fault", b"[1, 2]", b'{"type": 3}', b"\xff\xfe", b"  ", status=139)
     assert result.garbage == 4
     assert "Segmentation fault" in result.error

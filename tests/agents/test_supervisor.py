@@ -1,4 +1,4 @@
-"""A turn's processes: started under a keeper, read within limits, and none of them left."""
+"""A turn's processes: started under a supervisor, read within limits, and none of them left."""
 
 import os
 import signal
@@ -198,7 +198,7 @@ def test_an_exception_ends_the_turn_first(client: Callable[..., ClaudeCodeClient
 def test_a_turn_does_not_outlive_a_faber_that_is_killed(
     client: Callable[..., ClaudeCodeClient], name: str, tmp_path: Path
 ) -> None:
-    """SIGKILL to faber closes the lifeline: its keeper ends the turn."""
+    """SIGKILL to faber closes the lifeline: its supervisor ends the turn."""
     command = list(client(WANDERERS + "\ntime.sleep(1000)").options.command)
     program = f"""
 import sys
@@ -214,8 +214,8 @@ ClaudeCodeClient(AgentOptions({str(tmp_path)!r}, command={command!r}, environmen
     until(lambda: alive(name) == set())
 
 
-def test_a_turn_is_ended_without_its_keeper(client: Callable[..., ClaudeCodeClient], name: str) -> None:
-    """Where the keeper itself is killed, what carries the turn's marker is found and ended."""
+def test_a_turn_is_ended_without_its_supervisor(client: Callable[..., ClaudeCodeClient], name: str) -> None:
+    """Where the supervisor itself is killed, what carries the turn's marker is found and ended."""
     made = client(
         """
         import os, signal, subprocess, sys, time
@@ -298,7 +298,7 @@ def test_the_budget_is_the_conversations(client: Callable[..., ClaudeCodeClient]
 
 
 def test_every_turn_has_its_limits(tmp_path: Path) -> None:
-    """No arguments are made without a limit on turns and budget, and none that is no limit is accepted."""
+    """No arguments are made without a limit on turns and budget, and no value that is not a limit is accepted."""
     arguments = AgentOptions(str(tmp_path)).arguments(None, 2.0)
     assert {"--max-turns", "--max-budget-usd"} <= set(arguments)
     for wrong in ({"max_turns": 0}, {"max_budget_usd": 0}, {"max_budget_usd": float("inf")}, {"timeout": 0}):

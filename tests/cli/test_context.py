@@ -383,7 +383,7 @@ def test_a_decision_is_recorded_and_not_asked_again(faber: Faber, unreadable: st
 
 
 def test_a_decision_holds_only_for_what_it_was_about(faber: Faber, unreadable: str, project: Path) -> None:
-    """Another unreadable specification is asked about anew."""
+    """Another unreadable specification is asked about again."""
     faber("context", unreadable, "--decide", "spec_unreadable=skip")
     (project / "other.md").write_bytes(b"\xff\xfe\x00")
     specify(faber, unreadable, "other.md")

@@ -102,7 +102,7 @@ def test_credentials_do_not_enter_the_log(faber: Faber, run: str, run_dir: Calla
 
 
 def test_a_feedback_request_waits_and_its_answer_goes_on(faber: Faber, run: str) -> None:
-    """The oldest open request is shown; only when every request is answered the run goes on."""
+    """The oldest open request is shown; only when every request is answered the run continues."""
     faber("step", "start", run, "frame:fetch-work")
     ids = []
     for number in (1, 2):

@@ -142,7 +142,7 @@ def test_every_answer_has_its_next(
 
 
 def test_anything_else_is_refused_with_the_options(faber: Faber, begun: str) -> None:
-    """An answer that is no option is refused, names the options, and nothing is recorded."""
+    """An answer that is not an option is refused, names the options, and nothing is recorded."""
     ask(faber, begun)
     answer = faber("feedback", "respond", begun, "perhaps")
     assert (answer.status, answer.code) == (2, "not_an_option")

@@ -96,7 +96,7 @@ def test_a_comment_costs_one_reading(world: World, words: str) -> None:
 
 
 def test_an_answer_is_recorded_with_who_gave_it(world: World) -> None:
-    """A person with write permission approves: one event, with login, comment and link, and the run goes on."""
+    """A person with write permission approves: one event, with login, comment and link, and the run continues."""
     asked = world.ask()
     answer = world.comment(f"@faber approve {asked} looks good")
     assert answer.status == 0
@@ -441,7 +441,7 @@ def test_status_and_resume_record_nothing(world: World) -> None:
 
 
 def test_record_only_starts_no_work(world: World) -> None:
-    """In `record-only` an answer is recorded and the second job is not told to go on; `never` hears nobody."""
+    """In `record-only` an answer is recorded and the second job is not told to continue; `never` hears nobody."""
     world.configure(comments="record-only")
     world.ask()
     told = world.comment("@faber approve").json

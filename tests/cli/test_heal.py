@@ -15,7 +15,7 @@ import pytest
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 
 Faber = Callable[..., Any]
@@ -251,6 +251,6 @@ def test_tests_that_failed_are_the_filter(faber: Faber, run: str) -> None:
 
 
 def test_a_run_without_a_failure_has_nothing_to_heal(faber: Faber, run: str) -> None:
-    """A run that goes on, and a step that is done, are refused with a way to look."""
+    """A run that continues, and a step that is done, are refused with a way to look."""
     assert faber("heal", "diagnose", run).code == "invalid_input"
     assert faber("heal", "plan", run, "frame:classify", "--prompt-only").code == "invalid_input"

@@ -331,7 +331,7 @@ def test_looks_for_python(tmp_path: Path, programs: dict[str, int], found: str |
 
 
 def test_faber_python_is_not_second_guessed(bundle: Bundle, tmp_path: Path) -> None:
-    """A FABER_PYTHON that is no use is an error that names it, although PATH has a Python."""
+    """A FABER_PYTHON that is of no use is an error that names it, although PATH has a Python."""
     for useless in (_program(tmp_path / "old", 1), "/nowhere/python"):
         assert useless in _refused(bundle.run(FABER_PYTHON=useless))
 

@@ -112,7 +112,7 @@ def test_a_directory_that_is_none(faber: Faber, project: Path, command: str) -> 
 
 
 def test_the_plan_of_a_nebula_that_was_not_begun(faber: Faber, nebula: Path) -> None:
-    """Waves, order, critical path, settings in force, and that each phase starts or waits."""
+    """Waves, order, critical path, settings in effect, and that each phase starts or waits."""
     before = sorted(os.listdir(nebula))
     plan = faber("nebula", "plan", "neb").json
     assert plan["waves"] == [["model", "licence"], ["reader", "writer"], ["cli"], ["manual"]]

@@ -45,7 +45,7 @@ def points(context: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_at_work(tmp_path: Path) -> None:
-    """While phases are worked on: no current phase, a resume point each, and the command that goes on."""
+    """While phases are worked on: no current phase, a resume point each, and the command that continues."""
     project, author, seen = Project(tmp_path / "p", nebula_files(DIAMOND)), Author(), list[Any]()
 
     def before(role: str, phase: str) -> None:

@@ -186,7 +186,7 @@ def test_progress_is_one_comment_that_is_edited(place: Place) -> None:
 
 
 def test_progress_is_posted_again_where_it_was_deleted(place: Place) -> None:
-    """A progress comment that somebody deleted is written anew; one that was not remembered is found."""
+    """A progress comment that somebody deleted is written again; one that was not remembered is found."""
     place.configure(post="all")
     assert place.faber("feedback", "post", RUN, "--progress").status == 0
     (first,) = place.github.comments

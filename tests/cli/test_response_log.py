@@ -67,7 +67,7 @@ def test_a_response_is_validated(faber: Faber, schema: Path, given: str, status:
 def test_a_schema_that_is_none_is_refused(
     faber: Faber, project: Path, written: bytes | None, status: int, code: str
 ) -> None:
-    """What is no schema, or refers to something else, is a usage error that says so."""
+    """An invalid schema, or one that refers to something else, is a usage error that says so."""
     if written is not None:
         (project / "schema.json").write_bytes(written)
     said = faber("response", "validate", "--schema", "schema.json", given="{}")

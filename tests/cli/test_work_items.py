@@ -75,7 +75,7 @@ def test_a_context_has_the_issue(github: FakeGitHub, github_project: Path, run: 
 
 
 def test_the_configured_provider_is_shown(github_project: Path, faber: Faber) -> None:
-    """`config show` says what is given and what is in force."""
+    """`config show` says what is given and what is in effect."""
     shown = faber("config", "show").json
     assert shown["given"]["work_items"]["provider"] == "github"
     assert shown["settings"]["work_items"]["github"]["max_comments"] == 3
@@ -98,7 +98,7 @@ def test_the_configured_provider_is_shown(github_project: Path, faber: Faber) ->
 def test_each_failure_has_its_notice_and_status(
     github: FakeGitHub, github_project: Path, run: str, faber: Faber, fault: Fault, code: str, status: int
 ) -> None:
-    """A failure is a warning and the rest goes on, with last time's copy; only for a credential a person is asked."""
+    """A failure is a warning and the rest continues, with last time's copy; only for a credential a person is asked."""
     github.faults += [fault] * 4
     first = faber("context", run)
     assert (first.status, first.json["issue"], set(warnings(first))) == (status, None, {code})

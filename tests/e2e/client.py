@@ -2,7 +2,7 @@
 
     client = Client(binary, tmp_path / "home", make_project(tmp_path / "project"), api, plugin_dir=root)
     result = client.run("/faber:status", allowed_tools=["Bash"])
-    running = client.start("go on");  running.kill()        # as a crash would
+    running = client.start("continue");  running.kill()        # as a crash would
 
 The client sees nothing of the machine but the programs on PATH, and speaks to the scripted API alone.
 """

@@ -140,7 +140,7 @@ def test_a_budget_that_is_crossed_is_a_budget_stop(agent: Any, api: MessagesApi)
 
 
 def test_an_answer_of_many_steps_is_the_last_one(agent: Any, api: MessagesApi, client: Client) -> None:
-    """What is said before a tool call is no part of the answer; refused calls are listed, and the turn goes on."""
+    """What is said before a tool call is no part of the answer; refused calls are listed, and the turn continues."""
     refused = text("I delete it.") + call("Bash", {"command": "rm -rf build"})
     api.script.reply(text("I look.") + call("Bash", {"command": "ls"}), refused, text(WHOLE))
     seen: list[str] = []

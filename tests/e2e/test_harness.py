@@ -353,7 +353,7 @@ def test_a_subagent_has_a_conversation_of_its_own(client: Client, api: MessagesA
     assert "found a pearl" in api.turns[-1].results[0].text
 
 
-# -- what must not go on --------------------------------------------------------------------------------------------
+# -- what must not continue -------------------------------------------------------------------------------------------
 
 
 def test_an_exhausted_script_is_reported(claude_binary: str, project: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from e2e.request import Request
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 from support.nebulas import nebula_files
 from support.repositories import commit, git, repository

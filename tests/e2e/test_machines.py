@@ -156,7 +156,7 @@ def faber(arguments: str) -> Callable[[Request], Reply]:
 
 
 def finish(api: MessagesApi, run: str, project: Path) -> None:
-    """What the model does once it is told to go on: all that is left, as faber hands it out."""
+    """What the model does once it is told to continue: all that is left, as faber hands it out."""
     api.script.reply(
         faber(f"context {run} --record"),
         faber(f"next {run}"),

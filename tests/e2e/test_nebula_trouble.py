@@ -77,7 +77,7 @@ def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: st
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
     api.script.always(lambda request: text("Well").hang())
     report = faber.run("nebula", "apply", "plan", status=5)
-    assert "The turn took longer than it may and was ended" in report["phases"]["a"]["reason"]
+    assert "The turn exceeded its time limit and was ended" in report["phases"]["a"]["reason"]
     assert faber.left() == []
 
 
@@ -192,7 +192,7 @@ def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) 
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
     api.script.always(Model())
     faber.run("nebula", "apply", "plan")
-    assert faber.stderr.splitlines()[:1] == ["faber: a: begins"]
+    assert faber.stderr.splitlines()[:1] == ["faber: a: starts"]
     assert "\x1b" not in faber.stderr
     assert "faber: a: done" in faber.stderr.splitlines()
 
@@ -238,5 +238,5 @@ def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesA
     else:
         assert rows
         assert "1 of 1 phases done" in lines or "0 of 1 phases done" in lines
-        assert all(len(line) <= 80 for line in lines if not line.startswith("a goes on"))
+        assert all(len(line) <= 80 for line in lines if not line.startswith("a resumes"))
         assert "NO_COLOR" not in variables or not re.search(r"\x1b\[[0-9;]*m", shown.terminal)

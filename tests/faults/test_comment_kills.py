@@ -158,7 +158,7 @@ def test_a_comment_posted_and_not_remembered_is_not_posted_twice(tmp_path: Path,
     newest = sorted((run_directory(root) / "events").glob("*-feedback_notified.json"))
     newest[0].unlink()
     state = run_directory(root) / "state.json"
-    # The state is folded anew from what is left.
+    # The state is folded again from what is left.
     state.write_text(json.dumps(json.loads(state.read_bytes()) | {"reducer_version": 0}))
     assert load(Layout(str(root)), RUN).state["feedback_queue"][0]["notification_sent"]["issue_comment"] is False
     assert unfinished(root, operation, github) == []

@@ -26,7 +26,7 @@ PARTS = 2
 CODES = {"store_unwritable"}
 
 
-# What POSIX lets a signal interrupt must go on as if nothing had been; the rest may also be refused.
+# What POSIX lets a signal interrupt must continue as if nothing had been; the rest may also be refused.
 INTERRUPTIBLE = {"open", "openat", "write", "pwrite64", "fsync", "ftruncate", "rename", "flock"}
 
 

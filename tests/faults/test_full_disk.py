@@ -58,7 +58,7 @@ print(json.dumps(told))
     ids=["space", "inodes"],
 )
 def test_a_full_disk_keeps_what_was_there(tmp_path: Path, limits: tuple[str, ...]) -> None:
-    """Full, a disk takes nothing by halves and gives back all that was recorded; with room again, it all goes on."""
+    """Full, a disk takes nothing by halves and gives back all that was recorded; with room again, it all continues."""
     told = in_namespace(SCENARIO, str(tmp_path), *limits)
     assert told["init"] == [1, "store_unwritable"]
     assert (told["left"], told["runs"]) == ([], [])

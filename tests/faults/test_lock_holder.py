@@ -14,7 +14,7 @@ from faber.store.lock import DEADLINE, locked
 from faber.store.store_errors import Locked
 from faults.store import DRIVER, RUN, environment, logged, must, run_directory, start
 
-# Takes the lock as every writer does, says so in the middle of its decision, and goes on when it is allowed to.
+# Takes the lock as every writer does, says so in the middle of its decision, and continues when it is allowed to.
 HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -70,7 +70,7 @@ def test_the_error_names_who_holds_the_lock(root: Path, holder: subprocess.Popen
 
 
 def test_a_holder_that_wakes_up_finishes(root: Path, holder: subprocess.Popen[str]) -> None:
-    """A stopped writer that goes on records its event, and the next one comes after it."""
+    """A stopped writer that continues records its event, and the next one comes after it."""
     os.kill(holder.pid, signal.SIGCONT)
     out, _ = holder.communicate("\n", timeout=30)
     assert out == "done\n"

@@ -56,7 +56,7 @@ def test_a_full_disk_ends_the_run_and_costs_nothing_else(tmp_path: Path) -> None
     (tmp_path / "mounted").mkdir()
     told = in_namespace(SCENARIO, str(tmp_path / "mounted"))
     assert told["first"] == ["store_unwritable", 1]
-    assert any("--resume` goes on with it" in line for line in told["said"])
+    assert any("--resume` continues it" in line for line in told["said"])
     assert not {"failed", "skipped"} & set(told["statuses"])
     assert told["second"] == "done"
     assert ["coder", "a"] not in told["asked"]

@@ -214,7 +214,7 @@ def test_continue_goes_on_after_a_complete_step(bench: Bench) -> None:
 
 
 def test_continue_never_passes_a_step_that_is_not_complete(bench: Bench) -> None:
-    """Approved while it is in progress, the asking step goes on, and is told the answer."""
+    """Approved while it is in progress, the asking step continues, and is told the answer."""
     bench.start("a:s1")
     bench.ask("selection", options=["one", "two"])
     bench.answer("two", "it is faster")
@@ -337,7 +337,7 @@ def test_skipping_the_last_step_completes_its_phase(bench: Bench) -> None:
 
 
 def test_what_is_complete_is_not_skipped(bench: Bench) -> None:
-    """`skip` about a complete step leaves it complete and goes on."""
+    """`skip` about a complete step leaves it complete and continues."""
     bench.step("a:s1")
     bench.ask("error_resolution", at="a:s1")
     bench.answer("skip")

@@ -435,7 +435,7 @@ class TestHostileNames:
         "name", ["--output=/x", "-rf", "a..b", "a\0b", "a\nb", "@{-1}", "HEAD", "x" * 2000, "\ud800", ""]
     )
     def test_refused(self, root: Path, name: str) -> None:
-        """A name that is no branch never reaches git, and its message is inert."""
+        """A name that is not a branch never reaches git, and its message is inert."""
         waves: list[int] = []
         branch, notices = inspect_branch(root, name, run=counting(waves))
         assert (branch, waves) == (None, [])
@@ -538,7 +538,7 @@ class TestProcesses:
         assert (answer.code, answer.out, answer.problem) == (0, "answer\n", None)
 
     def test_streams_closed_early(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A git that closes its streams and goes on is killed in time."""
+        """A git that closes its streams and continues is killed in time."""
         self.fake(tmp_path, monkeypatch, "exec >&- 2>&-; sleep 60")
         (answer,) = ask([GitQuestion(tmp_path, ["x"])], seconds=0.5)
         assert answer.problem == "timeout"

@@ -57,7 +57,7 @@ def test_the_subset_is_whole() -> None:
     ],
 )
 def test_github_s_examples_fit_its_description(name: str, method: str, path: str, status: int) -> None:
-    """The example of each operation is an answer of it; with another type or an invented key it is none."""
+    """The example of each operation is a valid answer; with another type or an invented key it is not."""
     one = found(method, path)
     value = example(name)
     assert [p for p in response_problems(one, status, value) if "'role_name' is a required" not in p] == []

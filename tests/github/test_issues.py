@@ -308,7 +308,7 @@ def test_a_permission_is_what_github_answers(
 
 
 def test_a_stranger_has_no_permission(items: GitHubWorkItems) -> None:
-    """Who is no user is not found, which is no permission."""
+    """Who is no user is not found, which is not a permission."""
     with pytest.raises(WorkItemNotFound):
         items.permission("nobody")
 

@@ -184,16 +184,16 @@ def test_a_capsule_says_what_there_is_to_know() -> None:
     assert text.split("\n") == [
         "faber: an unfinished run belongs to this session: org/project/run (work item 158).",
         "Status: in_progress. Resume point: build:build-1 (continue).",
-        "Why there: build:build-1 is in progress.",
+        "Reason: build:build-1 is in progress.",
         'Next command: "/opt/some where/faber/bin/faber" next org/project/run',
         'Before any work, load the context: "/opt/some where/faber/bin/faber" context org/project/run --record',
-        "The step asks: Do build 1.",
-        "Done, not to be done again: frame (all 2 steps)",
-        "Left: build:build-1, build:build-2, release:release-1, release:release-2",
-        "Made so far: Branch feat/158, specification specs/a.md",
+        "Step instruction: Do build 1.",
+        "Done, do not repeat: frame (all 2 steps)",
+        "Remaining: build:build-1, build:build-2, release:release-1, release:release-2",
+        "Artifacts: Branch feat/158, specification specs/a.md",
         "Unresolved error: build:build-1: 1 test fails",
         "Decided: Quote with the csv module",
-        "The above is what the run's log says. Check work against it; redo nothing that is done.",
+        "This comes from the run's log. Check your work against it, and do not repeat finished steps.",
     ]
 
 
@@ -203,7 +203,7 @@ def test_an_open_question_is_a_persons() -> None:
     for limit in (FULL, SHORT):
         text = capsule(state, PLAN, FABER, limit=limit)
         assert "A person must answer request scope-1 first." in text
-        assert "Only a person answers it: tell them, do not answer it yourself" in text
+        assert "Only a person may answer: tell them, do not answer it yourself" in text
         assert "The question: Stream the rows, or collect them?" in text
         assert "Options: stream | collect" in text
 

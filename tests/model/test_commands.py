@@ -7,6 +7,7 @@ import pytest
 
 from faber.context.resume import next_steps, resume_point
 from faber.errors import InvalidInput
+from faber.events.event_types import UnknownEventType
 from faber.model import acceptance
 from faber.model import commands as c
 from faber.model.documents import Metadata, Plan, State
@@ -16,7 +17,6 @@ from faber.model.model_errors import (
     IllegalTransition,
     OutOfOrder,
     StepsUnfinished,
-    UnknownEventType,
     UnknownPlace,
 )
 from faber.model.reducer import fold, initial_state
@@ -161,7 +161,7 @@ def test_a_step_that_was_not_started_does_not_end(bench: Bench, ending: Callable
 
 
 def test_a_failed_step_is_retried_by_starting_it(bench: Bench) -> None:
-    """Starting a failed step records a retry and the run goes on."""
+    """Starting a failed step records a retry and the run continues."""
     bench.do(c.start_step, "a", "s1")
     bench.do(c.fail_step, "a", "s1", "broke")
     assert bench.state["status"] == "failed"
@@ -382,7 +382,7 @@ def test_what_is_advised_after_failing_while_asking_is_not_refused(bench: Bench)
 
 
 def test_requests_queue(bench: Bench) -> None:
-    """The oldest open request is the one shown, answers come in any order, and the last lets the run go on."""
+    """The oldest open request is the one shown, answers come in any order, and the last lets the run continue."""
     bench.do(c.resume_run)
     for name in ("q1", "q2", "q3"):
         bench.ask(name)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber.events.event_types import known_types
 from faber.model.documents import Metadata, Plan
-from faber.model.event_types import known_types
 from faber.model.reducer import RECENT_EVENTS, event_file, fold, initial_state
 from faber.model.rules import KEPT_DECISIONS, KEPT_ERRORS
 

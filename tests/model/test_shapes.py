@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 from jsonschema import Draft202012Validator
 
+from faber.events.shapes import Keyword, ShapeMismatch, checked, extensible, json_schema
 from faber.model.documents import Event, Metadata, NebulaRunState, Plan, State
 from faber.model.session_documents import GivenSummary, StoredSummary
-from faber.model.shapes import Bound, ShapeMismatch, checked, extensible, json_schema
 
 
 class Leaf(TypedDict):
@@ -27,10 +27,10 @@ class Open(TypedDict):
 class Root(TypedDict):
     """Has one of everything."""
 
-    count: Annotated[int, Bound("minimum", 0)]
+    count: Annotated[int, Keyword("minimum", 0)]
     flag: bool
-    note: Annotated[str | None, Bound("maxLength", 3)]
-    leaves: Annotated[list[Leaf], Bound("maxItems", 2)]
+    note: Annotated[str | None, Keyword("maxLength", 3)]
+    leaves: Annotated[list[Leaf], Keyword("maxItems", 2)]
     by_name: dict[str, Leaf]
     leaf: Leaf | None
     open: NotRequired[Open]
@@ -86,7 +86,7 @@ def test_a_mismatch_names_the_place(changed: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("value", [None, [], "x", 1])
 def test_what_is_no_object_is_refused(value: Any) -> None:
-    """A document that is no object is said to be none."""
+    """A document that is not an object is reported as such."""
     with pytest.raises(ShapeMismatch, match="the document is not an object"):
         checked(value, Root)
 

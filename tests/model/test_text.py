@@ -159,7 +159,7 @@ def test_has_secret_says_what_redact_would_do(text: str) -> None:
 
 
 def test_redaction_reaches_every_string_of_a_json_value() -> None:
-    """Keys and values at every depth are redacted, and what is no text stays as it is."""
+    """Keys and values at every depth are redacted, and what is not text stays as it is."""
     token = "ghp_" + "a" * 24
     value = {"list": [1, None, {"inner": f"x {token}"}], token: True}
     assert redact_json(value) == {"list": [1, None, {"inner": f"x {REDACTED}"}], REDACTED: True}

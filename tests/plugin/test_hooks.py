@@ -388,7 +388,7 @@ def test_a_damaged_state(project: Project, damage: Callable[[Path], object], cod
         if event != "session-start":
             assert said.out == ""
         elif code:
-            assert f"run org/project/one belongs here and cannot be read ({code})" in said.context
+            assert f"run org/project/one belongs to this session but cannot be read ({code})" in said.context
     assert set(project.files()) == before
 
 
@@ -583,7 +583,7 @@ def test_a_person_chooses_between_several(project: Project) -> None:
     for name in "abc":
         project.new(f"org/p/{name}", branch="main")
     said = project.start("startup", "s").context
-    assert "3 unfinished runs belong here. Ask the person which one to go on with; do not choose." in said
+    assert "3 unfinished runs match this session. Ask the person which one to continue; do not choose." in said
     for name in "abc":
         assert f"- org/p/{name}: work item 158, pending at frame (start), branch main" in said
     assert not (Path(project.layout.index) / session_record.RECORDS).exists()
@@ -631,11 +631,11 @@ def test_full_at_a_start_short_after_a_compaction(project: Project) -> None:
 
 
 def test_a_resume_tells_what_is_new(project: Project) -> None:
-    """On a resume one line is said where nothing is new, and what others recorded where something is."""
+    """On a resume one line is said where nothing new, and what others recorded where something is."""
     run = project.new(session="s")
     project.start("startup", "s")
     still = project.start("resume", "s").context
-    assert "nothing is new" in still
+    assert "nothing new" in still
     assert f'"{FABER}" next {run}' in still
     assert "\n" not in still
     project.emit(run, {"type": "test_run", "status": "passed", "message": "mine"}, "s")
@@ -654,7 +654,7 @@ def test_a_resume_of_a_session_that_was_told_nothing(project: Project) -> None:
     project.new("org/p/a", session="s")
     full = project.start("resume", "s").context
     assert "Next command:" in full
-    assert "nothing is new" not in full
+    assert "nothing new" not in full
     project.cancel("org/p/a")
     project.new("org/p/b", session="s")
     assert "unfinished run belongs to this session: org/p/b" in project.start("resume", "s").context
@@ -828,7 +828,7 @@ def test_a_turn_that_broke_off_is_recorded(project: Project) -> None:
 
 @pytest.mark.parametrize("event", ["pre-compact", "session-end", "stop-failure"])
 def test_a_run_that_waits_is_recorded_for(project: Project, event: str) -> None:
-    """What happens to a session is recorded also while its run waits for a person, which it goes on doing."""
+    """What happens to a session is recorded also while its run waits for a person, which it continues doing."""
     run = project.new(session="s")
     project.emit(run, {"type": "feedback_request", "metadata": {"request_id": "r", "prompt": "Go on?"}}, "s")
     project.hook(event, {"session_id": "s"})

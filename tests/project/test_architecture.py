@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "scripts" / "faber"
 # A room imports only from those before it. `__init__` and `__main__` stand outside: nothing, and everything.
 ORDER = (
     "errors",
+    "events",
     "model",
     "store",
     "processes",
@@ -291,3 +292,38 @@ def test_only_the_layout_spells_the_stores_paths() -> None:
 def test_the_path_check_sees(source: str, found: list[str]) -> None:
     """A literal that is a path into the store is found, a sentence about one is not."""
     assert paths_spelled(source) == found
+
+
+# Names of event types that are also other words of faber's: a key of the state, a stage, a directory.
+HOMONYMS = {"feedback_request", "review", "checkpoint"}
+REBUILT = ("nebula.phase.", "nebula.healing.", "nebula.run.")  # rooms that still spell the names
+
+
+def event_names_spelled(source: str, names: set[str]) -> list[str]:
+    """String literals that are the name of an event type."""
+    return [
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    ]
+
+
+def test_event_types_are_spelled_in_one_place() -> None:
+    """Whoever makes or reads events uses the constants of events/event_types.py: a misspelt one is no silent miss."""
+    from faber.events.event_types import known_types
+
+    names = set(known_types()) - HOMONYMS
+    found = {
+        module: spelled
+        for module, file in sources()
+        if module != "events.event_types"
+        and not module.startswith(REBUILT)
+        and (spelled := event_names_spelled(file.read_text("utf-8"), names))
+    }
+    assert found == {}
+
+
+def test_the_check_of_event_types_sees() -> None:
+    """A literal that is an event type's name is found; a sentence or a longer name is not."""
+    assert event_names_spelled("a == 'step_start'; b = {'type': 'step_start'}", {"step_start"}) == ["step_start"] * 2
+    assert event_names_spelled("'''step_start is one'''; c = 'step_starts'", {"step_start"}) == []

@@ -11,9 +11,9 @@ import pytest
 
 from faber.cli.app import COMMANDS, faber
 from faber.context.questions import QUESTIONS
+from faber.events.event_types import known_types
 from faber.feedback.answer_matching import ALIASES
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, MEANINGS
-from faber.model.event_types import known_types
 
 ROOT = Path(__file__).parents[2]
 # What an agent reads: protocols, skills, agents. They must not name what is not there.
@@ -106,12 +106,24 @@ def test_the_map_shows_the_rooms_in_their_order() -> None:
     assert places <= set(rooms)
 
 
+def test_what_models_read_is_short() -> None:
+    """An agent has fewer than 700 words, a skill fewer than 500 lines, a protocol fewer than 600 words."""
+    for folder, limit, unit in (
+        ("agents", 700, str.split),
+        ("skills", 500, str.splitlines),
+        ("workflows", 600, str.split),
+    ):
+        found = {str(path): len(unit(path.read_text())) for path in PROTOCOLS if path.is_relative_to(ROOT / folder)}
+        assert len(found) > 3
+        assert {path: size for path, size in found.items() if size >= limit} == {}
+
+
 def test_every_code_of_the_context_is_documented() -> None:
     """docs/context.md explains every notice that a context can carry."""
     text = (ROOT / "docs/context.md").read_text()
     package = ROOT / "scripts/faber"
-    sources = [p for folder in ("sources", "context") for p in (package / folder).glob("*.py")]
-    sources += [package / "store/sessions.py", package / "foreign/normalise.py", package / "cli/context.py"]
+    sources = [p for folder in ("sources", "context", "foreign", "git") for p in (package / folder).glob("*.py")]
+    sources += [package / "store/sessions.py", package / "cli/context.py"]
     found = set()
     for path in sources:
         found |= set(re.findall(r"(?:Notice|warning|_problem|_warn|_warning)\(\s*\"([a-z_]+)\"", path.read_text()))

@@ -20,7 +20,7 @@ def rows(page: str) -> list[tuple[str, str, str]]:
 
 
 def missing(shown: str) -> list[str]:
-    """Those of the tests named that are not there; every word that is no test is one too."""
+    """Those of the tests named that are not there; every word that is not a test is one too."""
     names = [name.strip().strip("`") for name in shown.split(",")]
     return [name for name in names if name != "tests/run" and not _is_test(name)]
 
@@ -57,6 +57,6 @@ def test_every_test_that_is_named_exists(row: tuple[str, str, str]) -> None:
     ],
 )
 def test_a_test_that_is_not_there_would_be_found(shown: str) -> None:
-    """A renamed test, another file, a function that is no test, or words: each is named."""
+    """A renamed test, another file, a function that is not a test, or words: each is named."""
     assert missing(shown) != []
     assert missing("`tests/run`, `tests/project/test_seeds.py::test_every_criterion_has_its_row`") == []

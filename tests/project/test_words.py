@@ -14,13 +14,14 @@ ROOT = Path(__file__).parents[2]
 # Phrases that a reader must read twice, and what to write instead.
 ODD = {
     r"ma(de|kes?) good": "fix, repair",
-    r"gone on": "resume, continue",
-    r"go(es|ing)? on (from|with)": "continue from, continue with",
-    r"went on (from|with)": "continued from, continued with",
+    r"(go|goes|gone|going|went) on": "continue, resume",
     r"come by": "found, obtained",
     r"heed(s|ed)?": "follow, apply",
     r"no turn can be paid": "the budget is exhausted",
-    r"(finding|cause|phase|answer|event|run|step|name) that is none": "say what it is",
+    r"(that|which|what|it) (is|are|was|were) (?-i:none)(?! of)": "say what it is",
+    r"(that|which|what|it) (is|are|was|were) no (?!longer|more|such)": "is not a",
+    r"anew": "again",
+    r"in force": "in effect",
     r"afresh": "again, from the start",
     r"mend(s|ed|ing)?": "fix",
     r"begun": "started, in progress",

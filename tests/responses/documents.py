@@ -53,7 +53,7 @@ def cuts(draw, of=values):
     return text, draw(st.integers(0, len(text) - 1))
 
 
-# Pieces of JSON and of what is none, to be put together at random.
+# Pieces of JSON and of other text, to be put together at random.
 _PIECES = (
     *(
         "{",

@@ -285,7 +285,7 @@ def test_an_anchor_is_short_where_nothing_recurs():
 
 def test_an_anchor_among_numbers():
     """In a long list of numbers everything may follow everything; the anchor is short all the same, and proves."""
-    # Where digits without a zero go on for long, no beginning among them is one that could not follow.
+    # Where digits without a zero continue for long, no beginning among them is one that could not follow.
     for rows in (list(range(100_000, 101_000)), [int(str(3**1800).replace("0", "7")), 1, 2]):
         text = json.dumps({"rows": rows})
         end = text.index(",", 800) + 1

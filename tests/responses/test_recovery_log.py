@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from faber.errors import InvalidInput
 from faber.responses import RecoveryLogUnreadable, recovery_log
 from faber.responses.migrate import DIRECTORY, migrate, statements
-from faber.responses.recovery_log import Recovery, RecoveryLog, database, entries, examine, rebuild
+from faber.responses.recovery_log import Recovery, RecoveryLog, database, entries, examine, rebuild, recovery_of
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
 from faber.store.load import load
@@ -214,8 +214,28 @@ def test_inside_a_run_the_log_is_rebuilt_from_events(layout: Layout, run: str) -
     assert load(layout, run).state["recent_events"][-1]["file"].endswith("-response_recovered.json")
 
 
+def test_a_recovery_is_recorded_once_per_key(layout: Layout, run: str) -> None:
+    """Recorded again under the same key, a recovery adds no event and no row."""
+    log = RecoveryLog(layout, run_id=run)
+    for key in ("first", "first", "second"):
+        assert log.record(ONE, key) == []
+    assert len(entries(layout)) == 2
+    assert rebuild(layout) == {"actions": [], "moved": []}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"task_id": 1}, {"final_status": None}, {"truncation_index": "2"}, {"turn_number": ""}]
+)
+def test_only_the_metadata_of_a_recovery_is_one(wrong: dict[str, object]) -> None:
+    """A recovery is read from its event's metadata; values of other types are refused."""
+    metadata = ONE._asdict()
+    assert recovery_of(metadata) == ONE._replace(timestamp=None)
+    with pytest.raises(InvalidInput):
+        recovery_of(metadata | wrong)
+
+
 def test_a_corrupt_database_is_a_warning_and_is_rebuilt(layout: Layout, run: str) -> None:
-    """The work goes on over it; `rebuild` sets it aside and takes what the events tell."""
+    """The work continues over it; `rebuild` sets it aside and takes what the events tell."""
     log = RecoveryLog(layout, run_id=run)
     log.record(ONE)
     for suffix in ("-wal", "-shm"):

@@ -1,4 +1,4 @@
-"""Resuming: a model that goes on, one that does not, and what it is asked."""
+"""Resuming: a model that continues, one that does not, and what it is asked."""
 
 import json
 

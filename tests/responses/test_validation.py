@@ -63,7 +63,7 @@ class Model:
     ],
 )
 def test_problems_are_named_by_path(raw: str, problems: list[tuple[str, str]]) -> None:
-    """Every violation has its JSON path; text that is no JSON is one problem at the whole."""
+    """Every violation has its JSON path; text that is not JSON is one problem at the whole."""
     found = validate(raw, SCHEMA)
     assert [each.path for each in found.problems] == [path for path, _ in problems]
     assert all(words in each.message for each, (_, words) in zip(found.problems, problems, strict=True))
@@ -103,7 +103,7 @@ def test_a_response_past_the_limit_is_refused() -> None:
     ids=str,
 )
 def test_a_schema_stands_alone(schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema that is none, or that refers to anything outside it, is refused; nothing is opened or fetched."""
+    """An invalid schema, or one that refers to anything outside it, is refused; nothing is opened or fetched."""
     import socket
     import urllib.request
 
@@ -189,4 +189,4 @@ def test_a_prompt_is_bounded(response: str, paths: list[str]) -> None:
     assert "d" * 9_000 not in prompt
     many = build_correction_prompt((SchemaProblem("$", "m"),) * (MAX_PROBLEMS + 1), schema)
     assert many.count("- $: m") == MAX_PROBLEMS
-    assert "and more of the kind" in many
+    assert "and more like these" in many

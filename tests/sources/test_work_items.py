@@ -185,7 +185,7 @@ class TestFiles:
         ids=lambda value: value[:30],
     )
     def test_malformed(self, tmp_path: Path, name: str, text: str) -> None:
-        """A file that is no work item, names an object or is past its limits is invalid, and says which."""
+        """A file that is not a work item, names an object or is past its limits is invalid, and says which."""
         with pytest.raises(WorkItemInvalid) as caught:
             read(tmp_path, name, text)
         assert caught.value.code == "work_item_invalid"
@@ -206,7 +206,7 @@ class TestFiles:
                 FileWorkItems(directory).fetch("258")
 
     def test_odd_files(self, tmp_path: Path) -> None:
-        """A link, a pipe, a directory and bytes that are no text are invalid, and nothing waits for them."""
+        """A link, a pipe, a directory and bytes that are not text are invalid, and nothing waits for them."""
         (tmp_path / "1.json").symlink_to("/proc/self/environ")
         os.mkfifo(tmp_path / "2.json")
         (tmp_path / "3.json").mkdir()

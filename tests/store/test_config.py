@@ -32,7 +32,7 @@ def test_without_a_file_the_defaults_are_in_force(layout: Layout) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}"])
 def test_an_empty_file_changes_nothing(layout: Layout, text: str) -> None:
-    """A file without settings leaves the defaults in force."""
+    """A file without settings leaves the defaults in effect."""
     write(layout, text)
     assert load_config(layout) == (DEFAULTS, {})
 
@@ -106,7 +106,7 @@ def test_a_link_is_not_followed(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_the_documented_settings_are_the_settings(layout: Layout) -> None:
-    """The examples of docs/work-items.md are in force as they stand, and its table has every setting."""
+    """The examples of docs/work-items.md are in effect as they stand, and its table has every setting."""
     from faber.store.schema import schema
 
     text = (Path(__file__).parents[2] / "docs" / "work-items.md").read_text()
@@ -124,7 +124,7 @@ def test_the_documented_settings_are_the_settings(layout: Layout) -> None:
 
 
 def test_the_defaults_satisfy_the_schema() -> None:
-    """What is in force without a file could be written into one, but for what stands for nothing."""
+    """What is in effect without a file could be written into one, but for what stands for nothing."""
     from faber.store.schema import problems
 
     def said(value: Any) -> Any:

@@ -18,7 +18,7 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_devices_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no regular file is not even opened, since opening a device can act on it."""
+    """Anything but a regular file is not even opened, since opening a device can act on it."""
 
     def opened(*_: object, **__: object) -> int:
         raise AssertionError("opened")

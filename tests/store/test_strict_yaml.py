@@ -62,7 +62,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_not_plain_data_is_refused(text: str) -> None:
-    """Tags, aliases, duplicate keys, keys that are no text, several documents and bad syntax are `Malformed`."""
+    """Tags, aliases, duplicate keys, keys that are not text, several documents and bad syntax are `Malformed`."""
     with pytest.raises(Malformed) as caught:
         loads(text)
     assert str(caught.value)

@@ -15,9 +15,11 @@ from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.apply import Application, Applied, Crew, Wanted
-from faber.nebula.run.display import PlainRunner
-from faber.nebula.run.phase_worker import MakeAgents
+from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.apply_report import Applied
+from faber.nebula.run.display import PlainDisplay
+from faber.nebula.run.protocols import Display
+from faber.nebula.run.workshop import MakeAgents
 from faber.responses.llm import Completion
 from faber.store.commit import commit
 from faber.store.layout import Layout
@@ -137,21 +139,18 @@ class Project:
         self.said: list[str] = []
         self.cancel = threading.Event()
 
-    def apply(self, author: Any, fleet: Any = None, *, runner: PlainRunner | None = None, **wanted: Any) -> Applied:
+    def apply(self, author: Any, fleet: Any = None, *, display: Display | None = None, **wanted: Any) -> Applied:
         """`faber nebula apply` in this process, by an `Author` or whatever else has a crew; or by a fleet."""
         parsed = load_nebula(self.directory)
         require_valid(parsed.problems, self.directory)
-        runner = runner or PlainRunner(self.said.append)
+        display = display or PlainDisplay(self.said.append)
         application = Application(
             self.layout,
             parsed.nebula,
             self.directory,
             Wanted(**wanted),
-            new_run_id=lambda: f"local/demo/{uuid4()}",
-            actor="test",
-            runner=runner,
-            cancel=self.cancel,
-            fleet=fleet,
+            Caller(lambda: f"local/demo/{uuid4()}", "test", display, self.cancel),
+            fleet,
         )
         return application.run(author.crew)
 

@@ -20,7 +20,7 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.agents.pipeline import Record
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.run.phase_worker import MakeAgents
+from faber.nebula.run.workshop import MakeAgents
 from faber.responses.recovery_log import Recovery
 from support.scripted_agents import tree_in
 

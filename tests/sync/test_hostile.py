@@ -181,13 +181,13 @@ def test_what_is_no_run_replaces_nothing(forge: Forge, b: Clone, name: str) -> N
 
 
 def test_a_tree_is_no_commit(forge: Forge, clone: MakeClone) -> None:
-    """A ref that is no commit is not taken for one."""
+    """A ref that is not a commit is not taken for one."""
     forge.put(forge.entries(), kind="tree")
     assert clone("c").faber("sync", "pull", RUN).error["code"] == "remote_run_invalid"
 
 
 def test_a_ref_that_is_no_run_id_is_left_alone(forge: Forge, a: Clone, clone: MakeClone) -> None:
-    """Names below refs/faber/runs that are no run ids are listed and never fetched."""
+    """Names below refs/faber/runs that are not run ids are listed and never fetched."""
     for name in ("a/b/c/d", "events", "x..y-not", "ünï"):
         if ".." not in name:
             a.git("push", "-q", "origin", f"HEAD:refs/faber/runs/{name}")

@@ -1,4 +1,4 @@
-"""Two copies of a run that went on apart: refused, told apart, joined, and nothing lost."""
+"""Two copies of a run that continued apart: refused, told apart, joined, and nothing lost."""
 
 import json
 import os

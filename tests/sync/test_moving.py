@@ -51,7 +51,7 @@ def test_a_work_item_comes_along(a: Clone, clone: MakeClone) -> None:
 
 
 def test_an_answer_travels_and_the_run_goes_on(a: Clone, b: Clone) -> None:
-    """A asks and pushes, B answers and goes on and pushes, A pulls and has all of it, its key of a command included."""
+    """A asks and pushes; B answers, continues and pushes; A pulls and has all of it, its key of a command included."""
     ask(a)
     a.must("sync", "push", RUN)
     b.must("sync", "pull", RUN)

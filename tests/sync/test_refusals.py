@@ -41,7 +41,7 @@ def hook(bare: Path, script: str) -> None:
     "name", ["nowhere", "--upload-pack=touch hacked", "-rf", "ext::sh -c true", "", "../remote.git"]
 )
 def test_only_a_configured_remote_is_asked(a: Clone, command: str, name: str) -> None:
-    """A name that is no configured remote is a usage error and never reaches git as an option or an address."""
+    """A name that is not a configured remote is a usage error and never reaches git as an option or an address."""
     refused = a.faber("sync", command, RUN, f"--remote={name}")
     assert (refused.status, refused.error["code"]) == (2, "remote_unknown")
     assert refused.error["known"] == ["origin"]

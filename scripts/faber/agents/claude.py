@@ -1,13 +1,13 @@
-"""`ClaudeCodeClient`: one conversation with a headless Claude Code client, a turn at a time.
+"""`ClaudeCodeClient`: one conversation with a headless Claude Code client, turn by turn.
 
     client = ClaudeCodeClient(AgentOptions(cwd=worktree, agent="faber:coder", permission_mode="acceptEdits",
                                            allowed_tools=["Bash(make *)"], max_turns=40, max_budget_usd=2.0))
-    result = client.turn("Implement …")         # a TurnResult, whatever happened
+    result = client.turn("Implement …")         # a TurnResult, however the turn ends
     result = client.turn("Now …")               # the same session
     AgentLoop(client).run_turn(…)               # `complete`, as response recovery needs it
 
-Each turn is a process `claude -p --output-format stream-json`, kept by `agents.keeper`: no process of it outlives the
-turn, nor faber. What was measured of the client is noted where it matters.
+Each turn is a process `claude -p --output-format stream-json` under `agents.supervisor`, so that none of its processes
+outlives the turn or faber. Comments note the client's measured behavior where code depends on it.
 """
 
 import os
@@ -33,14 +33,16 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 class AgentOptions:
     """How an agent is started.
 
-    `cwd` is where it works. `command` starts the client; by default `$FABER_CLAUDE`, else `claude` on PATH.
-    `agent` names one (`faber:reviewer`), whose plugin is at `plugin_dir` or installed. `allowed_tools` and
-    `disallowed_tools` are grants and refusals (`Bash(git *)`), `tools` the only tools it is told of (empty: the
-    agent's own; `["Read", "Bash"]`). Limits: `max_turns` steps a turn, `max_budget_usd` dollars for the conversation,
-    `timeout` seconds a turn, `max_output` bytes that a turn may print. `grace` is how many seconds an
-    interrupted client has to note what it did. `environment` is added to the one it inherits from `inherited`
-    (default: this process's). `label` marks the processes of its turns, for `end_turns` after a crash. `extra` are
-    further arguments.
+    - `cwd`: its working directory. `command`: starts the client; default `$FABER_CLAUDE`, else `claude` on PATH.
+    - `agent`: the agent's name (`faber:reviewer`); its plugin is at `plugin_dir`, or installed.
+    - `allowed_tools`, `disallowed_tools`: granted and denied tools (`Bash(git *)`). `tools`: the only tools that it
+      sees (`["Read", "Bash"]`); empty for the agent's own.
+    - Limits: `max_turns` steps per turn, `max_budget_usd` US dollars for the conversation, `timeout` seconds per turn,
+      `max_output` bytes printed per turn. `grace`: the seconds that an interrupted client has to save its work.
+    - `environment`: added to `inherited` (default: this process's environment).
+    - `label`: marks the processes of its turns, for `end_turns` after a crash. `extra`: further arguments.
+
+    Raises `InvalidInput` for limits that are not positive and finite, and for a malformed label.
     """
 
     cwd: str
@@ -73,12 +75,12 @@ class AgentOptions:
             raise InvalidInput("A label consists of letters, digits, '/', '-', '_' and '.'.", label=self.label)
 
     def arguments(self, session_id: str | None, budget: float) -> list[str]:
-        """The client's arguments for a turn of `session_id` (None: a new session) that may spend `budget` dollars.
+        """The client's arguments for a turn in `session_id` (None: a new session) that may spend `budget` US dollars.
 
-        The prompt is none of them: it comes on stdin, where it may have any length and no other user can read it.
+        The prompt is not among them: it goes to stdin, where it may have any length and no other user can read it.
         """
         words = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-        # The first is not in --help; without it a tool call that is cut again and again never ends.
+        # --max-turns is not in --help; without it, a tool call that is cut repeatedly never ends.
         words += ["--max-turns", str(self.max_turns), "--max-budget-usd", f"{budget:.6f}"]
         for option, value in (
             ("--resume", session_id),
@@ -100,11 +102,11 @@ class AgentOptions:
 
 
 class ClaudeCodeClient:
-    """One conversation: the first turn begins a session, each later one continues it (also over its own cut text).
+    """One conversation: the first turn begins a session, and later ones continue it, even after a cut answer.
 
-    `session_id` continues one that is there. `cancel`, set from any thread, ends the turn that runs and refuses the
-    next. `on_event` is called with every event of the stream, in the calling thread: for live progress. `spent_usd` is
-    what the conversation cost so far, as far as its clients could say; `turns` are the results so far.
+    `session_id` continues an existing session. `cancel`, set from any thread, ends the running turn and refuses the
+    next. `on_event` is called with every event of the stream, in the calling thread, for live progress. `spent_usd` is
+    the known cost so far, `turns` the results so far.
     """
 
     def __init__(
@@ -123,26 +125,26 @@ class ClaudeCodeClient:
         self.on_event = on_event
 
     def cancel(self) -> None:
-        """End the turn that runs, from any thread; it comes to `Outcome.CANCELLED` soon after."""
+        """End the running turn, from any thread; its outcome is then `Outcome.CANCELLED`."""
         self.cancelled.set()
 
     def turn(self, prompt: str) -> TurnResult:
-        """Say `prompt` and wait for the end of the turn. Never raises over what the agent or its client did.
+        """Send `prompt` and wait for the end of the turn. Never raises for anything that the agent or its client did.
 
-        An exception from outside (a KeyboardInterrupt) passes, once every process of the turn is ended.
+        An exception from outside (KeyboardInterrupt) is raised once every process of the turn has ended.
         """
         result = self._turn(prompt)
         self.turns.append(result)
         self.spent_usd += result.cost_usd or 0.0
-        # A session in which the model never spoke cannot be resumed: the next turn begins another.
+        # A session without a response of the model cannot be resumed; the next turn begins a new one.
         if result.session_id and any(result.usage.values()):
             self.session_id = result.session_id
         return result
 
     def complete(self, prompt: str) -> Completion:
-        """The answer to `prompt`, as `LLMClient` has it; raises the `TurnFailed` that names what happened instead.
+        """The answer to `prompt`, as for `LLMClient`; raises the `TurnFailed` that names how the turn ended instead.
 
-        Of an answer that the client continued by itself, the first piece: no echo proves how the others join it.
+        If the client continued the answer by itself, this is the first piece: no echo proves the join with the others.
         """
         result = self.turn(prompt)
         if result.outcome not in (Outcome.COMPLETED, Outcome.CUT):

@@ -1,13 +1,13 @@
-"""The environment that a headless agent is started in: a person's own, without the traces of a session around it."""
+"""The environment of a headless agent: the inherited one, without the variables of a surrounding session."""
 
 from collections.abc import Mapping
 
 CHILD = "FABER_CHILD"
 TURN = "FABER_TURN"
 
-# What a client sets for the programs it runs. Passed on, a child would take itself for a part of that session.
-# Everything else stays: credentials and endpoints (ANTHROPIC_*, CLAUDE_CODE_*, cloud providers', proxies'), and what
-# the project's own tools read.
+# What a client sets for the programs it runs. A child that inherited it would act as a part of that session.
+# Everything else is passed on: credentials and endpoints (ANTHROPIC_*, CLAUDE_CODE_*, cloud providers, proxies), and
+# what the project's own tools read.
 _OF_A_SESSION = frozenset(
     {
         "AI_AGENT",
@@ -24,7 +24,7 @@ _OF_A_SESSION = frozenset(
     }
 )
 _OF_A_PLUGIN = "CLAUDE_PLUGIN_"
-# A git hook's variables would send the agent's git to the repository of the command that the hook hangs on.
+# A git hook's variables would point the agent's git at the repository that the hook runs for.
 _OF_A_REPOSITORY = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -43,9 +43,9 @@ _OF_A_REPOSITORY = frozenset(
 def agent_environment(inherited: Mapping[str, str], extra: Mapping[str, str], turn: str) -> dict[str, str]:
     """The variables of an agent's turn.
 
-    `inherited` without those of a surrounding session, plugin or git hook, then `extra`, then `FABER_CHILD=1` (faber's
-    hooks stay silent in it, and commands that speak for a person are refused to it) and `FABER_TURN`, by which every
-    process of the turn is known.
+    They are `inherited` without those of a surrounding session, plugin or git hook, then `extra`, then `FABER_CHILD=1`
+    (which silences faber's hooks and refuses commands that speak for a person) and `FABER_TURN`, which identifies every
+    process of the turn.
     """
     kept = {
         name: value

@@ -1,4 +1,4 @@
-"""How a turn of an agent ended: every way has a name, and an error to raise where an answer was needed."""
+"""The ways a turn of an agent can end, each with an error for callers that need an answer."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,16 +10,16 @@ from faber.model.text import inert, redact, shorten
 
 STDERR_TAIL = 4_000
 _MESSAGE = 1_000
-# A wrong key is refused at once, and the client goes on asking for minutes: at the second refusal it is believed.
+# A wrong key is refused at once, but the client retries for minutes. The second refusal is taken as final.
 REFUSALS = 2
 
 
 class Outcome(StrEnum):
     """How a turn ended.
 
-    `completed`: the agent ended it. `cut`: its output limit did, also after the client's own continuations.
-    `budget_stop` and `turn_stop`: a limit it was started with. `timed_out`, `cancelled`, `too_much_output`: faber did.
-    `not_logged_in`, `client_missing`: it never began. `agent_error`: anything else, with exit status and stderr.
+    `completed`: by the agent. `cut`: at its output limit, even after the client's own continuations. `budget_stop`,
+    `turn_stop`: at a limit that the client enforces. `timed_out`, `cancelled`, `too_much_output`: by faber.
+    `not_logged_in`, `client_missing`: before it began. `agent_error`: any other way, with exit status and stderr.
     """
 
     COMPLETED = "completed"
@@ -35,13 +35,12 @@ class Outcome(StrEnum):
 
 
 class TurnResult(NamedTuple):
-    """What a turn came to.
+    """The result of a turn.
 
-    `text` is the answer: the client's pieces joined as it gave them. `pieces` are these pieces, more than one where it
-    continued a cut response by itself, without an echo that would prove the join: JSON is read from the first alone
-    (`first`). `cost_usd` is None where the client was ended before it said; `usage` then still counts tokens.
-    `error` is one line for a person, empty for a turn that completed; it and `stderr` are inert and redacted.
-    `exit_status` is None if no client was started. `seconds` is how long it took.
+    `text` is the answer, the `pieces` joined. There is more than one piece if the client continued a cut response by
+    itself. Since no echo proves that join, JSON is read from the `first` piece alone. `cost_usd` is None if the client
+    ended before it reported the cost; `usage` still counts the tokens. `error` is one line for a person, empty if the
+    turn completed; `error` and `stderr` are inert and redacted. `exit_status` is None if no client was started.
     """
 
     outcome: Outcome
@@ -61,21 +60,21 @@ class TurnResult(NamedTuple):
 
     @property
     def cut(self) -> bool:
-        """True if the output limit ended the first piece, whoever continued it."""
+        """True if the first piece was cut at the output limit, even if the client continued it."""
         return bool(self.pieces) and self.pieces[0].stop_reason == CUT
 
     @property
     def first(self) -> Piece:
-        """What is certain to stand in one piece."""
+        """The text that is certain to be contiguous."""
         return self.pieces[0] if self.pieces else Piece("", self.stop_reason)
 
 
 class TurnFailed(FaberError):
-    """A turn that gave no answer; `result` is what it came to."""
+    """A turn gave no answer; `result` says how it ended."""
 
     code = "agent_error"
     exit_code = Exit.FAILED
-    recovery = "Look at the exit status and at what the client said; `claude -p hello` shows whether it works at all."
+    recovery = "Look at the exit status and the client's message; `claude -p hello` shows whether the client works."
 
     def __init__(self, result: TurnResult) -> None:
         super().__init__(
@@ -90,7 +89,7 @@ class TurnFailed(FaberError):
 
 
 class BudgetStop(TurnFailed):
-    """The turn, or the conversation it belongs to, has spent what it may."""
+    """The budget of the turn or its conversation is exhausted."""
 
     code = "budget_stop"
     exit_code = Exit.UNFINISHED
@@ -98,7 +97,7 @@ class BudgetStop(TurnFailed):
 
 
 class TurnStop(TurnFailed):
-    """The agent took as many steps as it may."""
+    """The agent reached its limit of steps."""
 
     code = "turn_stop"
     exit_code = Exit.UNFINISHED
@@ -106,7 +105,7 @@ class TurnStop(TurnFailed):
 
 
 class TimedOut(TurnFailed):
-    """The turn took longer than it may; every process of it was ended."""
+    """The turn exceeded its time limit; all its processes were ended."""
 
     code = "timed_out"
     exit_code = Exit.UNFINISHED
@@ -114,7 +113,7 @@ class TimedOut(TurnFailed):
 
 
 class Cancelled(TurnFailed):
-    """Somebody cancelled the turn; every process of it was ended."""
+    """The turn was cancelled; all its processes were ended."""
 
     code = "cancelled"
     exit_code = Exit.INTERRUPTED
@@ -122,7 +121,7 @@ class Cancelled(TurnFailed):
 
 
 class TooMuchOutput(TurnFailed):
-    """The client printed more than a turn may; every process of it was ended."""
+    """The client exceeded its output limit; all its processes were ended."""
 
     code = "too_much_output"
 
@@ -135,7 +134,7 @@ class NotLoggedIn(TurnFailed):
 
 
 class ClientMissing(TurnFailed):
-    """There is no Claude Code client to start."""
+    """No Claude Code client was found."""
 
     code = "client_missing"
     recovery = "Install Claude Code, or name the client in FABER_CLAUDE."
@@ -153,14 +152,14 @@ _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
 
 
 def failure(result: TurnResult) -> TurnFailed:
-    """The error for a turn that gave no answer."""
+    """The error that names how a turn without an answer ended."""
     return _ERRORS.get(result.outcome, TurnFailed)(result)
 
 
 def judge(
     reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None, seconds: float
 ) -> TurnResult:
-    """What a turn came to, from what its client printed, its exit status, and `ended_by` if faber ended it."""
+    """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
     return TurnResult(
@@ -188,13 +187,13 @@ def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None
         return Outcome.BUDGET_STOP
     if reading.subtype == "error_max_turns":
         return Outcome.TURN_STOP
-    # A client that had its answer out when it was told to end has done its work; an interrupted one may say a result
+    # A client that had printed its answer before it was ended has done its work. An interrupted one may print a result
     # that is an error.
     if ended_by is not None and (reading.is_error or not reading.ended):
         return ended_by
     if reading.is_error and reading.fault == "max_output_tokens":
         return Outcome.CUT
-    # Interrupted, the client exits with 0 and says nothing: only a result that says so is a success.
+    # An interrupted client exits with 0 and prints nothing, so that only a printed result is a success.
     if reading.ended and not reading.is_error and (exit_status == 0 or ended_by is not None):
         return Outcome.CUT if reading.answer and reading.answer[-1].stop_reason == CUT else Outcome.COMPLETED
     return Outcome.AGENT_ERROR
@@ -202,14 +201,14 @@ def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None
 
 _SAID = {
     Outcome.COMPLETED: "",
-    Outcome.CUT: "The answer was cut at the output limit, and so was each continuation of it.",
-    Outcome.BUDGET_STOP: "The turn spent its budget.",
-    Outcome.TURN_STOP: "The agent took as many steps as it may.",
-    Outcome.TIMED_OUT: "The turn took longer than it may and was ended.",
+    Outcome.CUT: "The answer was cut at the output limit, and so was each of its continuations.",
+    Outcome.BUDGET_STOP: "The turn's budget is exhausted.",
+    Outcome.TURN_STOP: "The agent reached its limit of steps.",
+    Outcome.TIMED_OUT: "The turn exceeded its time limit and was ended.",
     Outcome.CANCELLED: "The turn was cancelled.",
-    Outcome.TOO_MUCH_OUTPUT: "The client printed more than a turn may and was ended.",
+    Outcome.TOO_MUCH_OUTPUT: "The client exceeded its output limit and was ended.",
     Outcome.NOT_LOGGED_IN: "The client is not logged in, or its key is refused.",
-    Outcome.CLIENT_MISSING: "There is no Claude Code client to start.",
+    Outcome.CLIENT_MISSING: "No Claude Code client was found.",
 }
 
 
@@ -220,7 +219,7 @@ def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: 
     if exit_status is not None:
         said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)
     if reading.garbage:
-        said.append(f"after {reading.garbage} lines that are no events, the first: {reading.garbage_sample!a}")
+        said.append(f"after {reading.garbage} lines that are not events, the first: {reading.garbage_sample!a}")
     why = reading.complaint or stderr.rpartition("\n")[2]
     text = ", ".join(said) + (f": {why}" if why else "")
     return shorten(inert(redact(text[:1].upper() + text[1:])), _MESSAGE)

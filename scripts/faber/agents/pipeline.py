@@ -1,4 +1,4 @@
-"""`AgentLoop`: one turn of an agent that answers with JSON, from its prompt to a value that fits its schema."""
+"""`AgentLoop`: a turn of an agent that answers with JSON, from the prompt to a value that fits a schema."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,16 +19,16 @@ from faber.responses.schema_validation import MAX_CORRECTION_ATTEMPTS, Malformed
 
 Record = Callable[[Recovery], list[Notice]]
 _CUT = next(iter(CUT_STOP_REASONS))
-CUT_SHORT = "Your last response was cut at the output limit and could not be completed: make it shorter."
+CUT_SHORT = "Your last response was cut off at the output limit and could not be completed: make it shorter."
 
 
 class AgentResponse(NamedTuple):
-    """What a turn came to.
+    """The answer of a turn.
 
-    `value` fits the schema, `text` is its JSON. `final_status` is None where nothing was cut, else what became of the
-    first response: `RESOLVED`, or `EXHAUSTED` also where a correction then rescued the answer. `resume_attempts` and
-    `corrections` count what was asked for beside the prompt. `cost_usd` sums what the client could tell of its costs.
-    `notices` are warnings of the recovery log.
+    `value` fits the schema, `text` is its JSON. `final_status` is None if the first response was not cut, `RESOLVED` if
+    it was completed, `EXHAUSTED` if it was not, even if a correction then gave the answer. `resume_attempts` and
+    `corrections` count the prompts after the first. `cost_usd` sums the costs that the client reported. `notices` are
+    warnings of the recovery log.
     """
 
     value: Any
@@ -42,7 +42,7 @@ class AgentResponse(NamedTuple):
 
 
 class AgentLoop:
-    """Turns of one conversation with `client`; each recovery goes to `record` (a `RecoveryLog`'s)."""
+    """Turns of one conversation with `client`. `record` is called with each recovery (see `RecoveryLog.record`)."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class AgentLoop:
         self._corrections = max_correction_attempts
 
     def run_turn(self, task_id: str, turn_number: int, prompt: str, schema: Schema) -> AgentResponse:
-        """Say `prompt` and bring the answer through all three stages; seed 003's pipeline.
+        """Send `prompt` and take the answer through the three stages of seed 003's pipeline.
 
-        Raises `CorrectionExhausted` if no answer fits `schema`, `InvalidSchema`, and what the client raises (a budget
-        stop, a time limit …), which is never asked around.
+        Raises `CorrectionExhausted` if no answer fits `schema`, `InvalidSchema`, and whatever the client raises (budget
+        exhausted, timed out …), after which the model is not asked again.
         """
         turn = _Turn(self._client, self._record, task_id, turn_number, self._resumes)
         first = turn.ask(prompt)
-        # The order is part of the requirement. Corrected first, a cut response would be written again from nothing;
-        # validated first, it would be called malformed:
+        # The requirement fixes the order. Correcting first would have a cut response rewritten from scratch, and
+        # validating first would call it malformed:
         # [3_MCP-TAS-072] truncation resume, [3_MCP-TAS-071] schema validation, [3_MCP-TAS-071] formatting correction.
         whole = turn.completed(first)  # [3_MCP-TAS-072]
         status, why = turn.status, CUT_SHORT if turn.status == EXHAUSTED else ""
@@ -83,7 +83,7 @@ class AgentLoop:
 
 
 class _Turn:
-    """What adds up over a turn."""
+    """The conversation of one turn, and the totals over it."""
 
     def __init__(self, client: LLMClient, record: Record, task_id: str, turn_number: int, max_resumes: int) -> None:
         self._client = client
@@ -98,20 +98,20 @@ class _Turn:
         self.notices: list[Notice] = []
 
     def ask(self, prompt: str) -> Completion:
-        """The client's answer, its cost noted."""
+        """The client's answer; its cost is added."""
         reply = ask(self._client, prompt)
         self.cost_usd += reply.cost_usd or 0.0
         self.session_id = reply.session_id or self.session_id
         return reply
 
     def completed(self, reply: Completion) -> str:
-        """`reply` whole, joined only where the echo proves it; what there is of it where it could not be completed."""
+        """The whole text of `reply`, joined only where the echo proves it; else the certain part of it."""
         self.status = None
         try:
             made = resume(self.ask, reply.text, self._max_resumes, stop_reason=reply.stop_reason, join="proven")
         except PartialCompletionResumeExhaustedError as error:
             self._note(reply, error.truncation_index, error.attempts, EXHAUSTED)
-            # A number that is the whole of it would pass for a complete answer: only what is certain goes on.
+            # A cut number could pass for a complete answer: only the certain part is kept.
             return error.merged_raw[: detect_truncation(error.merged_raw, _CUT).certain_end]
         if made.attempts:
             self._note(reply, made.truncation_index, made.attempts, RESOLVED)

@@ -1,4 +1,8 @@
-"""One turn's process: started under a keeper, read until it ends or has to be ended."""
+"""Running a program under a supervisor: its output line by line, until it ends or has to be ended.
+
+`processes.runner` collects a short answer with the least start-up time. This module streams the output of programs that
+run for minutes, and ends every process that they started.
+"""
 
 import os
 import selectors
@@ -10,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from faber.agents import supervisor
 from faber.agents.environment import TURN
@@ -19,11 +23,11 @@ from faber.agents.stream import MAX_LINE
 
 _STDERR_KEPT = 64 * 1024
 _CHUNK = 256 * 1024
-_PAUSE = 0.1  # seconds between looks at what no stream tells: a cancellation, the time
+_PAUSE = 0.1  # seconds between checks for a cancellation and the time limit
 
 
 class Ended(NamedTuple):
-    """How a process ended. `exit_status` is None if none was started, `ended_by` set if faber ended it."""
+    """How a process ended. `exit_status` is None if none was started; `ended_by` is set if faber ended it."""
 
     exit_status: int | None
     stderr: str
@@ -32,7 +36,7 @@ class Ended(NamedTuple):
 
 
 class Lines:
-    """Cuts chunks of bytes into lines; of one past the limit only the beginning is kept, as a line of its own."""
+    """Splits chunks of bytes into lines. Of a line longer than the limit, only the beginning is kept."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
@@ -40,7 +44,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that `data` completes, without their ends."""
+        """The lines that `data` completes, without line ends."""
         if b"\n" not in data:
             self._keep(data)
             return
@@ -53,19 +57,23 @@ class Lines:
         self._keep(last)
 
     def rest(self) -> bytes:
-        """What came after the last line's end."""
+        """What follows the last line end."""
         return bytes(self._pending)
 
     def _keep(self, data: bytes) -> None:
         if not self._skipping:
             self._pending += data
             if len(self._pending) > self._limit:
-                del self._pending[self._limit + 1 :]  # one more than is read: it is told from a whole line
+                del self._pending[self._limit + 1 :]  # one more than the limit, to tell it from a whole line
                 self._skipping = True
 
 
 class Running:
-    """A command under its keeper. Use it once: make it, `wait` for it."""
+    """A command under its supervisor; `wait` runs it, once.
+
+    `marker` is the `NAME=value` in `environment` that identifies its processes, `grace` the seconds between SIGINT and
+    SIGKILL, `prompt` its standard input.
+    """
 
     def __init__(
         self,
@@ -77,12 +85,12 @@ class Running:
         prompt: str,
         grace: float,
     ) -> None:
-        self._command = list(command)
-        self._cwd = cwd
-        self._environment = dict(environment)
-        self._marker = marker
-        self._prompt = prompt
-        self._grace = grace
+        self.command = list(command)
+        self.cwd = cwd
+        self.environment = dict(environment)
+        self.marker = marker
+        self.prompt = prompt
+        self.grace = grace
         self._stderr = bytearray()
 
     def wait(
@@ -94,23 +102,23 @@ class Running:
         cancelled: threading.Event,
         hopeless: Callable[[], bool] = lambda: False,
     ) -> Ended:
-        """Start the command, hand each line of its stdout to `take`, and see it to its end.
+        """Run the command to its end and call `take` with each line of its stdout.
 
-        It is ended after `timeout` seconds, past `max_output` bytes, when `cancelled` is set (by another thread), and
-        when `hopeless` says so (the client goes on asking with a key that is refused). When this returns or raises,
-        no process of the turn is left.
+        The command is ended after `timeout` seconds, after `max_output` bytes, when `cancelled` is set (by any thread),
+        and when `hopeless` returns true (the client keeps retrying with a refused key). When this returns or raises,
+        none of its processes is left.
         """
         begun = time.monotonic()
-        program = shutil.which(self._command[0], path=self._environment.get("PATH"))
+        program = shutil.which(self.command[0], path=self.environment.get("PATH"))
         if program is None:
-            return Ended(None, f"{self._command[0]}: no such program", Outcome.CLIENT_MISSING, 0.0)
-        if not os.path.isdir(self._cwd):
-            return Ended(None, f"{self._cwd}: no such directory", Outcome.AGENT_ERROR, 0.0)
+            return Ended(None, f"{self.command[0]}: no such program", Outcome.CLIENT_MISSING, 0.0)
+        if not os.path.isdir(self.cwd):
+            return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR, 0.0)
         ended_by: Outcome | None = None
         lines, printed = Lines(), 0
-        with _Kept([os.path.abspath(program), *self._command[1:]], self) as kept:
-            for stream, data in kept.chunks():
-                if stream is kept.process.stderr:
+        with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
+            for stream, data in supervised.chunks():
+                if stream is supervised.process.stderr:
                     self._stderr += data
                     del self._stderr[:-_STDERR_KEPT]
                 elif data and ended_by is not Outcome.TOO_MUCH_OUTPUT:
@@ -130,34 +138,34 @@ class Running:
                         else None
                     )
                     if ended_by is not None:
-                        kept.end()
+                        supervised.end()
             if lines.rest():
                 take(lines.rest())
-        status = kept.process.returncode
+        status = supervised.process.returncode
         stderr = self._stderr.decode("utf-8", "replace")
         if status == supervisor.NOT_STARTED and not printed and ended_by is None:
             ended_by = Outcome.CLIENT_MISSING
         return Ended(status, stderr, ended_by, time.monotonic() - begun)
 
 
-class _Kept:
-    """The keeper's process and the streams of what it keeps."""
+class _Supervised:
+    """The supervisor's process, and the streams of the command."""
 
     def __init__(self, command: list[str], of: Running) -> None:
-        self._marker = of._marker
-        # How long the keeper may take from the moment it is told to end the turn.
-        self._patience = of._grace + supervisor.SECONDS_TO_KILL + 5
+        self._marker = of.marker
+        # How many seconds the supervisor may take to end the turn.
+        self._patience = of.grace + supervisor.SECONDS_TO_KILL + 5
         self._give_up: float | None = None
         lifeline, self._held = os.pipe()
         try:
             with tempfile.TemporaryFile() as prompt:
-                prompt.write(of._prompt.encode("utf-8", "surrogatepass"))
+                prompt.write(of.prompt.encode("utf-8", "surrogatepass"))
                 prompt.seek(0)
-                keeping = [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(of._grace), of._marker]
+                wrapper = [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(of.grace), of.marker]
                 self.process = subprocess.Popen(
-                    [*keeping, *command],
-                    cwd=of._cwd,
-                    env=of._environment,
+                    [*wrapper, *command],
+                    cwd=of.cwd,
+                    env=of.environment,
                     stdin=prompt,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -171,7 +179,7 @@ class _Kept:
         finally:
             os.close(lifeline)
 
-    def __enter__(self) -> "_Kept":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -189,21 +197,21 @@ class _Kept:
                     stream.close()
 
     def _make_sure(self) -> None:
-        """A keeper that was killed, or does not get it done, is done without."""
+        """Kill what is left if the supervisor was killed or did not finish in time."""
         if self.process.poll() is None or self.process.returncode < 0:
             self.process.kill()
             supervisor.kill_marked(self._marker)
             self.process.wait()
 
     def end(self) -> None:
-        """Let go of the lifeline: the keeper ends the turn."""
+        """Close the lifeline, so that the supervisor ends the turn."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
             self._give_up = time.monotonic() + self._patience
 
     def chunks(self) -> Iterator[tuple[object, bytes]]:
-        """What is printed, as it comes, with its stream; and nothing, again and again, while nothing comes."""
+        """The output as it comes, each chunk with its stream; an empty chunk every `_PAUSE` seconds without output."""
         with selectors.DefaultSelector() as selector:
             for stream in (self.process.stdout, self.process.stderr):
                 selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
@@ -216,7 +224,7 @@ class _Kept:
                     else:
                         selector.unregister(key.fileobj)
                 if not ready:
-                    # A keeper that was killed leaves the streams open to what it kept.
+                    # After the supervisor was killed, the command may still hold the streams open.
                     if self.process.poll() is not None:
                         return
                     if self._give_up is not None and time.monotonic() > self._give_up:
@@ -225,8 +233,8 @@ class _Kept:
 
 
 def end_turns(label: str) -> int:
-    """End every process of turns with `label` that an earlier faber left behind; how many there were.
+    """Kill every process of turns with `label` that an earlier faber left behind; how many there were.
 
-    There are none as a rule, for a keeper ends its turn when faber is killed; but it may be killed too.
+    Usually there are none, since a supervisor ends its turn when faber is killed. But it may have been killed too.
     """
     return len(supervisor.kill_marked(f"{TURN}={label}."))

@@ -1,8 +1,8 @@
-"""Reading what `claude -p --output-format stream-json --verbose --include-partial-messages` prints: pure, line by line.
+"""Reading the output of `claude -p --output-format stream-json --verbose --include-partial-messages`, line by line.
 
-The client continues a response that its output limit cut, up to three times, and its result names only the last piece.
-Here every piece is kept, with the reason it stopped. A line that is no event is counted and kept for a person, never
-raised over: what stands on stdout is text from outside.
+The client continues a response that was cut at its output limit up to three times, and its result has only the last
+piece. Here every piece is kept, with the reason why it stopped. A line that is not an event is counted and a sample is
+kept for a person; it never raises an error.
 """
 
 import json
@@ -11,33 +11,33 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 CUT = "max_tokens"
-SYNTHETIC = "<synthetic>"  # the model of messages that the client itself says in an agent's place
+SYNTHETIC = "<synthetic>"  # the model of messages that the client itself writes in place of the agent
 
 MAX_LINE = 32 * 1024 * 1024
 _SHOWN = 200
 
 
 class Piece(NamedTuple):
-    """The text of one response of the model. `stop_reason` is None where its end was not seen."""
+    """The text of one response of the model. `stop_reason` is None if its end was not seen."""
 
     text: str
     stop_reason: str | None
 
 
 class Denial(NamedTuple):
-    """A tool call that permissions refused; `call` is its input as JSON, shortened."""
+    """A tool call that permissions denied; `call` is its input as JSON, shortened."""
 
     tool: str
     call: str
 
 
 class Reading(NamedTuple):
-    """What a turn's output said.
+    """What the output of a turn says.
 
-    `answer` are the pieces of the last answer: more than one where the client continued a cut response by itself.
-    `ended` is true once the client printed its result, whose `subtype` and `is_error` follow. `cost_usd` is None until
-    then. `complaint` is what the client said in the agent's place, `fault` its word for the kind (`max_output_tokens`,
-    `authentication_failed` …). `refusals` counts the refused logins in a row that the client is still repeating.
+    `answer` holds the pieces of the last answer, several if the client continued a cut response by itself. `ended` is
+    true once the client printed its result, which has `subtype`, `is_error` and `cost_usd`. `complaint` is what the
+    client wrote in place of the agent, `fault` its word for the kind of fault (`max_output_tokens`,
+    `authentication_failed` …). `refusals` counts the refused logins in a row that the client still retries.
     """
 
     session_id: str | None
@@ -60,7 +60,7 @@ class Reading(NamedTuple):
 
 @dataclass
 class _Message:
-    """One response as it comes in. `said` is what the client repeats whole, `streamed` what came piece by piece."""
+    """One response as it arrives. `said` has the blocks that the client printed whole, `streamed` their parts."""
 
     id: str
     said: list[str] = field(default_factory=list)
@@ -76,12 +76,12 @@ class _Message:
 
     @property
     def abandoned(self) -> bool:
-        """True for a response that broke off, so that the client asked for it again."""
+        """True if the response broke off, so that the client requests it again."""
         return not self.over and not self.said
 
 
 class StreamReader:
-    """Takes the lines of one process and says at any time what they came to."""
+    """Reads the lines of one process; `reading` is what they say so far."""
 
     def __init__(self) -> None:
         self._messages: list[_Message] = []
@@ -97,7 +97,7 @@ class StreamReader:
         self._denied: list[Denial] = []
 
     def feed(self, line: bytes) -> Mapping[str, Any] | None:
-        """Take one line (with or without its end); the event in it, None for an empty line and for garbage."""
+        """Read one line, with or without its end; the event in it, or None for an empty line and for garbage."""
         if not line.strip():
             return None
         event: Any = None
@@ -113,7 +113,7 @@ class StreamReader:
         self._events += 1
         if isinstance(event.get("session_id"), str):
             self._session = event["session_id"]
-        if event.get("parent_tool_use_id") is None:  # what subagents say is no part of the answer
+        if event.get("parent_tool_use_id") is None:  # the messages of subagents are not part of the answer
             self._take(event)
         return event
 
@@ -124,7 +124,7 @@ class StreamReader:
             case "assistant":
                 self._assistant(event, _mapping(event.get("message")))
             case "user":
-                self._messages.clear()  # what was said before a tool's result, or before a new prompt, is no answer
+                self._messages.clear()  # text before a tool's result or a new prompt is not the answer
             case "result":
                 self._result = event
                 self._usage = self._usage or [_numbers(event.get("usage"))]
@@ -147,7 +147,7 @@ class StreamReader:
                 reason = _mapping(event.get("delta")).get("stop_reason")
                 self._messages[-1].stop_reason = reason if isinstance(reason, str) else None
             if self._usage:
-                self._usage[-1] |= _numbers(event.get("usage"))  # the figures so far, not what came on top
+                self._usage[-1] |= _numbers(event.get("usage"))  # totals so far, not increments
         elif not self._messages:
             return
         elif kind == "message_stop":
@@ -174,11 +174,11 @@ class StreamReader:
 
     @property
     def reading(self) -> Reading:
-        """What the lines so far came to."""
+        """What the lines so far say."""
         answer: list[Piece] = []
         for message in reversed(self._messages):
             if answer and message.stop_reason != CUT:
-                break  # a response that ended by itself begins no later one
+                break  # a response that ended by itself is not continued by a later one
             if not message.calls_tools and message.piece.text:
                 answer.insert(0, message.piece)
         result = self._result

@@ -1,20 +1,20 @@
-"""Runs one agent's turn and sees to it that nothing of it outlives it, nor the process that wanted it.
+"""Supervise one turn of an agent, so that none of its processes outlives the turn or the process that asked for it.
 
 Usage:
-    keeper.py LIFELINE GRACE MARKER COMMAND [ARG...]
+    supervisor.py LIFELINE GRACE MARKER COMMAND [ARG...]
 
-Starts COMMAND in a session of its own, with the standard streams as they are. The turn ends when COMMAND does, when
-the pipe LIFELINE (a file descriptor) is closed, which also happens when its holder is killed, or at SIGTERM. Then
-COMMAND is interrupted if it still runs (SIGINT, which lets it note what it has done), and after GRACE seconds killed
-(SIGKILL), with every process of the turn: what descends from it (on Linux this process is the subreaper of them all,
-so that none gets away by losing its parent), and what has MARKER in its environment.
+Starts COMMAND in a new session with the present standard streams. The turn ends when COMMAND ends, when the pipe
+LIFELINE (a file descriptor) is closed, which also happens when its holder is killed, or at SIGTERM. If COMMAND still
+runs then, it is interrupted (SIGINT, so that it can save its work) and after GRACE seconds killed (SIGKILL). So is
+every other process of the turn: the descendants of this process (on Linux it is their subreaper, so that none escapes
+by losing its parent), and every process with MARKER in its environment.
 
-An agent's shell starts each command in a session of its own, so that a signal to a process group misses them; and a
-program that is killed alone leaves its children behind. That is why a process of its own keeps watch here, and why it
-is one: it can wait for every child without taking one that another part of faber waits for.
+An agent's shell starts each command in a new session, which a signal to a process group does not reach; and killing a
+program leaves its children behind. The supervisor is a separate process because it has to wait for every child without
+taking one that another part of faber waits for.
 
 Exit status: COMMAND's, 128 + the signal that killed it, or 127 if it could not be started (stderr says why).
-It is run as a script, without faber's packages; `find` and `kill` are also faber's own way to turns left behind.
+It runs as a script, without faber's packages. faber itself uses `find` and `kill` for turns that were left behind.
 """
 
 import os
@@ -27,24 +27,24 @@ from collections.abc import Iterable, Iterator
 SECONDS_TO_KILL = 5.0
 NOT_STARTED = 127
 _PR_SET_CHILD_SUBREAPER = 36
-# Signals that Python, or this script, treats in its own way and a program it starts must not.
+# Signals whose handling Python or this script changes, which a program it starts must not inherit.
 _DEFAULTS = [signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ]
 
 
 def find(marker: str) -> set[int]:
-    """The processes whose environment holds `marker`, a whole `NAME=value` or the beginning of one; never this one."""
+    """The processes, except this one, whose environment holds `marker`: a `NAME=value` or the start of one."""
     found = _in_proc(marker) if os.path.isdir("/proc/self") else _by_ps(marker)
     return found - {os.getpid()}
 
 
 def kill(pids: Iterable[int]) -> None:
-    """SIGKILL each of `pids` that is still there."""
+    """SIGKILL each of `pids` that still exists."""
     for pid in pids:
         _signal(pid, signal.SIGKILL)
 
 
 def kill_marked(marker: str, seconds: float = SECONDS_TO_KILL) -> set[int]:
-    """SIGKILL all that `find` finds, until it finds no more or `seconds` are over; the processes that were there."""
+    """SIGKILL what `find` finds until it finds nothing or `seconds` are over; the processes that were killed."""
     killed: set[int] = set()
     deadline = time.monotonic() + seconds
     while (found := find(marker)) and time.monotonic() < deadline:
@@ -63,14 +63,14 @@ def _in_proc(marker: str) -> set[int]:
                 with open(f"/proc/{name}/environ", "rb") as file:
                     environment = b"\0" + file.read()
             except OSError:
-                continue  # it has ended, or is someone else's
+                continue  # it has ended, or belongs to someone else
             if b"\0" + wanted in environment:
                 found.add(int(name))
     return found
 
 
 def _by_ps(marker: str) -> set[int]:
-    """Where there is no /proc, ps prints the environment after the command."""
+    """The same without /proc: ps prints the environment after the command."""
     return {pid for pid, words in lines_of_ps(_ps("-axEww", "pid=", "command=")) if f" {marker}" in words}
 
 
@@ -82,7 +82,7 @@ def _ps(options: str, *columns: str) -> str:
 
 
 def lines_of_ps(printed: str) -> Iterator[tuple[int, str]]:
-    """Each line that begins with a process id, as that and the rest."""
+    """Each line that begins with a process id, split into that id and the rest."""
     for line in printed.splitlines():
         pid, _, rest = line.strip().partition(" ")
         if pid.isdigit():
@@ -90,7 +90,7 @@ def lines_of_ps(printed: str) -> Iterator[tuple[int, str]]:
 
 
 def _descendants() -> set[int]:
-    """What descends from this process."""
+    """The descendants of this process."""
     children: dict[int, list[int]] = {}
     for pid, parent in _parents():
         children.setdefault(parent, []).append(pid)
@@ -122,11 +122,11 @@ def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass  # it has ended by itself, or is no longer ours to end
+        pass  # it has ended, or belongs to someone else by now
 
 
-class _Keeper:
-    """The turn that this process keeps."""
+class _Supervisor:
+    """The turn that this process supervises."""
 
     def __init__(self, lifeline: int, grace: float, marker: str, command: list[str]) -> None:
         self.lifeline = lifeline
@@ -139,15 +139,15 @@ class _Keeper:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, self._noted)
-        self.told_to_end = False
+        self.terminated = False
         self.client = os.posix_spawnp(command[0], command, os.environ, setsid=True, setsigdef=_DEFAULTS)
 
     def _noted(self, number: int, frame: object) -> None:
         if number == signal.SIGTERM:
-            self.told_to_end = True
+            self.terminated = True
 
-    def keep(self) -> int:
-        """See the turn to its end; the client's exit status."""
+    def supervise(self) -> int:
+        """Wait for the end of the turn, or end it; the exit status for this process."""
         self._wait(None)
         if self.status is None:
             for pid in {self.client} | self._all():
@@ -159,7 +159,7 @@ class _Keeper:
         return self.status if self.status >= 0 else 128 - self.status
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait for the client's end: `seconds`, or until the turn is to be ended."""
+        """Wait until the client ends, `seconds` are over, or (without `seconds`) the turn is to be ended."""
         deadline = None if seconds is None else time.monotonic() + seconds
         watched = [self._woken] if seconds is not None else [self._woken, self.lifeline]
         while not self._reap():
@@ -169,12 +169,12 @@ class _Keeper:
             ready = select.select(watched, [], [], left)[0]
             if self._woken in ready:
                 os.read(self._woken, 4096)
-            if deadline is None and (self.told_to_end or self.lifeline in ready):
+            if deadline is None and (self.terminated or self.lifeline in ready):
                 self._reap()
                 return
 
     def _reap(self) -> bool:
-        """Take note of every child that has ended, of orphans too; true once the client has."""
+        """Reap every child that has ended, adopted orphans included; true once the client has ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -210,14 +210,14 @@ def _adopt_orphans() -> None:
 def main(arguments: list[str]) -> int:
     """Run the command line described above."""
     lifeline, grace, marker, *command = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever holds the lifeline decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the holder of the lifeline decides when the turn ends
     _adopt_orphans()
     try:
-        keeper = _Keeper(int(lifeline), float(grace), marker, command)
+        supervisor = _Supervisor(int(lifeline), float(grace), marker, command)
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED
-    return keeper.keep()
+    return supervisor.supervise()
 
 
 if __name__ == "__main__":

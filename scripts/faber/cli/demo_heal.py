@@ -18,8 +18,8 @@ from faber.errors import FaberError
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.apply import Application, Crew, Wanted
-from faber.nebula.run.display import PlainRunner
+from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.display import PlainDisplay
 from faber.responses.llm import Completion
 from faber.store.layout import Layout
 
@@ -41,10 +41,7 @@ def show_healing(project: str) -> None:
             load_nebula(directory).nebula,
             directory,
             Wanted(),
-            new_run_id=lambda: RUN_ID,
-            actor="demo",
-            runner=PlainRunner(_line),
-            cancel=threading.Event(),
+            Caller(lambda: RUN_ID, "demo", PlainDisplay(_line), threading.Event()),
         )
         .run(lambda run_id, label: Crew(_agents, _architect))
         .report

@@ -11,11 +11,11 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.errors import FaberError
+from faber.events.event_types import check_required, event_type
 from faber.foreign.foreign_events import event_notice, normalise_event
 from faber.foreign.resolve import open_named
 from faber.model import acceptance
 from faber.model.documents import Draft, Event
-from faber.model.event_types import check_required, event_type
 from faber.model.ids import check_name
 from faber.model.state_parts import RecentEvent
 from faber.store import log

@@ -14,7 +14,7 @@ from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
 
 if TYPE_CHECKING:
-    from faber.nebula.healing.failure_loader import Stopped
+    from faber.nebula.healing.failure_loader import PhaseFailure
 
 BUDGET = 2.0  # US dollars for the architect
 
@@ -41,7 +41,7 @@ def diagnose_command(obj: Invocation, target: str, place: str | None, form: str)
 
     `prompt` is the prompt for the architect.
     """
-    _print(_report(_stopped(obj, target, place)), form)
+    _print(_report(_failure(obj, target, place)), form)
 
 
 @heal.command("plan")
@@ -72,8 +72,8 @@ def plan_command(
     `phase_file` is the phase, ready to be inserted; it is never wider than the one that failed. In a nebula with
     healing on, `faber nebula apply DIR --resume` does this by itself.
     """
-    stopped = _stopped(obj, target, place)
-    report = _report(stopped)
+    failure = _failure(obj, target, place)
+    report = _report(failure)
     if prompt_only:
         write(report["prompt"])
         return Exit.OK
@@ -81,15 +81,15 @@ def plan_command(
     from faber.nebula.phase.agents import ARCHITECT, AgentFactory
     from faber.responses.recovery_log import RecoveryLog
 
-    factory = AgentFactory(stopped.nebula, "heal", model=model)
-    client = factory.client(ARCHITECT, stopped.spec, obj.layout.root, max_budget_usd, threading.Event())
+    factory = AgentFactory(failure.nebula, "heal", model=model)
+    client = factory.client(ARCHITECT, failure.spec, obj.layout.root, max_budget_usd, threading.Event())
     planned = plan_remediation(
         client,
-        stopped.diagnosis,
-        stopped.nebula,
-        stopped.spec,
-        stopped.partial_work,
-        new_id=_new_id(stopped),
+        failure.diagnosis,
+        failure.nebula,
+        failure.spec,
+        failure.partial_work,
+        new_id=_new_id(failure),
         record=RecoveryLog(obj.layout).record,
     )
     report |= {
@@ -104,9 +104,9 @@ def plan_command(
     return Exit.OK
 
 
-def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
+def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
     from faber.foreign.resolve import open_named
-    from faber.nebula.healing.failure_loader import stopped_phase, stopped_step
+    from faber.nebula.healing.failure_loader import load_phase_failure, load_step_failure
     from faber.nebula.plan.parse import MANIFEST
 
     if os.path.isfile(os.path.join(target, MANIFEST)):
@@ -115,7 +115,7 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
                 "No phase is named.",
                 recovery=f"Name a failed phase after DIR; `faber nebula status {target}` lists them.",
             )
-        return stopped_phase(obj.layout, target, place)
+        return load_phase_failure(obj.layout, target, place)
     run = open_named(obj.layout, target)
     nebula = nebula_of(run.state)
     if nebula is not None:
@@ -125,14 +125,14 @@ def _stopped(obj: Invocation, target: str, place: str | None) -> "Stopped":
         )
     from faber.cli.step_evidence import worktree
 
-    return stopped_step(run, worktree(obj), place)
+    return load_step_failure(run, worktree(obj), place)
 
 
-def _new_id(stopped: "Stopped") -> str:
+def _new_id(failure: "PhaseFailure") -> str:
     from faber.nebula.healing.remediation import remediation_id
 
-    taken = [spec.id for spec in stopped.nebula.phases]
-    return remediation_id(stopped.original, stopped.attempts + 1, taken)
+    taken = [spec.id for spec in failure.nebula.phases]
+    return remediation_id(failure.original, failure.attempts + 1, taken)
 
 
 class HealReport(TypedDict):
@@ -152,23 +152,23 @@ class HealReport(TypedDict):
     corrections: NotRequired[int]
 
 
-def _report(stopped: "Stopped") -> HealReport:
+def _report(failure: "PhaseFailure") -> HealReport:
     from faber.nebula.healing.architect_request import build_remediation_request
     from faber.nebula.healing.diagnosis import policy_from
 
-    diagnosis, policy = stopped.diagnosis, policy_from(stopped.nebula.execution)
-    reason = policy.why_not(diagnosis, stopped.attempts)
+    diagnosis, policy = failure.diagnosis, policy_from(failure.nebula.execution)
+    reason = policy.why_not(diagnosis, failure.attempts)
     prompt = build_remediation_request(
-        diagnosis, stopped.nebula, stopped.spec, stopped.partial_work, new_id=_new_id(stopped)
+        diagnosis, failure.nebula, failure.spec, failure.partial_work, new_id=_new_id(failure)
     )
     return {
         "phase": diagnosis.phase_id,
         "diagnosis": diagnosis.as_dict(),
-        "attempts": stopped.attempts,
+        "attempts": failure.attempts,
         "heals": reason is None,
         "why_not": reason.value if reason else None,
         "prompt": prompt,
-        "warnings": [notice.as_dict() for notice in stopped.notices],
+        "warnings": [notice.as_dict() for notice in failure.notices],
     }
 
 

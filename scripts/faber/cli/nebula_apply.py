@@ -14,22 +14,22 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say
 from faber.cli.run import new_id
 from faber.errors import Exit, FaberError
+from faber.events.event_types import NEBULA_LAND
 from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
-from faber.nebula.healing.architect import ArchitectClient
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
-from faber.nebula.phase.phase_task import check_of
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
-from faber.nebula.run.apply import Application, Crew, Wanted
-from faber.nebula.run.display import LiveRunner, PlainRunner
+from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.display import LiveDisplay, PlainDisplay
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
+from faber.responses.llm import LLMClient
 from faber.responses.recovery_log import RecoveryLog
 
 if TYPE_CHECKING:
@@ -72,19 +72,10 @@ def apply(
     """
     nebula = _valid(obj, directory, problems)
     _not_freer(obj, nebula, wanted, directory)
-    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _runner(form) as runner:
-        application = Application(
-            obj.layout,
-            nebula,
-            directory,
-            wanted,
-            new_run_id=lambda: new_id(obj),
-            actor=obj.actor,
-            runner=runner,
-            cancel=cancel,
-            fleet=fleet,
-        )
-        applied = application.run(lambda run_id, label: _crew(obj, nebula, runner, run_id, label, cancel))
+    with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
+        caller = Caller(lambda: new_id(obj), obj.actor, display, cancel)
+        application = Application(obj.layout, nebula, directory, wanted, caller, fleet)
+        applied = application.run(lambda run_id, label: _crew(obj, nebula, caller, run_id, label))
     print_answer(redact_json(applied.report), form, lambda report: redact(_text(report)))
     return applied.exit_code
 
@@ -99,7 +90,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     cancel = threading.Event()
 
     def look(scratch: Scratch) -> None:
-        checks = [check_of(each) for each in nebula.filters]
+        checks = nebula.filters
         where = os.path.join(scratch.path, nebula.context.working_dir)
         for result in run_filters(checks, where, cancel=cancel, label="faber-land"):
             if not result.passed:
@@ -114,7 +105,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
     recorded = nebula_of(known.state)
     if known.open and recorded and recorded["landed"] != landed.commit:
-        journal.record("nebula_land", commit=landed.commit, branch=landed.branch, how=landed.how)
+        journal.record(NEBULA_LAND, commit=landed.commit, branch=landed.branch, how=landed.how)
     print_json({"run_id": known.run_id, "how": landed.how, "branch": landed.branch, "commit": landed.commit})
     return Exit.OK
 
@@ -136,14 +127,12 @@ def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) 
         require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}")
 
 
-def _crew(
-    obj: Invocation, nebula: Nebula, runner: PlainRunner, run_id: str, label: str, cancel: threading.Event
-) -> Crew:
+def _crew(obj: Invocation, nebula: Nebula, caller: Caller, run_id: str, label: str) -> Crew:
     record = RecoveryLog(obj.layout, run_id=run_id).record
-    factory = AgentFactory(nebula, label, hear=runner.heard, record=record)
+    factory = AgentFactory(nebula, label, hear=caller.display.heard, record=record)
 
-    def architect(spec: PhaseSpec, budget: float) -> ArchitectClient:
-        return factory.client(ARCHITECT, spec, obj.layout.root, budget, cancel)
+    def architect(spec: PhaseSpec, budget: float) -> LLMClient:
+        return factory.client(ARCHITECT, spec, obj.layout.root, budget, caller.cancel)
 
     return Crew(factory.agents, architect, record)
 
@@ -180,12 +169,12 @@ def _cancelled_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _runner(form: str) -> PlainRunner:
+def _display() -> LiveDisplay | PlainDisplay:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         from rich.console import Console
 
-        return LiveRunner(say, Console(stderr=True))
-    return PlainRunner(say)
+        return LiveDisplay(Console(stderr=True))
+    return PlainDisplay(say)
 
 
 def _text(report: Mapping[str, Any]) -> str:

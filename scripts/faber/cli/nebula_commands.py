@@ -11,22 +11,17 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say, write
 from faber.errors import Exit, Notice
 from faber.model.text import redact, redact_json
-from faber.nebula.phase.checkpoint import load_all
-from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan import draw
 from faber.nebula.plan.draw import status_text
-from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.problems import is_valid, require_valid
-from faber.nebula.plan.state_file import load_state
-from faber.nebula.plan.validate import Machine, validate
-from faber.nebula.run.phase_branches import phase_branches
-from faber.nebula.run.plan_report import plan_document
-from faber.nebula.run.resumption import verdicts
+from faber.nebula.plan.validate import Programs, validate
+from faber.nebula.run.plan_report import load_plan
+from faber.nebula.run.resumption import ResumeOptions
 
 if TYPE_CHECKING:
     from faber.nebula.plan.parse import Parsed
-    from faber.nebula.plan.problems import Problem
+    from faber.nebula.plan.problems import NebulaProblem
 
 directory_argument = click.argument("directory", metavar="DIR")
 
@@ -62,7 +57,7 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
     return Exit.OK if valid else Exit.FAILED
 
 
-def _validation_text(name: str, phases: int, problems: "list[Problem]") -> str:
+def _validation_text(name: str, phases: int, problems: "list[NebulaProblem]") -> str:
     errors = sum(problem.severity == "ERROR" for problem in problems)
     marks = {"ERROR": "✗", "WARNING": "!", "INFO": "·"}
     lines = [f"{marks[problem.severity.value]} {redact(problem.described())}" for problem in problems]
@@ -70,14 +65,14 @@ def _validation_text(name: str, phases: int, problems: "list[Problem]") -> str:
     return "\n".join([*lines, f"{name}: {phases} phases, {word}"]) + "\n"
 
 
-def _problems(obj: Invocation, parsed: "Parsed") -> "list[Problem]":
+def _problems(obj: Invocation, parsed: "Parsed") -> "list[NebulaProblem]":
     base = os.path.join(obj.layout.root, parsed.nebula.context.working_dir)
 
     def is_program(name: str) -> bool:
         path = os.path.join(base, name)
         return os.path.isfile(path) and os.access(path, os.X_OK)
 
-    return validate(parsed, Machine(lambda name: shutil.which(name) is not None, is_program))
+    return validate(parsed, Programs(lambda name: shutil.which(name) is not None, is_program))
 
 
 @nebula.command("plan")
@@ -184,25 +179,13 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
     """What healing did in the run, if the run is in this store."""
     if not run_id or not os.path.isdir(obj.layout.run_dir(run_id)):
         return ""
-    from faber.nebula.healing.healing_log import recorded_summary
+    from faber.nebula.healing.healing_history import read_history
 
-    return recorded_summary(obj.layout, run_id)
+    return read_history(obj.layout, run_id).summary()
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)
-    state, notices = load_state(directory)
-    records = state.phases if state else {}
-    checkpoints = load_all(directory)
-    dag = nebula_dag(parsed.nebula, {name: known.remediation for name, known in records.items() if known.remediation})
-    readable = {name: saved for name, saved in checkpoints.items() if not isinstance(saved, InvalidCheckpoint)}
-    branches = phase_branches(
-        obj.layout.root,
-        {name: known.branch for name, known in records.items() if known.branch and known.status == "in_progress"},
-        readable,
-    )
-    commits = {name: (known.commit,) for name, known in records.items() if known.commit}
-    found = verdicts(dag, records, checkpoints, branches, commits, force=force, retry_failed=retry_failed)
-    return plan_document(parsed.nebula, dag, state, found, checkpoints), notices
+    return load_plan(obj.layout.root, parsed.nebula, directory, ResumeOptions(force, retry_failed))

@@ -1,6 +1,7 @@
 """Recording what an agent tried and was refused, so that a person sees it in the log."""
 
 from faber.errors import Exit, FaberError
+from faber.events.record_events import command_refused
 from faber.foreign.resolve import open_named
 from faber.model.acceptance import check_open
 from faber.model.documents import Draft, Plan, State
@@ -18,11 +19,7 @@ def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[st
     if error.exit_code not in (Exit.REFUSED, Exit.PERSON_NEEDED) or error.code in _NOT_KEPT:
         return
     command = " ".join(arguments)[:500]
-    draft: Draft = {
-        "type": "command_refused",
-        "message": error.message[:2_000],
-        "metadata": {"code": error.code, "command": command},
-    }
+    draft = command_refused(error.message[:2_000], code=error.code, command=command)
 
     def decide(state: State, plan: Plan) -> list[Draft]:
         check_open(state)

@@ -11,6 +11,7 @@ from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.events.workflow_events import workflow_rerun
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
@@ -298,7 +299,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             autonomy=autonomy or earlier.state["autonomy"],
             created_by=obj.actor,
             relationships={"rerun_of": earlier.run_id},
-            first={"type": "workflow_rerun", "metadata": {"rerun_of": earlier.run_id}, "actor": obj.actor},
+            first=workflow_rerun(earlier.run_id, actor=obj.actor),
         ),
     )
     _bind_here(obj, made.run_id)

@@ -19,10 +19,20 @@ from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.resume import next_steps, resume_point
 from faber.context.session_parts import session_parts
 from faber.errors import FaberError, Notice, Severity
+from faber.events.event_types import (
+    APPROVAL_GRANTED,
+    DECISION_POINT,
+    FEEDBACK_REQUEST,
+    PHASE_COMPLETE,
+    RUN_ADOPTED,
+    SESSION_END,
+    STEP_ERROR,
+    event_type,
+    known_types,
+)
 from faber.foreign.foreign_events import event_notice, newest_events, normalise_event, requested
 from faber.git.inspect import begin_branch
 from faber.model.documents import Event, Plan, State
-from faber.model.event_types import event_type, known_types
 from faber.model.pending_feedback import told
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
@@ -40,7 +50,7 @@ MAX_WORK_ITEM = 2 * 1024 * 1024
 
 # What an event carries for the log alone.
 _UNSHOWN = ("schema_version", "run_id", "key", "actor")
-_NOTABLE = frozenset({"phase_complete", "step_error", "decision_point", "approval_granted"})
+_NOTABLE = frozenset({PHASE_COMPLETE, STEP_ERROR, DECISION_POINT, APPROVAL_GRANTED})
 
 OpenSource = Callable[[], WorkItemSource | None]
 Branch = Callable[[], tuple[dict[str, Any] | None, list[Notice]]]
@@ -205,7 +215,7 @@ def _type_of(file: str) -> str:
 
 def _shown(event: Event) -> ContextEvent:
     shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
-    if event["type"] in ("run_adopted", "session_end"):  # they hold whole documents, shown elsewhere
+    if event["type"] in (RUN_ADOPTED, SESSION_END):  # they hold whole documents, shown elsewhere
         shown.pop("metadata", None)
     if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
         shown["notable"] = True
@@ -300,7 +310,7 @@ def _feedback(run: Run) -> list[Notice]:
             event = log.read_event(run.directory, entry.file) if entry else None
         except FaberError as error:
             return [event_notice(error, entry.file if entry else "")]
-        if event is None or entry is None or entry.type != "feedback_request":
+        if event is None or entry is None or entry.type != FEEDBACK_REQUEST:
             reason = f"event {request['event_id']} is not a feedback request" if event else "its event is missing"
         elif requested(event) != request["request_id"]:
             reason = f"event {request['event_id']} has another request id"

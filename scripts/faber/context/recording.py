@@ -3,6 +3,9 @@
 from faber.context.context_document import ConsolidatedContext, OpenDecision
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
 from faber.errors import FaberError, Notice, Refused, Severity
+from faber.events.feedback_events import decision_point
+from faber.events.record_events import context_loaded
+from faber.events.workflow_events import workflow_cancelled
 from faber.feedback.requests import NewRequest, new_request_id, open_request, respond
 from faber.foreign.open_run import open_run
 from faber.model import acceptance
@@ -40,7 +43,7 @@ def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Com
         drafts = _requests(state, plan, context["decisions"])
         if session and session in state["context_sessions"]:
             return drafts
-        return [*drafts, {"type": "context_loaded", "metadata": {"warnings": codes[:50]}}]
+        return [*drafts, context_loaded(codes[:50])]
 
     try:
         return commit(run.layout, run.run_id, decide, writer, known=run)
@@ -93,11 +96,8 @@ def record_decisions(
 
 def _settle(run: Run, code: str, option: str, subject: str | None, writer: Writer, responder: Responder) -> None:
     """Answer the request that asks this, or record a decision if none does."""
-    draft: Draft = {
-        "type": "decision_point",
-        "message": f"{code}: {QUESTIONS[code].options[option]}",
-        "metadata": {"question": code, "option": option, "subject": subject},
-    }
+    message = f"{code}: {QUESTIONS[code].options[option]}"
+    draft = decision_point(message, question=code, option=option, subject=subject)
 
     def decide(state: State, plan: Plan) -> acceptance.Decision:
         asked = request_about(state, code)
@@ -107,7 +107,7 @@ def _settle(run: Run, code: str, option: str, subject: str | None, writer: Write
             )
         drafts = acceptance.emit(state, plan, draft)
         if option == ABORT and isinstance(drafts, list):
-            drafts = [*drafts, {"type": "workflow_cancelled", "message": f"Aborted by a person over {code}."}]
+            drafts = [*drafts, workflow_cancelled(f"Aborted by a person over {code}.")]
         return drafts
 
     commit(run.layout, run.run_id, decide, writer)

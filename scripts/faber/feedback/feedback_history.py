@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import NotRequired, TypedDict
 
+from faber.events.event_types import FEEDBACK_RECEIVED, FEEDBACK_REQUEST, FEEDBACK_SUPERSEDED
 from faber.model.answers import action_before
 from faber.model.text import inert, shorten
 
-TYPES = ("feedback_request", "feedback_received", "feedback_superseded")
+TYPES = (FEEDBACK_REQUEST, FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED)
 
 
 class PastAnswer(TypedDict):
@@ -47,7 +48,7 @@ def history(events: Iterable[Mapping[str, object]]) -> list[PastRequest]:
             continue
         given = _mapping(event.get("metadata"))
         request_id = str(given.get("request_id") or event.get("request_id") or "")
-        if event["type"] == "feedback_request":
+        if event["type"] == FEEDBACK_REQUEST:
             # A closed request's id can be used again, for another question.
             key = request_id if request_id not in found else f"{request_id} {event['event_id']}"
             found[key] = _request(event, given, request_id)
@@ -83,7 +84,7 @@ def _answer(event: Mapping[str, object], given: Mapping[str, object], earlier: l
         "responder": given.get("responder"),
         "at": event.get("timestamp"),
         "event_id": event.get("event_id"),
-        "counted": event["type"] == "feedback_received" and not any(answer["counted"] for answer in earlier),
+        "counted": event["type"] == FEEDBACK_RECEIVED and not any(answer["counted"] for answer in earlier),
     }
     if "origin_id" in given:
         answer["origin_id"] = given["origin_id"]

@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.errors import InvalidInput
+from faber.events import feedback_events
 from faber.feedback.answer_matching import MAX_ANSWER, Responder, read_answer, same_answer
 from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
-from faber.model.documents import Draft, Plan, State
+from faber.model.documents import Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
@@ -76,21 +77,9 @@ def open_request(state: State, plan: Plan, asked: NewRequest) -> Decision:
         raise InvalidInput("A request needs a prompt.")
     if place is None:
         place = _asking_step(state, plan)
-    draft: Draft = {
-        "type": "feedback_request",
-        "message": prompt,
-        "metadata": {
-            "request_id": request_id,
-            "type": kind,
-            "prompt": prompt,
-            "options": _options(kind, options),
-            "context": given,
-            "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
-        },
-    }
-    if place is not None:
-        draft["phase"], draft["step"] = place
-        draft["metadata"]["resume_point"] = {"phase": place[0], "step": place[1]}
+    draft = feedback_events.feedback_request(
+        request_id, kind, prompt, options=_options(kind, options), context=given, place=place
+    )
     return accept(state, plan, draft)
 
 
@@ -148,20 +137,14 @@ def respond(
             return Repeated(heard["event_id"])
         raise
     answer = read_answer(asked, response)
-    metadata: dict[str, Any] = {
-        "request_id": asked["request_id"],
-        "response": answer.option,
-        "action": answer.action,
-    }
-    if said:
-        metadata["comment"] = bounded(said, "A comment", MAX_ANSWER)
-    if responder is not None:
-        metadata["responder"] = responder
-    draft: Draft = {
-        "type": "feedback_received",
-        "message": f"{answer.option}: {asked['prompt']}"[:MAX_MESSAGE],
-        "metadata": metadata,
-    }
+    draft = feedback_events.feedback_received(
+        asked["request_id"],
+        answer.option,
+        action=answer.action,
+        comment=bounded(said, "A comment", MAX_ANSWER) if said else None,
+        responder=responder,
+        message=f"{answer.option}: {asked['prompt']}"[:MAX_MESSAGE],
+    )
     return accept(state, plan, draft)
 
 
@@ -170,8 +153,8 @@ def notified(state: State, plan: Plan, *, request_id: str, comment_id: int, comm
     asked = find_request(state, request_id)
     if asked["notification_sent"].get("issue_comment"):
         return Repeated(asked["event_id"])
-    metadata = {"request_id": request_id, "comment_id": comment_id, "comment_url": comment_url}
-    return accept(state, plan, {"type": "feedback_notified", "metadata": metadata})
+    draft = feedback_events.feedback_notified(request_id, comment_id=comment_id, comment_url=comment_url)
+    return accept(state, plan, draft)
 
 
 def find_request(state: State, request_id: str | None) -> FeedbackRequest:

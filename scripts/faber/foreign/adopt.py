@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 from faber.errors import RunNotFound, UnsafeFile
+from faber.events.event_types import RUN_ADOPTED
 from faber.foreign.open_run import open_run
 from faber.model.documents import SCHEMA_VERSION, Event
 from faber.model.model_errors import IllegalTransition
@@ -59,7 +60,7 @@ def _make_durable(layout: Layout, directory: str) -> None:
 def _unfinished_adoption(directory: str) -> Event | None:
     """The event of an adoption that was killed before its state.json."""
     entries = log.listing(directory)
-    if not entries or entries[-1].type != "run_adopted":
+    if not entries or entries[-1].type != RUN_ADOPTED:
         return None
     return log.read_event(directory, entries[-1].file)
 
@@ -72,7 +73,7 @@ def _append(run: Run, clock: Clock, actor: str | None) -> Event:
     event: Any = {
         "schema_version": SCHEMA_VERSION,
         "event_id": state["last_event_id"] + 1,
-        "type": "run_adopted",
+        "type": RUN_ADOPTED,
         "timestamp": clock(),
         "run_id": run.run_id,
         "metadata": {"state": state, "plan": run.plan, "metadata": run.metadata},

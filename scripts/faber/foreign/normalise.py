@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.drafts import ErrorDetail
+from faber.events.event_types import FEEDBACK_REQUEST, WORKFLOW_ERROR
 from faber.foreign.foreign_events import newest_events, requested
 from faber.foreign.phases_read import read_phases
 from faber.foreign.spelling import name_of, text_of
@@ -21,7 +23,7 @@ from faber.model.documents import (
     State,
 )
 from faber.model.reducer import RECENT_EVENTS, initial_state
-from faber.model.state_parts import ErrorDetail, FeedbackRequest
+from faber.model.state_parts import FeedbackRequest
 from faber.model.validation import check_plan
 from faber.store import log
 from faber.store.layout import PLAN
@@ -189,7 +191,7 @@ class _Reader:
             (
                 event["event_id"]
                 for event in reversed(self.events)
-                if event["type"] == "feedback_request" and requested(event) == request_id
+                if event["type"] == FEEDBACK_REQUEST and requested(event) == request_id
             ),
             0,
         )
@@ -220,7 +222,7 @@ class _Reader:
             state["error"] = record
         if record:
             state["errors"] = [
-                {"event_id": 0, "type": "workflow_error", "phase": phase, "step": step, "at": "", **record}
+                {"event_id": 0, "type": WORKFLOW_ERROR, "phase": phase, "step": step, "at": "", **record}
             ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from faber.errors import Notice, Severity
+from faber.events.event_types import STEP_COMPLETE, STEP_SKIP
 from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, status_of, text_of
 from faber.model.documents import SETTLED, Event
 from faber.model.state_parts import PlaceStatus
@@ -115,7 +116,7 @@ class _Phases:
             if "phase" in event and "step" in event:
                 newest[event["phase"], event["step"]] = event["type"]
         for (event_phase, event_step), kind in newest.items():
-            if event_phase in self.phases and kind in ("step_complete", "step_skip"):
+            if event_phase in self.phases and kind in (STEP_COMPLETE, STEP_SKIP):
                 steps = self.phases[event_phase].steps
                 if steps.get(event_step) in ("pending", "in_progress"):
                     self.notices.append(
@@ -126,4 +127,4 @@ class _Phases:
                             source=self.run_id,
                         )
                     )
-                steps[event_step] = "completed" if kind == "step_complete" else "skipped"
+                steps[event_step] = "completed" if kind == STEP_COMPLETE else "skipped"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from faber.context.resume import run_position
 from faber.errors import InvalidInput
+from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.github.actions_outputs import write_outputs
@@ -255,7 +256,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
     # A merge of two copies of the run keeps an answer that came second, without counting it.
-    counted = event is None or event["type"] != "feedback_superseded"
+    counted = event is None or event["type"] != FEEDBACK_SUPERSEDED
     position = run_position(committed.state, committed.plan)
     return {
         "result": "recorded",

@@ -3,6 +3,16 @@
 from collections.abc import Mapping
 
 from faber.errors import FaberError
+from faber.events.event_types import (
+    FEEDBACK_REQUEST,
+    PHASE_COMPLETE,
+    PHASE_ERROR,
+    PHASE_SKIP,
+    STEP_ERROR,
+    WORKFLOW_CANCELLED,
+    WORKFLOW_COMPLETE,
+    WORKFLOW_ERROR,
+)
 from faber.github.post_report import PostReport, not_posted
 from faber.model.state_parts import FeedbackRequest
 from faber.store.commit import Committed
@@ -12,16 +22,16 @@ from faber.store.load import Run
 
 ENDS = frozenset(
     {
-        "phase_complete",
-        "phase_skip",
-        "phase_error",
-        "step_error",
-        "workflow_complete",
-        "workflow_error",
-        "workflow_cancelled",
+        PHASE_COMPLETE,
+        PHASE_SKIP,
+        PHASE_ERROR,
+        STEP_ERROR,
+        WORKFLOW_COMPLETE,
+        WORKFLOW_ERROR,
+        WORKFLOW_CANCELLED,
     }
 )
-ASKED = "feedback_request"
+ASKED = FEEDBACK_REQUEST
 
 
 def tell(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from faber.errors import FaberError, Notice
+from faber.events.feedback_events import progress_notified
 from faber.feedback.requests import notified
 from faber.github.post_report import PostReport, not_posted
 from faber.github.posting import Board, Links, notification, progress_comment, request_comment
@@ -95,7 +96,7 @@ class _RunComments:
             now = state["progress_comment"]
             if now and now["comment_id"] == made["comment_id"]:
                 return Repeated(now["event_id"])
-            return accept(state, plan, {"type": "progress_notified", "metadata": dict(made)})
+            return accept(state, plan, progress_notified(dict(made)))
 
         self._record(remember)
 

@@ -1,1 +1,1 @@
-"""What the client calls at the turns of a session's life: standard library only, and never in the way."""
+"""Hooks that the client calls during a session: standard library only, and they never fail it."""

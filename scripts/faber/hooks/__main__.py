@@ -1,7 +1,7 @@
 """Entry point of `bin/faber hook EVENT`, with the JSON that the client gives its hooks on stdin.
 
-Prints what the client is to take in, or nothing; exits with 0, whatever happens. FABER_DEBUG=1 shows on stderr what
-went wrong. It may be started by any Python, before faber's environment is built.
+Prints the hook's answer, or nothing; always exits with 0. FABER_DEBUG=1 prints errors to stderr. Any Python may start
+it, before faber's environment is built.
 """
 
 import os
@@ -12,7 +12,7 @@ def main() -> None:
     """Answer one call."""
     if sys.version_info < (3, 11) or os.environ.get("FABER_CHILD"):
         return  # FABER_VENV may hold any Python
-    # One short call makes no garbage worth looking for.
+    # One short call creates too little garbage to collect.
     import gc
 
     gc.disable()
@@ -25,11 +25,11 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except BaseException:  # noqa: BLE001 - a hook that fails must not be the session's trouble
+    except BaseException:  # noqa: BLE001 - a failing hook must not disturb the session
         if os.environ.get("FABER_DEBUG"):
             import traceback
 
             traceback.print_exc()
             sys.stderr.flush()
     finally:
-        os._exit(0)  # what is left of the interpreter's ending can only fail
+        os._exit(0)  # the interpreter's shutdown could only fail

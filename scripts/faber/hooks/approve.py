@@ -1,13 +1,12 @@
 """Which shell commands of an agent are exactly one plain call of this plugin's own `bin/faber`.
 
-Pure, and strict rather than clever: what is not certainly harmless gets no answer, and the client asks
-as it would have without us.
+Pure and strict: anything that is not certainly harmless gets no answer, and the client asks the person as usual.
 """
 
 import re
 from collections.abc import Collection
 
-# What an agent may call without being asked, by its first words. Nothing here speaks for a person.
+# What an agent may call without a permission prompt, by its first words. Nothing here speaks for a person.
 ALLOWED = frozenset(
     {
         ("config", "show"),
@@ -40,8 +39,8 @@ ALLOWED = frozenset(
         ("workflow", "validate"),
     }
 )
-# Deciding, and giving itself more freedom, is a person's; a definition of the agent's own could name commands
-# that faber would then run; another root is another project; a comment goes out to everybody.
+# Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
+# another root is another project; a posted comment is public.
 REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
 
 _WORD = re.compile(
@@ -78,8 +77,8 @@ def words(command: str) -> list[str] | None:
 def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
     """The arguments of `command` if it is one plain, harmless call of one of `programs`, else None.
 
-    A program counts under the very path it is known by: any other spelling of it (`..`, a link) could be
-    another file by the time the shell looks.
+    A program matches only by its exact path: another spelling (`..`, a link) could be another file by the time the
+    shell resolves it.
     """
     parsed = words(command)
     if not parsed or parsed[0] not in programs:

@@ -1,6 +1,7 @@
-"""PreCompact and PostCompact: what must survive a compaction, and whether it did."""
+"""PreCompact and PostCompact: what a compaction must keep, and whether it did."""
 
 from faber.context.resume import resume_point
+from faber.events import record_events
 from faber.hooks.hook_call import Call, say
 from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
@@ -11,7 +12,7 @@ from faber.store.session_record import SessionRecord
 
 
 def pre_compact(call: Call) -> None:
-    """Tell the summariser what to keep, and put a checkpoint into the log of the run that the session works on."""
+    """Print what the summary must keep, and record a checkpoint in the run that the session works on."""
     found = candidates(call, place_of(call))
     run = found.one
     if run is None:
@@ -23,12 +24,12 @@ def pre_compact(call: Call) -> None:
             call,
             run,
             "precompact",
-            {"type": "checkpoint", "message": f"Before a compaction ({trigger})", "metadata": {"trigger": trigger}},
+            record_events.checkpoint(trigger),
         )
 
 
 def post_compact(call: Call) -> None:
-    """Note what the summary lost, so that the session's next start says more."""
+    """Note what the summary lost, so that the session's next start repeats it."""
     summary = call.given.get("compact_summary")
     if not isinstance(summary, str) or not call.session:
         return

@@ -1,13 +1,14 @@
-"""One call of a hook: what the client says on stdin, which handler answers it, and the answer on stdout."""
+"""One call of a hook: the client's JSON on stdin, its handler, and the answer on stdout."""
 
 import os
 import time
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.store.layout import Layout, find_root
 
-# What the client calls, and who answers.
+# The client's events and their handlers.
 HANDLERS = {
     "session-start": "faber.hooks.start:session_start",
     "pre-tool-use": "faber.hooks.tool_permission:pre_tool_use",
@@ -17,23 +18,23 @@ HANDLERS = {
     "stop-failure": "faber.hooks.ending:stop_failure",
 }
 MAX_INPUT = 4 * 1024 * 1024
-SILENCE = 0.2  # seconds without a further byte, after which nothing more is expected
-PATIENCE = 1.0  # seconds for all of it
+SILENCE = 0.2  # seconds without a further byte, after which reading ends
+PATIENCE = 1.0  # seconds for all of stdin
 MAX_SESSION_ID = 200
 
 
 class Call(NamedTuple):
-    """What a handler knows: the client's words (an object, empty where they were no use), the session,
-    the project's store, the directory the session works in, and the path of `bin/faber`."""
+    """What a handler gets: the client's JSON object (empty if there was none), the session, the project's store, the
+    directory the session works in, and the path of `bin/faber`."""
 
-    given: dict[str, Any]
+    given: Mapping[str, object]
     session: str | None
     layout: Layout
     here: str
     faber: str
 
     def text(self, name: str, limit: int = 200) -> str:
-        """What the client said under `name`, as one bounded line of inert text; empty if it said nothing."""
+        """The client's value for `name` as one bounded line of inert text; empty if there is none."""
         from faber.hooks.lines import line
 
         value = self.given.get(name)
@@ -41,7 +42,7 @@ class Call(NamedTuple):
 
 
 def answer(event: str) -> None:
-    """Answer one call for `event`; one that faber does not know, or outside a project of its, gets nothing."""
+    """Answer one call for `event`; prints nothing for an unknown event or outside a project with a store."""
     if event not in HANDLERS:
         return
     given = _parsed(_read(0))
@@ -56,7 +57,7 @@ def answer(event: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write to stdout at once; a reader that went away does not keep the hook from what else it does."""
+    """Write to stdout at once; a closed stdout does not stop the hook's other work."""
     left = memoryview(text.encode("utf-8", "replace"))
     try:
         while left:
@@ -65,21 +66,21 @@ def say(text: str) -> None:
         pass
 
 
-def _directory(given: dict[str, Any]) -> str:
-    """Where the session works: what the client says, or where this process is."""
+def _directory(given: Mapping[str, object]) -> str:
+    """The session's directory: the client's, or that of this process."""
     for named in (given.get("cwd"), os.environ.get("CLAUDE_PROJECT_DIR")):
         if isinstance(named, str) and os.path.isabs(named) and "\0" not in named and os.path.isdir(named):
             return os.path.realpath(named)
     return os.getcwd()
 
 
-def _session(given: dict[str, Any]) -> str | None:
+def _session(given: Mapping[str, object]) -> str | None:
     named = given.get("session_id")
     found = named if isinstance(named, str) and named else os.environ.get("CLAUDE_CODE_SESSION_ID", "")
     return found[:MAX_SESSION_ID] or None
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _parsed(data: bytes) -> Mapping[str, object]:
     if not data:
         return {}
     from faber.store import strict_json
@@ -92,7 +93,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _read(handle: int) -> bytes:
-    """What stdin holds, up to `MAX_INPUT`: what is more is no JSON then, and the writer gets rid of it all the same.
+    """What stdin holds, cut at `MAX_INPUT` (and then no JSON); the rest is read too, so that the writer can finish.
 
     A terminal, or a writer that neither writes nor closes, is not waited for.
     """

@@ -1,4 +1,4 @@
-"""What a hook adds to a run's log: once, without waiting, and only to a run that the session works on."""
+"""What hooks add to a run's log: once, without waiting, and only to a run that the session works on."""
 
 from faber.errors import FaberError
 from faber.hooks.hook_call import Call
@@ -14,16 +14,15 @@ DEADLINE = 0.2  # seconds for the lock
 
 
 def working_on(call: Call) -> Run | None:
-    """The open run that the session has recorded something for; a session that only stands beside one has none."""
+    """The open run that the session has recorded events in; None for a session that only shares its worktree."""
     found = of_session(call.layout, call.session) if call.session else None
     return found.one if found else None
 
 
 def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
-    """Append `draft`, unless the newest event is what this hook recorded for this session before.
+    """Append `draft`, unless the newest event is this hook's own for this session.
 
-    Nobody depends on it: where the lock is held, the run has ended meanwhile or the disk refuses,
-    nothing is recorded and nothing is said.
+    Best effort: if the lock is held, the run has ended or the disk refuses, nothing is recorded and nothing printed.
     """
     own = f"{prefix}-{file_name(call.session or '')}-"
     newest = run.state["recent_events"][-1:]

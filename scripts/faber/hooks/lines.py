@@ -8,7 +8,7 @@ CUT = "({} more lines did not fit.)"
 
 
 class Line(NamedTuple):
-    """One line of an answer; of those that do not all fit, the ones of lower `rank` stay."""
+    """One line of an answer; if not all fit, those of lower `rank` are kept."""
 
     rank: int
     text: str
@@ -25,7 +25,7 @@ def size(text: str) -> int:
 
 
 def fit(lines: list[Line], limit: int) -> str:
-    """The lines in their order, as many whole ones as `limit` allows, those of the lowest rank first."""
+    """As many whole lines as `limit` allows, chosen by lowest rank, in their original order."""
     left = limit - len(CUT) - 8
     kept = set()
     for number in sorted(range(len(lines)), key=lambda n: lines[n].rank):

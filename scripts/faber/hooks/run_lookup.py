@@ -1,4 +1,4 @@
-"""Which run a session belongs to: from the store's index, never by a scan and never by one global pointer."""
+"""Which run a session belongs to: from the store's index, without a scan and without a global pointer."""
 
 from typing import NamedTuple
 
@@ -14,15 +14,14 @@ from faber.store.load import Run, load
 from faber.store.store_errors import ForeignRun
 
 HEADS = "refs/heads/"
-# So many runs are read; of more only the number is told.
+# At most this many runs are read; the others are only counted.
 MOST = 8
 
 
-class Place(NamedTuple):
-    """Where a session works: the top of its worktree and the branch that is checked out there.
+class SessionPlace(NamedTuple):
+    """Where a session works: the top of its worktree and the branch checked out there.
 
-    Without a repository the worktree is the project's root; `branch` is None there and where HEAD
-    names a commit.
+    Without a repository the worktree is the project's root. `branch` is None there and for a detached HEAD.
     """
 
     repository: Repository | None
@@ -33,8 +32,8 @@ class Place(NamedTuple):
 class Candidates(NamedTuple):
     """The active runs that a session may belong to, latest binding first.
 
-    `unreadable` are runs that belong here and cannot be read, each with the error's code. `more`
-    counts those that were not looked at. `bound` is true where the session itself leads to the run.
+    `unreadable` are candidates that cannot be read, each with the error's code. `more` counts those that were not
+    read. `bound` is true if the session itself is bound to the run.
     """
 
     runs: list[Run]
@@ -48,17 +47,17 @@ class Candidates(NamedTuple):
         return self.runs[0] if len(self.runs) == 1 and not self.unreadable and not self.more else None
 
 
-def place_of(call: Call) -> Place:
-    """The place that a call comes from."""
+def place_of(call: Call) -> SessionPlace:
+    """Where the call's session works."""
     repository = find(call.here)
     top = str((repository and repository.top) or call.layout.root)
     head = repository.head if repository else None
-    return Place(repository, top, head.removeprefix(HEADS) if head and head.startswith(HEADS) else None)
+    return SessionPlace(repository, top, head.removeprefix(HEADS) if head and head.startswith(HEADS) else None)
 
 
-def candidates(call: Call, place: Place) -> Candidates:
-    """The run that the session worked on last; else the runs of the branch that is checked out here and those begun
-    in this worktree that have no branch yet; else those begun here whose branch is elsewhere."""
+def candidates(call: Call, place: SessionPlace) -> Candidates:
+    """The run that the session worked on last; else the runs of the branch checked out here and those started in this
+    worktree that have no branch yet; else those started here whose branch is elsewhere."""
     if call.session and (bound := of_session(call.layout, call.session)):
         return bound
     mine: list[Run] = []
@@ -78,7 +77,7 @@ def candidates(call: Call, place: Place) -> Candidates:
 
 
 def of_session(layout: Layout, session_id: str) -> Candidates | None:
-    """The run that the session worked on last and that is not over; None if it is bound to none."""
+    """The open run that the session worked on last; None if it is bound to none."""
     for binding in index.bound_active(layout, index.SESSIONS, session_id, MOST)[0]:
         runs, unreadable = _load(layout, [binding])
         if runs or unreadable:
@@ -86,8 +85,8 @@ def of_session(layout: Layout, session_id: str) -> Candidates | None:
     return None
 
 
-def elsewhere(run: Run, place: Place) -> Elsewhere | None:
-    """Where the run's branch is, unless it is here, or has none, or there is no repository to tell."""
+def elsewhere(run: Run, place: SessionPlace) -> Elsewhere | None:
+    """Where the run's branch is; None if it is here, if the run has none, or without a repository."""
     branch = _branch(run)
     if place.repository is None or branch is None or branch == place.branch:
         return None
@@ -101,7 +100,7 @@ def _branch(run: Run) -> str | None:
 
 
 def _load(layout: Layout, bindings: list[Binding]) -> tuple[list[Run], list[tuple[str, str]]]:
-    """The open runs of faber's own among them, and those that cannot be read."""
+    """Faber's own open runs among `bindings`, and those that cannot be read."""
     runs, unreadable = [], []
     for binding in bindings:
         try:

@@ -1,7 +1,7 @@
-"""What a session is told about a run: pure functions from state and plan to bounded text.
+"""The brief that a session gets about its run: pure functions from state and plan to bounded text.
 
-Every text of the log in it is made inert and bounded, and only what agents and the project's people
-write gets in: no work item, no comment on an answer, no title. Every command is complete.
+All text from the log is made inert and bounded. Only text of agents and of the project's people gets in: no work item,
+no comment on an answer, no title. Every command is complete.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,8 @@ SHORT = 1_500
 
 
 class Elsewhere(NamedTuple):
-    """The branch of a run that is not the one checked out here, and the worktree that has it (None: none has)."""
+    """A run's branch that is not checked out here: its name, the worktree that has it (None: no worktree), and what is
+    checked out here instead."""
 
     branch: str
     path: str | None
@@ -25,7 +26,7 @@ class Elsewhere(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How much of each kind a form of the capsule holds: entries, and characters of each."""
+    """The limits of one form of the capsule: numbers of entries, and characters of each."""
 
     limit: int
     prompt: int
@@ -44,46 +45,48 @@ BOUNDS = {
 
 
 def next_command(faber: str, run_id: str) -> str:
-    """The command that tells what is to be done now; `faber` is the path of bin/faber."""
+    """The command that says what to do next; `faber` is the path of bin/faber."""
     return f"{_program(faber)} next {run_id}"
 
 
 def context_command(faber: str, run_id: str) -> str:
-    """The command that loads a run's whole context, and notes that this session has it."""
+    """The command that loads a run's full context and records that this session has it."""
     return f"{_program(faber)} context {run_id} --record"
 
 
 def doctor_command(faber: str, run_id: str) -> str:
-    """The command that says what is wrong with a run."""
+    """The command that diagnoses a run."""
     return f"{_program(faber)} doctor {run_id}"
 
 
 def _program(faber: str) -> str:
-    """The path as a shell reads it whole, in the double quotes that permissions for it are written in."""
+    """The path quoted for a shell, in double quotes because permissions for it are written that way."""
     return '"' + "".join("\\" + c if c in '\\"$`' else c for c in faber) + '"'
 
 
 def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = None, *, limit: int = FULL) -> str:
-    """All that a session must know to go on with the run, in at most `limit` characters (FULL or SHORT)."""
+    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT)."""
     bounds = BOUNDS[limit]
     run_id = state["run_id"]
     resume = resume_point(state, plan)
     lines = [
         Line(0, f"faber: an unfinished run belongs to this session: {run_id}{_work(state)}."),
         Line(1, f"Status: {state['status']}. Resume point: {point_text(resume)}."),
-        Line(3, f"Why there: {line(resume.why, 300)}"),
+        Line(3, f"Reason: {line(resume.why, 300)}"),
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
         Line(0, f"Next command: {next_command(faber, run_id)}"),
         Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):
-        lines.append(Line(5, f"The step asks: {line(instruction, bounds.instruction)}"))
+        lines.append(Line(5, f"Step instruction: {line(instruction, bounds.instruction)}"))
     lines += _steps(state, plan, bounds)
     lines += _artifacts(state)
     lines += [Line(6, f"Unresolved error: {_error(e, bounds.error)}") for e in state["errors"][-bounds.errors :]]
     lines += decided(state, 7, bounds.decisions, bounds.decision)
-    lines.append(Line(4, "The above is what the run's log says. Check work against it; redo nothing that is done."))
+    lines.append(
+        Line(4, "This comes from the run's log. Check your work against it, and do not repeat finished steps.")
+    )
     return fit(lines, limit)
 
 
@@ -96,20 +99,22 @@ def point_text(resume: Resume) -> str:
 
 
 def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
-    """The open question, and that no agent answers it."""
+    """The open question, and that an agent must not answer it."""
     if request is None:
         return []
     options = [line(option, 100) for option in request["options"][:10]]
     return [
         Line(1, f"A person must answer request {line(request['request_id'], 100)} first."),
-        Line(2, "Only a person answers it: tell them, do not answer it yourself, and do not work past it."),
+        Line(
+            2, "Only a person may answer: tell them, do not answer it yourself, and do not continue the run until then."
+        ),
         Line(3, f"The question: {line(request['prompt'], limit)}"),
         *([Line(4, f"Options: {line(' | '.join(options), min(limit, 600))}")] if options else []),
     ]
 
 
 def decided(state: State, rank: int, count: int, limit: int) -> list[Line]:
-    """The last decisions, oldest first, each in at most `limit` characters; the newest is the last to be left out."""
+    """The last decisions, oldest first, each in at most `limit` characters; older ones are dropped first."""
     texts = [line(entry.get("decision") or "", limit) for entry in state["decisions"][-count:]]
     return [Line(rank + len(texts) - number, f"Decided: {text}") for number, text in enumerate(texts, 1) if text]
 
@@ -119,7 +124,7 @@ def _work(state: State) -> str:
 
 
 def whereabouts(found: Elsewhere | None) -> list[Line]:
-    """That the run's branch is not here, and where it is instead."""
+    """A warning that the run's branch is not checked out here, and where it is instead."""
     if found is None:
         return []
     branch, here = line(found.branch, 150), line(found.here, 150)
@@ -152,14 +157,14 @@ def _steps(state: State, plan: Plan, bounds: Bounds) -> list[Line]:
     left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
     lines = []
     if done:
-        lines.append(Line(3, f"Done, not to be done again: {_listed(done, bounds.steps, newest=True)}"))
+        lines.append(Line(3, f"Done, do not repeat: {_listed(done, bounds.steps, newest=True)}"))
     if left:
-        lines.append(Line(8, f"Left: {_listed(left, bounds.steps)}"))
+        lines.append(Line(8, f"Remaining: {_listed(left, bounds.steps)}"))
     return lines
 
 
 def _listed(names: list[str], limit: int, *, newest: bool = False) -> str:
-    """As many names as fit, from the beginning or (`newest`) from the end, and how many there are beside them."""
+    """As many names as fit, from the beginning or (`newest`) from the end, and the number of those left out."""
     shown: list[str] = []
     length = 0
     for name in reversed(names) if newest else names:
@@ -182,7 +187,7 @@ def _artifacts(state: State) -> list[Line]:
         for title, name in known
         if isinstance(state["artifacts"].get(name), str)
     ]
-    return [Line(5, "Made so far: " + ", ".join(found))] if found else []
+    return [Line(5, "Artifacts: " + ", ".join(found))] if found else []
 
 
 def _error(entry: ErrorEntry, limit: int) -> str:

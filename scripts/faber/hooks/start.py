@@ -1,11 +1,11 @@
-"""SessionStart: a session learns which run it continues, and how."""
+"""SessionStart: tell a session which run it continues, and how."""
 
 import json
 
 from faber.errors import FaberError
 from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import QUIET, damaged, news, several
-from faber.hooks.run_lookup import Candidates, Place, candidates, elsewhere, place_of
+from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.model.documents import Event
 from faber.store import log, session_record
@@ -14,7 +14,7 @@ from faber.store.session_record import SessionRecord
 
 
 def session_start(call: Call) -> None:
-    """Print what this session has to know; keep, as the only thing written, what it was told."""
+    """Print the session's brief; the only thing written is the record of what was printed."""
     place = place_of(call)
     found = candidates(call, place)
     run = found.one
@@ -30,7 +30,7 @@ def session_start(call: Call) -> None:
 
 
 def _beside(call: Call, found: Candidates) -> str:
-    """What is said where there is no one run: nothing, or what a person has to know or decide."""
+    """The text if there is not exactly one run: nothing, or what a person has to know or decide."""
     if not found.runs and len(found.unreadable) == 1 and not found.more:
         return damaged(*found.unreadable[0], call.faber)
     if not found.runs and not found.unreadable:
@@ -38,9 +38,9 @@ def _beside(call: Call, found: Candidates) -> str:
     return several([(run.state, run.plan) for run in found.runs], found.unreadable, found.more, call.faber)
 
 
-def _about(call: Call, run: Run, place: Place) -> str:
-    """In full at a start; on a resume, where the earlier capsule is still to be read, what is new; shortly after a
-    compaction. A compaction whose summary lost the thread is made good by the full form."""
+def _about(call: Call, run: Run, place: SessionPlace) -> str:
+    """The full capsule at a start, the news on a resume (the earlier capsule is still in the conversation), the short
+    capsule after a compaction; the full one again if the summary lost the run id or the step."""
     source = call.text("source")
     record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
@@ -54,7 +54,7 @@ def _about(call: Call, run: Run, place: Place) -> str:
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:
-    """The newest events after `since` that others recorded, the bookkeeping of sessions left out."""
+    """The newest events after `since` that others recorded, without the bookkeeping of sessions."""
     found = []
     for recent in run.state["recent_events"]:
         if recent["event_id"] <= since:

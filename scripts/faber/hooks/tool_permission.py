@@ -1,7 +1,7 @@
-"""PreToolUse: a session that only got the capsule may call the program that the capsule names.
+"""PreToolUse: allow a session that was given the capsule to run the program that the capsule names.
 
-A skill's grant ends with the prompt that invoked it, and a capsule comes without one. This answers for
-exactly one plain call of this plugin's own `bin/faber`; about everything else it says nothing.
+A skill's permission ends with the prompt that invoked it, and a capsule has none. This allows exactly one plain call of
+this plugin's own `bin/faber` and does not decide about anything else.
 """
 
 import json
@@ -36,8 +36,8 @@ def pre_tool_use(call: Call) -> None:
 
 
 def _runs_commands(layout: Layout, arguments: list[str]) -> bool:
-    """True unless it is certain that completing this step runs no command of its plan: whoever wrote the plan
-    wrote that command, and running it is for the person to allow."""
+    """True unless completing this step certainly runs no command of the plan: the plan's author wrote that command,
+    and only the person may allow it."""
     try:
         run = open_named(layout, arguments[0])
         phase, _, step = arguments[1].partition(":")

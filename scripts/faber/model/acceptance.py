@@ -5,9 +5,24 @@ import re
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
+from faber.events.event_types import (
+    BRANCH_CREATE,
+    COMMIT_CREATE,
+    DECISION_POINT,
+    FEEDBACK_NOTIFIED,
+    FEEDBACK_RECEIVED,
+    FEEDBACK_REQUEST,
+    FEEDBACK_SUPERSEDED,
+    PR_CREATE,
+    PROGRESS_NOTIFIED,
+    RETRY_LOOP_ENTER,
+    SESSION_END,
+    SPEC_GENERATE,
+    check_required,
+    event_type,
+)
 from faber.model.answers import ACTIONS, check_options, check_responder
 from faber.model.documents import CLOSED, Artifact, Draft, Plan, State, nebula_phases
-from faber.model.event_types import check_required, event_type
 from faber.model.model_errors import HasOwnCommand, IllegalTransition, UnknownPlace
 from faber.model.progress import phase_ids, phase_state, step_state
 
@@ -61,7 +76,7 @@ def accept(state: State, plan: Plan, draft: Draft) -> Decision:
         if "step" in draft:
             step_state(state, draft["phase"], draft["step"])
     if "message" in draft:
-        bounded(draft["message"], "message", MAX_DECISION if kind.name == "decision_point" else MAX_MESSAGE)
+        bounded(draft["message"], "message", MAX_DECISION if kind.name == DECISION_POINT else MAX_MESSAGE)
     check_artifacts(state, draft.get("artifacts", []))
     _CHECKS.get(kind.name, _no_check)(state, plan, draft)
     return [draft]
@@ -175,15 +190,15 @@ def _check_loop(state: State, plan: Plan, draft: Draft) -> None:
 
 
 _CHECKS = {
-    "feedback_request": _check_request,
-    "feedback_received": _check_answer,
-    "feedback_superseded": _check_superseded,
-    "feedback_notified": _check_comment,
-    "progress_notified": _check_comment,
-    "retry_loop_enter": _check_loop,
-    "decision_point": _check_decision,
-    "session_end": _check_session,
-    **dict.fromkeys(("branch_create", "spec_generate", "commit_create", "pr_create"), _check_artifact_event),
+    FEEDBACK_REQUEST: _check_request,
+    FEEDBACK_RECEIVED: _check_answer,
+    FEEDBACK_SUPERSEDED: _check_superseded,
+    FEEDBACK_NOTIFIED: _check_comment,
+    PROGRESS_NOTIFIED: _check_comment,
+    RETRY_LOOP_ENTER: _check_loop,
+    DECISION_POINT: _check_decision,
+    SESSION_END: _check_session,
+    **dict.fromkeys((BRANCH_CREATE, SPEC_GENERATE, COMMIT_CREATE, PR_CREATE), _check_artifact_event),
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from faber.errors import InvalidInput
-from faber.model.shapes import Bound
+from faber.events.shapes import Keyword
 from faber.model.text import inert
 
 Action = Literal["continue", "revise", "retry", "skip", "abort"]
@@ -23,7 +23,7 @@ DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
 FREE_TEXT = "clarification"
 OWN_LIST = "selection"
 
-# What an option does by its name. An option that is not named here goes on, and the step is told of it.
+# What an option does by its name. An option that is not listed here continues, and the step is given the answer.
 MEANINGS: dict[str, Action] = {
     "approve": "continue",
     "confirm": "continue",
@@ -49,16 +49,16 @@ class Responder(TypedDict):
     """Who answered and from where. `source` is `terminal`, `issue_comment` or what else carries answers;
     `url` and `comment_id` are the comment's."""
 
-    name: Annotated[str | None, Bound("maxLength", 100)]
-    source: Annotated[str, Bound("maxLength", 40)]
-    url: Annotated[str | None, Bound("maxLength", 500)]
+    name: Annotated[str | None, Keyword("maxLength", 100)]
+    source: Annotated[str, Keyword("maxLength", 40)]
+    url: Annotated[str | None, Keyword("maxLength", 500)]
     comment_id: int | None
 
 
 def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
     """What answering a request of type `kind` with its own `option` makes of the run.
 
-    A choice from a list and a person's own words go on, whatever they say. The options of a question about
+    A choice from a list and free text continue, whatever they say. The options of a question about
     the context (`context.question`) are that question's: `skip` skips the specification, never the step.
     """
     if "question" in context:
@@ -69,7 +69,7 @@ def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
 
 
 def action_before(response: str) -> Action:
-    """The action of an answer whose event names none: it was recorded when only `abort` did more than go on."""
+    """The action of an answer whose event names none: it was recorded when only `abort` did more than continue."""
     return "abort" if response == "abort" else "continue"
 
 

@@ -4,8 +4,11 @@ Every function answers with the drafts to append, or with `Repeated` where the f
 recorded (repeating a command is harmless), or raises a refusal that names the way out.
 """
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from faber.events import workflow_events as made
+from faber.events.feedback_events import feedback_request
 from faber.model.acceptance import (
     MAX_MESSAGE,
     MAX_PROMPT,
@@ -54,7 +57,7 @@ def resume_run(state: State, plan: Plan) -> Decision:
     check_open(state)
     if state["status"] != "failed":  # resumed with a request still open, it waits again
         _going(state)
-    return [{"type": "workflow_start" if state["status"] == "pending" else "workflow_resumed"}]
+    return [made.workflow_start() if state["status"] == "pending" else made.workflow_resumed()]
 
 
 def complete_run(state: State, plan: Plan) -> Decision:
@@ -75,7 +78,7 @@ def complete_run(state: State, plan: Plan) -> Decision:
         raise _transition(state, "it failed and was not resumed", "completed")
     _way_is_open(state, plan)
     # First what a writer that was killed in between may have left open.
-    return [*consequences(state, plan), {"type": "workflow_complete"}]
+    return [*consequences(state, plan), made.workflow_complete()]
 
 
 def fail_run(state: State, plan: Plan, error: str) -> Decision:
@@ -83,7 +86,7 @@ def fail_run(state: State, plan: Plan, error: str) -> Decision:
     check_open(state)
     if state["status"] == "failed" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    return [{"type": "workflow_error", "error": {"message": bounded(error, "error", MAX_MESSAGE)}}]
+    return [made.workflow_error(bounded(error, "error", MAX_MESSAGE))]
 
 
 def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
@@ -91,7 +94,7 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     if state["status"] == "cancelled" and state["ended_event"]:
         return Repeated(state["ended_event"])
     check_open(state)
-    return [{"type": "workflow_cancelled", "message": bounded(reason, "reason", MAX_MESSAGE)}]
+    return [made.workflow_cancelled(bounded(reason, "reason", MAX_MESSAGE))]
 
 
 # --- phases ----------------------------------------------------------------------------------------
@@ -105,7 +108,7 @@ def start_phase(state: State, plan: Plan, phase: str, message: str | None = None
         return Repeated(known["started_event"])
     _next_is(state, plan, phase, None)
     _way_is_open(state, plan)
-    return [*_begin(state), _with_message({"type": "phase_start", "phase": phase}, message)]
+    return [*_begin(state), made.phase_start(phase, _said(message))]
 
 
 def complete_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
@@ -119,7 +122,7 @@ def complete_phase(state: State, plan: Plan, phase: str, message: str | None = N
         raise StepsUnfinished(
             f"{len(left)} step(s) of phase {phase} are not complete: {', '.join(left)}.", unfinished=left
         )
-    return [_with_message({"type": "phase_complete", "phase": phase}, message)]
+    return [made.phase_complete(phase, _said(message))]
 
 
 def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
@@ -130,8 +133,7 @@ def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
     _going(state)
     if known["status"] in SETTLED:
         raise IllegalTransition(f"Phase {phase} is {known['status']}.", phase=phase, status=known["status"])
-    message = bounded(error, "error", MAX_MESSAGE)
-    return [*_begin(state), {"type": "phase_error", "phase": phase, "error": {"message": message}}]
+    return [*_begin(state), made.phase_error(phase, bounded(error, "error", MAX_MESSAGE))]
 
 
 def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Decision:
@@ -142,7 +144,7 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
     _going(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"Phase {phase} is already completed.", phase=phase, status=known["status"])
-    return [*_begin(state), _with_message({"type": "phase_skip", "phase": phase}, message)]
+    return [*_begin(state), made.phase_skip(phase, _said(message))]
 
 
 # --- steps -----------------------------------------------------------------------------------------
@@ -169,12 +171,10 @@ def start_step(
     _way_is_open(state, plan)
     drafts = _begin(state)
     if state["phases"][phase]["status"] == "pending":
-        drafts.append({"type": "phase_start", "phase": phase})
+        drafts.append(made.phase_start(phase))
     again = known["attempts"] > 0
-    draft: Draft = {"type": "step_retry" if again else "step_start", "phase": phase, "step": step}
-    if base_commit is not None and known["first_event"] is None:
-        draft["metadata"] = {"base_commit": base_commit}
-    return [*drafts, _with_message(draft, message)]
+    base = base_commit if known["first_event"] is None else None
+    return [*drafts, made.step_start(phase, step, again=again, base_commit=base, message=_said(message))]
 
 
 def completes(state: State, phase: str, step: str) -> Repeated | None:
@@ -196,59 +196,44 @@ def complete_step(
     artifacts: list[Artifact],
     *,
     warning: bool = False,
-    evidence: list[dict[str, Any]] | None = None,
+    evidence: Sequence[Mapping[str, object]] | None = None,
     attempt: int | None = None,
 ) -> Decision:
     """`step complete`: a step in progress is done, with what it made and the evidence that was found.
 
-    `attempt` is the one that the evidence was examined for: a step that was begun anew since is not
-    completed by it.
+    `attempt` is the attempt whose evidence was examined: a step that was started again since is not completed.
     """
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
     if attempt is not None and attempt != step_state(state, phase, step)["attempts"]:
         raise IllegalTransition(
-            f"{phase}:{step} was begun again while its evidence was examined.",
+            f"{phase}:{step} was started again while its evidence was examined.",
             recovery=f"Run `faber next {state['run_id']}`.",
         )
-    draft = _with_message({"type": "step_complete", "phase": phase, "step": step}, message)
-    draft["status"] = "warning" if warning else "success"
-    if evidence:
-        draft["metadata"] = {"evidence": evidence}
-    if artifacts:
-        draft["artifacts"] = artifacts
-        check_artifacts(state, artifacts)
-    return [draft]
+    said = _said(message)
+    check_artifacts(state, artifacts)
+    status: Literal["success", "warning"] = "warning" if warning else "success"
+    return [made.step_complete(phase, step, status=status, evidence=evidence or (), artifacts=artifacts, message=said)]
 
 
 def block_step(
-    state: State, plan: Plan, phase: str, step: str, missing: list[dict[str, Any]], request_id: str
+    state: State, plan: Plan, phase: str, step: str, missing: Sequence[Mapping[str, object]], request_id: str
 ) -> Decision:
     """A step whose evidence is missing is not completed; the third time a person is asked to waive it."""
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
-    drafts: list[Draft] = [{"type": "step_blocked", "phase": phase, "step": step, "metadata": {"missing": missing}}]
+    drafts = [made.step_blocked(phase, step, missing)]
     if step_state(state, phase, step)["blocked"] + 1 >= BLOCKED_ASKS:
         said = " ".join(str(piece["detail"]) for piece in missing)
         prompt = f"{phase}:{step} cannot be completed: {said}"[: MAX_PROMPT - 40] + " Waive this evidence?"
+        context = {"waive": f"{phase}:{step}"}
+        options = ["waive", "retry", "abort"]
         drafts.append(
-            {
-                "type": "feedback_request",
-                "phase": phase,
-                "step": step,
-                "message": prompt,
-                "metadata": {
-                    "request_id": request_id,
-                    "type": "error_resolution",
-                    "prompt": prompt,
-                    "options": ["waive", "retry", "abort"],
-                    "context": {"waive": f"{phase}:{step}"},
-                    "resume_point": {"phase": phase, "step": step},
-                    "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
-                },
-            }
+            feedback_request(
+                request_id, "error_resolution", prompt, options=options, context=context, place=(phase, step)
+            )
         )
     return drafts
 
@@ -260,8 +245,7 @@ def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> De
         return Repeated(known["ended_event"])
     _going(state)
     _in_progress(state, phase, step, known["status"])
-    message = bounded(error, "error", MAX_MESSAGE)
-    return [{"type": "step_error", "phase": phase, "step": step, "error": {"message": message}}]
+    return [made.step_error(phase, step, bounded(error, "error", MAX_MESSAGE))]
 
 
 def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | None) -> Decision:
@@ -272,7 +256,7 @@ def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | No
     _going(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"{phase}:{step} is already completed.", status="completed")
-    return [*_begin(state), _with_message({"type": "step_skip", "phase": phase, "step": step}, message)]
+    return [*_begin(state), made.step_skip(phase, step, _said(message))]
 
 
 def _in_progress(state: State, phase: str, step: str, status: str) -> None:
@@ -300,7 +284,7 @@ def _way_is_open(state: State, plan: Plan) -> None:
 
 
 def _begin(state: State) -> list[Draft]:
-    return [{"type": "workflow_start"}] if state["status"] == "pending" else []
+    return [made.workflow_start()] if state["status"] == "pending" else []
 
 
 def _next_is(state: State, plan: Plan, phase: str, step: str | None) -> None:
@@ -310,7 +294,7 @@ def _next_is(state: State, plan: Plan, phase: str, step: str | None) -> None:
         raise OutOfOrder(f"{asked} is not what comes next.", **_next_fields(state, plan))
 
 
-def _next_fields(state: State, plan: Plan) -> dict[str, Any]:
+def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
     following = next_place(state, plan)
     if following is None:
         return {"next": None, "recovery": f"All steps are complete: run `faber run complete {state['run_id']}`."}
@@ -322,8 +306,8 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     """What follows from the state without anybody asking: a phase whose steps are all complete ends, a
     failed phase goes back where its plan says, a loop whose phase is complete is over.
 
-    Appended after every command, so that a writer killed between a step's event and its phase's is
-    made good by the next one. Of a partial plan nobody knows whether a phase's steps are all there.
+    Appended after every command: the next one completes what a writer killed in between left open. In a partial plan,
+    nobody knows whether a phase has all its steps.
     """
     if plan.get("partial"):
         return []
@@ -332,14 +316,14 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     if state["status"] != "in_progress":
         return []
     ended: list[Draft] = [
-        {"type": "phase_complete", "phase": phase["id"]}
+        made.phase_complete(phase["id"])
         for phase in plan["phases"]
         if state["phases"][phase["id"]]["status"] not in SETTLED
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
     ]
     left: list[Draft] = [
-        {"type": "retry_loop_exit", "phase": loop["phase"], "metadata": {"return_to": loop["return_to"]}}
+        made.retry_loop_exit(loop["phase"], loop["return_to"])
         for loop in state["retry_loops"][-1:]
         if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
     ]
@@ -357,17 +341,9 @@ def _loop(state: State, plan: Plan) -> list[Draft]:
     if policy is None or state["phases"][phase["id"]]["status"] != "failed" or used >= policy["max_retries"]:
         return []
     last = state["errors"][-1]["message"] if state["errors"] else ""
-    return [
-        {
-            "type": "retry_loop_enter",
-            "phase": phase["id"],
-            "message": f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE],
-            "metadata": {"return_to": policy["return_to"]},
-        }
-    ]
+    why = f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE]
+    return [made.retry_loop_enter(phase["id"], policy["return_to"], why)]
 
 
-def _with_message(draft: Draft, message: str | None) -> Draft:
-    if message is not None:
-        draft["message"] = bounded(message, "message", MAX_MESSAGE)
-    return draft
+def _said(message: str | None) -> str | None:
+    return None if message is None else bounded(message, "message", MAX_MESSAGE)

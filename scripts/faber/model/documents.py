@@ -1,16 +1,19 @@
 """The documents of the store, as `TypedDict`s: the only description there is of their fields.
 
-`model/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
+`events/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
 so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and order nothing: `event_id` does.
 """
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
+from faber.events.drafts import Artifact as Artifact
+from faber.events.drafts import Draft as Draft
+from faber.events.drafts import ErrorDetail, Timestamp
+from faber.events.drafts import Event as Event
+from faber.events.shapes import Keyword
 from faber.model.nebula_documents import NebulaPhase, NebulaState
-from faber.model.shapes import Bound, extensible
 from faber.model.state_parts import (
     DecisionEntry,
-    ErrorDetail,
     ErrorEntry,
     FeedbackRequest,
     GateState,
@@ -44,9 +47,8 @@ AUTONOMY_LEVELS: tuple[Autonomy, ...] = ("dry-run", "assist", "guarded", "autono
 SETTLED: frozenset[str] = frozenset({"completed", "skipped"})
 CLOSED: frozenset[str] = frozenset({"completed", "cancelled"})
 
-_Count = Annotated[int, Bound("minimum", 0)]
-_Number = Annotated[int, Bound("minimum", 1)]
-_Time = Annotated[str, Bound("pattern", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+_Count = Annotated[int, Keyword("minimum", 0)]
+_Number = Annotated[int, Keyword("minimum", 1)]
 
 
 # --- plan.json and metadata.json -------------------------------------------------------------------
@@ -61,7 +63,7 @@ class Evidence(TypedDict):
 
     kind: EvidenceKind
     value: str | None
-    timeout: NotRequired[Annotated[int, Bound("minimum", 1), Bound("maximum", 3600)]]
+    timeout: NotRequired[Annotated[int, Keyword("minimum", 1), Keyword("maximum", 3600)]]
 
 
 class StepPlan(TypedDict):
@@ -74,7 +76,7 @@ class StepPlan(TypedDict):
     evidence: NotRequired[list[Evidence]]  # none
     on_success: NotRequired[Reaction]  # continue
     on_warning: NotRequired[Reaction]  # continue
-    retries: NotRequired[Annotated[int, Bound("minimum", 0), Bound("maximum", 10)]]  # 0
+    retries: NotRequired[Annotated[int, Keyword("minimum", 0), Keyword("maximum", 10)]]  # 0
     destructive: NotRequired[bool]  # False
 
 
@@ -89,7 +91,7 @@ class OnFailure(TypedDict):
     """The phase that a failed phase returns to, itself or an earlier one, and how often at most."""
 
     return_to: str
-    max_retries: Annotated[int, Bound("minimum", 1), Bound("maximum", 20)]
+    max_retries: Annotated[int, Keyword("minimum", 1), Keyword("maximum", 20)]
 
 
 class PhasePlan(TypedDict):
@@ -125,45 +127,9 @@ class Metadata(TypedDict):
     target: str | None
     workflow_id: str
     autonomy: Autonomy
-    created_at: _Time
+    created_at: Timestamp
     created_by: str
     relationships: dict[str, Any]
-
-
-# --- events ----------------------------------------------------------------------------------------
-
-
-@extensible(minProperties=2)
-class Artifact(TypedDict):
-    """Something that a run made: a name, and its `value` or other fields."""
-
-    name: str
-    value: NotRequired[Any]
-
-
-class Draft(TypedDict):
-    """An event before the log gives it id, time and run."""
-
-    type: Annotated[str, Bound("pattern", "^[a-z_]+$")]
-    phase: NotRequired[str]
-    step: NotRequired[str]
-    status: NotRequired[str]
-    message: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    artifacts: NotRequired[list[Artifact]]
-    error: NotRequired[ErrorDetail]
-    session_id: NotRequired[str]
-    actor: NotRequired[str]
-    key: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
-
-
-class Event(Draft):
-    """One immutable fact. `event_id` counts from 1 without gaps and is the only order."""
-
-    schema_version: _Number
-    event_id: _Number
-    timestamp: _Time
-    run_id: str
 
 
 # --- state.json ------------------------------------------------------------------------------------
@@ -183,23 +149,23 @@ class State(TypedDict):
     current_phase: str | None
     current_step: str | None
     phases: dict[str, PhaseState]
-    artifacts: Annotated[dict[str, Any], Bound("maxProperties", 200)]
+    artifacts: Annotated[dict[str, Any], Keyword("maxProperties", 200)]
     feedback_request: FeedbackRequest | None
     feedback_queue: list[FeedbackRequest]
     last_answer: LastAnswer | None
     progress_comment: ProgressComment | None
     # The newest answers, so that somebody who answers again learns who already did.
-    answers: Annotated[list[Heard], Bound("maxItems", 20)]
-    decisions: Annotated[list[DecisionEntry], Bound("maxItems", 10)]
+    answers: Annotated[list[Heard], Keyword("maxItems", 20)]
+    decisions: Annotated[list[DecisionEntry], Keyword("maxItems", 10)]
     settled_questions: dict[str, SettledQuestion]
-    errors: Annotated[list[ErrorEntry], Bound("maxItems", 10)]
-    retry_loops: Annotated[list[RetryLoop], Bound("maxItems", 10)]
+    errors: Annotated[list[ErrorEntry], Keyword("maxItems", 10)]
+    retry_loops: Annotated[list[RetryLoop], Keyword("maxItems", 10)]
     loops_used: dict[str, _Number]
     gates: dict[str, GateState]
     relationships: dict[str, Any]
-    context_sessions: Annotated[list[str], Bound("maxItems", 20)]
+    context_sessions: Annotated[list[str], Keyword("maxItems", 20)]
     session_summaries: SavedSessions
-    recent_events: Annotated[list[RecentEvent], Bound("maxItems", 20)]
+    recent_events: Annotated[list[RecentEvent], Keyword("maxItems", 20)]
     last_event_id: _Count
     created_at: str
     started_at: str | None

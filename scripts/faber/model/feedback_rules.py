@@ -4,12 +4,14 @@ Gates, waived evidence and questions about the context are requests too; what th
 five actions stands here and nowhere else.
 """
 
+from faber.events.drafts import ErrorDetail
+from faber.events.event_types import FEEDBACK_NOTIFIED, FEEDBACK_RECEIVED, FEEDBACK_REQUEST, PROGRESS_NOTIFIED
 from faber.model.answers import action_before
 from faber.model.documents import SETTLED, Event, State
 from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait
-from faber.model.state_parts import ErrorDetail, FeedbackRequest, Heard, ResumePlace, StepState
+from faber.model.state_parts import FeedbackRequest, Heard, ResumePlace, StepState
 from faber.model.text import shorten
 
 KEPT_ANSWERS = 20
@@ -17,7 +19,7 @@ KEPT_FEEDBACK = 5
 PROMPT_CHARS = 300
 
 
-@reduces("feedback_request")
+@reduces(FEEDBACK_REQUEST)
 def _ask(state: State, event: Event) -> None:
     given = event["metadata"]
     place = given.get("resume_point") or {}
@@ -42,7 +44,7 @@ def _ask(state: State, event: Event) -> None:
     wait(state)
 
 
-@reduces("feedback_received")
+@reduces(FEEDBACK_RECEIVED)
 def _hear(state: State, event: Event) -> None:
     given = event["metadata"]
     request = next((r for r in state["feedback_queue"] if r["request_id"] == given["request_id"]), None)
@@ -156,7 +158,7 @@ def _tell(state: State, heard: Heard, *, asked_for: bool) -> None:
         step["feedback"] = [*step["feedback"], heard][-KEPT_FEEDBACK:]
 
 
-@reduces("feedback_notified")
+@reduces(FEEDBACK_NOTIFIED)
 def _notify(state: State, event: Event) -> None:
     """The open request remembers where it was posted; an answered one is history."""
     given = event["metadata"]
@@ -171,7 +173,7 @@ def _notify(state: State, event: Event) -> None:
     state["feedback_request"] = oldest(state)
 
 
-@reduces("progress_notified")
+@reduces(PROGRESS_NOTIFIED)
 def _tell_progress(state: State, event: Event) -> None:
     given = event["metadata"]
     state["progress_comment"] = {

@@ -1,4 +1,4 @@
-"""Where a run may not go on without a person's yes: pure functions of plan, autonomy and state."""
+"""Where a run may not continue without a person's approval: pure functions of plan, autonomy and state."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -82,7 +82,7 @@ def _after(state: State, plan: Plan, phase: str, step: str, *, whatever: bool = 
         if handling == "prompt" or (whatever and "prompt" in (planned.get("on_warning"), planned.get("on_success"))):
             said = f": {done['message']}" if done["message"] else "."
             what = "ended with a warning" if warned else "is complete"
-            yield Gate(f"result:{phase}:{step}", phase, step, f"{phase}:{step} {what}{said[:1_000]} Go on?")
+            yield Gate(f"result:{phase}:{step}", phase, step, f"{phase}:{step} {what}{said[:1_000]} Continue?")
     if known["steps"][-1]["id"] == step and (state["phases"][phase]["status"] != "skipped" or whatever):
         for number, gate in enumerate(known.get("gates", [])):
             if gate["when"] == "after":

@@ -1,4 +1,4 @@
-"""How the rules over a run say no."""
+"""Errors of the rules about a run."""
 
 from faber.errors import Exit, FaberError, InvalidInput, Refused, UsageError
 
@@ -18,13 +18,6 @@ class NotAnOption(InvalidInput):
 
     code = "not_an_option"
     recovery = "Answer with one of the options; nothing was recorded."
-
-
-class UnknownEventType(UsageError):
-    """An event type that no part of faber registered."""
-
-    code = "unknown_event_type"
-    recovery = "Use one of the known types."
 
 
 class UnknownPlace(UsageError):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from faber.model.shapes import Bound
+from faber.events.shapes import Keyword
 
 NebulaStatus = Literal["pending", "created", "in_progress", "done", "failed", "skipped", "decomposed"]
 NEBULA_STATUSES: tuple[NebulaStatus, ...] = (
@@ -16,9 +16,9 @@ NEBULA_STATUSES: tuple[NebulaStatus, ...] = (
 )
 Stage = Literal["coding", "filtering", "reviewing", "review_complete", "approved", "merged"]
 
-_Count = Annotated[int, Bound("minimum", 0)]
-_Dollars = Annotated[float, Bound("minimum", 0)]
-_Line = Annotated[str, Bound("maxLength", 200)]
+_Count = Annotated[int, Keyword("minimum", 0)]
+_Dollars = Annotated[float, Keyword("minimum", 0)]
+_Line = Annotated[str, Keyword("maxLength", 200)]
 
 
 class NebulaPhase(TypedDict):
@@ -26,7 +26,7 @@ class NebulaPhase(TypedDict):
 
     status: NebulaStatus
     # The first digits of a hash of the phase file that the run uses.
-    digest: NotRequired[Annotated[str, Bound("maxLength", 64)]]
+    digest: NotRequired[Annotated[str, Keyword("maxLength", 64)]]
     started_at: NotRequired[str]
     ended_at: NotRequired[str]
     # The number of the newest cycle, and how many are complete.
@@ -45,7 +45,7 @@ class NebulaPhase(TypedDict):
     findings: NotRequired[_Count]
     failing_filter: NotRequired[_Line]
     reason: NotRequired[_Line]
-    report: NotRequired[Annotated[str, Bound("maxLength", 160)]]
+    report: NotRequired[Annotated[str, Keyword("maxLength", 160)]]
     heal_attempts: NotRequired[_Count]
     # The kind of its failure as healing classified it; how far healing is; why it was not healed.
     failure: NotRequired[_Line]
@@ -58,7 +58,7 @@ class NebulaPhase(TypedDict):
     asked: NotRequired[str]
     asked_commit: NotRequired[str]
     # The id of the event that last changed it.
-    event: NotRequired[Annotated[int, Bound("minimum", 1)]]
+    event: NotRequired[Annotated[int, Keyword("minimum", 1)]]
 
 
 class NebulaSpent(TypedDict):

@@ -2,12 +2,13 @@
 
 A nebula's phases live in `state["nebula"]`, apart from a workflow's: several run at once, and one that fails
 stops only those that wait for it. So `phase_start`, `phase_complete`, `phase_skip` and `phase_error` have here a
-second meaning, for runs that have a `nebula_start`. That a run begins, goes on, fails, is cancelled or completed
+second meaning, for runs that have a `nebula_start`. That a run starts, resumes, fails, is cancelled or completed
 is said by the `workflow_*` events, as for every run.
 """
 
 from typing import Any, cast
 
+from faber.events import event_types
 from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
 from faber.model.documents import Event, NebulaRunState, State, is_nebula_run, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaState
@@ -20,10 +21,10 @@ REPORT_CHARS = 160
 _NAME_CHARS = 200
 
 
-@reduces("nebula_start")
+@reduces(event_types.NEBULA_START)
 def _begin(state: State, event: Event) -> None:
     """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
-    them, and those that are gone are kept if anything did. What was begun keeps the digest it was begun with."""
+    them, and those that are gone are kept if anything did. A started phase keeps the digest it started with."""
     given = event["metadata"]
     before = nebula_of(state)
     known = before["phases"] if before else {}
@@ -45,7 +46,7 @@ def _begin(state: State, event: Event) -> None:
     nebula["phases"] = phases
 
 
-@reduces("nebula_land")
+@reduces(event_types.NEBULA_LAND)
 def _land(state: State, event: Event) -> None:
     _made_nebula(state)["landed"] = event["metadata"]["commit"]
 
@@ -55,7 +56,7 @@ def touched(event: Event) -> frozenset[str] | None:
 
     Whoever copies a state before it is changed need not copy others.
     """
-    if event["type"] == "nebula_start":
+    if event["type"] == event_types.NEBULA_START:
         return None
     given = event.get("metadata", {})
     context = given.get("context")
@@ -162,15 +163,15 @@ def _fail(state: State, event: Event) -> None:
     state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
 
 
-_of_nebulas(_start, "phase_start")
-_of_nebulas(_complete, "phase_complete")
-_of_nebulas(_skip, "phase_skip")
-_of_nebulas(_fail, "phase_error")
+_of_nebulas(_start, event_types.PHASE_START)
+_of_nebulas(_complete, event_types.PHASE_COMPLETE)
+_of_nebulas(_skip, event_types.PHASE_SKIP)
+_of_nebulas(_fail, event_types.PHASE_ERROR)
 
 
-@reduces("phase_reset")
+@reduces(event_types.PHASE_RESET)
 def _reset(state: State, event: Event) -> None:
-    """The phase is to be done afresh. What was spent, and how often it was healed, stays."""
+    """The phase restarts. Its cost and its count of healing attempts stay."""
     phases = _made_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
     kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
@@ -180,14 +181,14 @@ def _reset(state: State, event: Event) -> None:
     _forget_errors(state, event["phase"])
 
 
-@reduces("phase_merge")
+@reduces(event_types.PHASE_MERGE)
 def _merge(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["merged"] = event["metadata"]["commit"]
     phase["stage"] = "merged"
 
 
-@reduces("checkpoint_verdict")
+@reduces(event_types.CHECKPOINT_VERDICT)
 def _verdict(state: State, event: Event) -> None:
     _phase(state, event)
 
@@ -231,31 +232,30 @@ def _rest(state: State, event: Event) -> None:
     state["status"] = "in_progress" if working else "awaiting_feedback"
 
 
-_then(_ask, "feedback_request")
-_then(
-    _rest, "feedback_request", "feedback_received", "phase_start", "phase_complete", "phase_error", "phase_skip",
-    "phase_reset",
-)  # fmt: skip
+_then(_ask, event_types.FEEDBACK_REQUEST)
+_then(_rest, event_types.FEEDBACK_REQUEST, event_types.FEEDBACK_RECEIVED)
+_then(_rest, event_types.PHASE_START, event_types.PHASE_COMPLETE, event_types.PHASE_ERROR, event_types.PHASE_SKIP)
+_then(_rest, event_types.PHASE_RESET)
 
 
 # --- cycles ----------------------------------------------------------------------------------------
 
 
-@reduces("cycle_start")
+@reduces(event_types.CYCLE_START)
 def _start_cycle(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["cycle"] = int(event["metadata"]["cycle"])
     phase["stage"] = "coding"
 
 
-@reduces("cycle_commit")
+@reduces(event_types.CYCLE_COMMIT)
 def _commit(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["commit"] = event["metadata"]["commit"]
     phase["stage"] = "filtering"
 
 
-@reduces("cycle_complete")
+@reduces(event_types.CYCLE_COMPLETE)
 def _complete_cycle(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event["metadata"]
     phase["cycles_done"] = max(phase.get("cycles_done", 0), int(given["cycle"]))
@@ -263,7 +263,7 @@ def _complete_cycle(state: State, event: Event) -> None:
         phase["findings"] = int(given["findings"])
 
 
-@reduces("agent_turn")
+@reduces(event_types.AGENT_TURN)
 def _turn(state: State, event: Event) -> None:
     phase, given, spent = _phase(state, event), event["metadata"], _made_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
@@ -275,7 +275,7 @@ def _turn(state: State, event: Event) -> None:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
 
 
-@reduces("filter_run")
+@reduces(event_types.FILTER_RUN)
 def _filter(state: State, event: Event) -> None:
     phase = _phase(state, event)
     if event["status"] == "passed":
@@ -285,7 +285,7 @@ def _filter(state: State, event: Event) -> None:
         phase["failing_filter"] = str(event["metadata"]["filter"])[:_NAME_CHARS]
 
 
-@reduces("review")
+@reduces(event_types.REVIEW)
 def _review(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event.get("metadata", {})
     phase["stage"] = "approved" if event["status"] == "approved" else "review_complete"
@@ -296,7 +296,7 @@ def _review(state: State, event: Event) -> None:
 # --- healing ---------------------------------------------------------------------------------------
 
 
-@reduces("healing_start")
+@reduces(event_types.HEALING_START)
 def _start_healing(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["heal_attempts"] = phase.get("heal_attempts", 0) + 1
@@ -305,7 +305,7 @@ def _start_healing(state: State, event: Event) -> None:
     _drop(phase, "not_healed")
 
 
-@reduces("healing_insert")
+@reduces(event_types.HEALING_INSERT)
 def _insert(state: State, event: Event) -> None:
     """The remediation joins the phases; `remediation` says that those that waited for the failed one wait for it."""
     phase, given = _phase(state, event), event["metadata"]
@@ -319,7 +319,7 @@ def _insert(state: State, event: Event) -> None:
     _take(made, given, digest="digest")
 
 
-@reduces("healing_skipped")
+@reduces(event_types.HEALING_SKIPPED)
 def _skip_healing(state: State, event: Event) -> None:
     phase, given = _phase(state, event), event["metadata"]
     phase["not_healed"] = str(given["reason"])[:_NAME_CHARS]
@@ -328,14 +328,14 @@ def _skip_healing(state: State, event: Event) -> None:
     _drop(phase, "healing")
 
 
-@reduces("healing_plan")
+@reduces(event_types.HEALING_PLAN)
 def _plan_healing(state: State, event: Event) -> None:
     _phase(state, event)["healing"] = "planned"
 
 
-@reduces("healing_done")
+@reduces(event_types.HEALING_DONE)
 def _end_healing(state: State, event: Event) -> None:
-    """With a remediation: what became of it is in its own entry. Without one, the architect gave none."""
+    """With a remediation: its outcome is in its own entry. Without one, the architect gave none."""
     phase = _phase(state, event)
     _drop(phase, "healing")
     if event["status"] == "failed":

@@ -1,7 +1,7 @@
 """What an agent does next: a pure function of plan and state, and the only authority on it.
 
 `step start` accepts the step that this hands out and no other, so an agent that forgot, skipped or
-invented something is put right by the next command it runs.
+invented something is corrected by the next command it runs.
 """
 
 from typing import Literal, TypedDict
@@ -15,8 +15,8 @@ from faber.model.state_parts import ErrorEntry, Heard
 
 class Action(TypedDict):
     """What `faber next` answers. `complete_with` is the exact command that ends the action,
-    `start_with` the one that begins a step which has not begun; both null where there is none. `feedback`
-    is what people answered and the step has to heed."""
+    `start_with` the one that starts a step which has not started; both null where there is none. `feedback`
+    is what people answered and the step has to follow."""
 
     action: Literal["step", "gate", "wait", "done", "failed"]
     phase: str | None

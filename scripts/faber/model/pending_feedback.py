@@ -1,4 +1,4 @@
-"""What people said that the work at hand has to heed: a pure function of state and place."""
+"""Answers of people that apply to the current step: a pure function of state and place."""
 
 from faber.model.documents import SETTLED, State
 from faber.model.state_parts import Heard
@@ -7,7 +7,7 @@ MOST_TOLD = 5
 
 
 def told(state: State, phase: str | None, step: str | None) -> list[Heard]:
-    """The newest answers, oldest first, that the step has to heed: those given to it since it was last
+    """The newest answers, oldest first, that apply to the step: those given to it since it was last
     completed, and those to a step that is settled, until another step ends."""
     ended = max(
         (known["ended_event"] or 0 for place in state["phases"].values() for known in place["steps"].values()),

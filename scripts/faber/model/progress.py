@@ -8,7 +8,7 @@ from faber.model.state_parts import PhaseState, StepState
 
 
 def new_step() -> StepState:
-    """A step nobody has begun."""
+    """A step that was not started."""
     return {
         "status": "pending",
         "attempts": 0,
@@ -29,7 +29,7 @@ def new_step() -> StepState:
 
 
 def new_phase(phase: PhasePlan) -> PhaseState:
-    """A phase nobody has begun."""
+    """A phase that was not started."""
     return {
         "status": "pending",
         "started_at": None,

@@ -8,6 +8,7 @@ but the bookkeeping.
 from collections.abc import Iterable
 from typing import Any
 
+from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, RUN_ADOPTED, SPEC_GENERATE
 from faber.model import nebula_rules  # which also registers the rules of a nebula's events
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
@@ -21,7 +22,7 @@ RECENT_EVENTS = 20
 
 
 def initial_state(metadata: Metadata, plan: Plan) -> State:
-    """The state of a run without events: pending, nothing begun."""
+    """The state of a run without events: pending, nothing started."""
     return {
         "schema_version": SCHEMA_VERSION,
         "reducer_version": REDUCER_VERSION,
@@ -75,7 +76,7 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
     """The phases of the state's nebula that `event` changes or makes; None: perhaps all, or there is no nebula."""
-    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != "run_adopted" else None
+    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != RUN_ADOPTED else None
 
 
 def grow(state: State, event: Event) -> State:
@@ -96,7 +97,7 @@ def grow(state: State, event: Event) -> State:
 
 
 def _apply(state: State, event: Event) -> State:
-    if event["type"] == "run_adopted":
+    if event["type"] == RUN_ADOPTED:
         state = copy_json(event["metadata"]["state"])
         state["reducer_version"] = REDUCER_VERSION
         complete_adopted(state)
@@ -115,10 +116,10 @@ def _apply(state: State, event: Event) -> State:
 
 
 _ARTIFACT_OF = {
-    "branch_create": ("branch", "branch_name"),
-    "spec_generate": ("path", "spec_path"),
-    "commit_create": ("sha", "last_commit"),
-    "pr_create": ("url", "pr_url"),
+    BRANCH_CREATE: ("branch", "branch_name"),
+    SPEC_GENERATE: ("path", "spec_path"),
+    COMMIT_CREATE: ("sha", "last_commit"),
+    PR_CREATE: ("url", "pr_url"),
 }
 
 

@@ -7,6 +7,7 @@ parts of faber register theirs with `reduces`.
 from collections.abc import Callable
 from typing import Any
 
+from faber.events import event_types
 from faber.model.documents import SETTLED, Event, State
 from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
@@ -37,27 +38,27 @@ def reduces(*types: str) -> Callable[[Rule], Rule]:
 # --- the run ---------------------------------------------------------------------------------------
 
 
-@reduces("workflow_start", "workflow_resumed")
+@reduces(event_types.WORKFLOW_START, event_types.WORKFLOW_RESUMED)
 def _go_on(state: State, event: Event) -> None:
     go_ahead(state)
     state["started_at"] = state["started_at"] or event["timestamp"]
 
 
 def go_ahead(state: State) -> None:
-    """What was pending or failed goes on; where a person is still being asked, the run waits for the answer."""
+    """A pending or failed run continues; where a person is still being asked, the run waits for the answer."""
     if state["status"] in ("pending", "failed"):
         state["status"] = "in_progress"
     state["error"] = state["ended_event"] = None
     wait(state)
 
 
-@reduces("workflow_complete")
+@reduces(event_types.WORKFLOW_COMPLETE)
 def _complete_run(state: State, event: Event) -> None:
     state["errors"] = []
     close(state, event, "completed")
 
 
-@reduces("workflow_cancelled")
+@reduces(event_types.WORKFLOW_CANCELLED)
 def _cancel_run(state: State, event: Event) -> None:
     close(state, event, "cancelled")
 
@@ -72,13 +73,13 @@ def close(state: State, event: Event, status: Any) -> None:
     state["feedback_queue"] = []
 
 
-@reduces("workflow_error")
+@reduces(event_types.WORKFLOW_ERROR)
 def _fail_run(state: State, event: Event) -> None:
     stop(state, event)
     state["error"] = event.get("error")
 
 
-@reduces("workflow_rerun")
+@reduces(event_types.WORKFLOW_RERUN)
 def _link_rerun(state: State, event: Event) -> None:
     state["relationships"]["rerun_of"] = event["metadata"]["rerun_of"]
 
@@ -113,7 +114,7 @@ def _step(state: State, event: Event) -> StepState:
     return _phase(state, event)["steps"].setdefault(event["step"], new_step())
 
 
-@reduces("phase_start")
+@reduces(event_types.PHASE_START)
 def _start_phase(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["status"] = "in_progress"
@@ -123,12 +124,12 @@ def _start_phase(state: State, event: Event) -> None:
     state["current_step"] = None
 
 
-@reduces("phase_complete")
+@reduces(event_types.PHASE_COMPLETE)
 def _complete_phase(state: State, event: Event) -> None:
     _end_phase(state, event, "completed")
 
 
-@reduces("phase_skip")
+@reduces(event_types.PHASE_SKIP)
 def _skip_phase(state: State, event: Event) -> None:
     for name, step in _phase(state, event)["steps"].items():
         if step["status"] not in SETTLED:
@@ -150,7 +151,7 @@ def _end_phase(state: State, event: Event, status: Any) -> None:
         state["current_step"] = None
 
 
-@reduces("phase_error")
+@reduces(event_types.PHASE_ERROR)
 def _fail_phase(state: State, event: Event) -> None:
     phase = _phase(state, event)
     phase["status"] = "failed"
@@ -164,7 +165,7 @@ def _fail_phase(state: State, event: Event) -> None:
     stop(state, event)
 
 
-@reduces("step_start", "step_retry")
+@reduces(event_types.STEP_START, event_types.STEP_RETRY)
 def _start_step(state: State, event: Event) -> None:
     phase, step = _phase(state, event), _step(state, event)
     step["status"] = "in_progress"
@@ -184,24 +185,24 @@ def _start_step(state: State, event: Event) -> None:
     state["current_phase"], state["current_step"] = event["phase"], event["step"]
 
 
-@reduces("step_complete")
+@reduces(event_types.STEP_COMPLETE)
 def _complete_step(state: State, event: Event) -> None:
     end_step(state, event, "completed")
     _step(state, event)["warning"] = event.get("status") == "warning"
 
 
-@reduces("step_blocked")
+@reduces(event_types.STEP_BLOCKED)
 def _block_step(state: State, event: Event) -> None:
     _step(state, event)["blocked"] += 1
 
 
-@reduces("step_skip")
+@reduces(event_types.STEP_SKIP)
 def _skip_step(state: State, event: Event) -> None:
     end_step(state, event, "skipped")
 
 
 def end_step(state: State, event: Event, status: Any) -> None:
-    """The event's step is settled; a run that had failed over it goes on."""
+    """The event's step is settled; a run that had failed because of it continues."""
     phase, step = _phase(state, event), _step(state, event)
     step["status"] = status
     step["completed_at"] = event["timestamp"]
@@ -214,8 +215,8 @@ def end_step(state: State, event: Event, status: Any) -> None:
         phase["status"] = "in_progress"
         if state["status"] == "failed":
             go_ahead(state)
-    # What went wrong before the work went on is no longer open, except at other steps; while the run is
-    # still failed (a person skipped a step of it), the work does not go on.
+    # What went wrong before the work continued is no longer open, except at other steps; while the run is
+    # still failed (a person skipped a step of it), the work does not continue.
     ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
     state["errors"] = [
         e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
@@ -224,7 +225,7 @@ def end_step(state: State, event: Event, status: Any) -> None:
         state["current_step"] = None
 
 
-@reduces("step_error")
+@reduces(event_types.STEP_ERROR)
 def _fail_step(state: State, event: Event) -> None:
     phase, step = _phase(state, event), _step(state, event)
     _mark_failed(step, event)
@@ -242,7 +243,7 @@ def _mark_failed(step: StepState, event: Event) -> None:
     step["error"] = event.get("error")
 
 
-@reduces("retry_loop_enter")
+@reduces(event_types.RETRY_LOOP_ENTER)
 def _enter_loop(state: State, event: Event) -> None:
     """Everything from `return_to` up to the phase that failed is to be done again; skips stay."""
     covered = False
@@ -276,7 +277,7 @@ def _enter_loop(state: State, event: Event) -> None:
         go_ahead(state)
 
 
-@reduces("retry_loop_exit")
+@reduces(event_types.RETRY_LOOP_EXIT)
 def _exit_loop(state: State, event: Event) -> None:
     for loop in state["retry_loops"]:
         if loop["phase"] == event["phase"]:
@@ -287,7 +288,7 @@ def _exit_loop(state: State, event: Event) -> None:
 
 
 def wait(state: State) -> None:
-    """The run waits for the oldest open request; without one, a run that waited goes on."""
+    """The run waits for the oldest open request; without one, a run that waited continues."""
     state["feedback_request"] = oldest(state)
     if state["feedback_request"]:
         state["status"] = "awaiting_feedback"
@@ -301,7 +302,7 @@ def oldest(state: State) -> FeedbackRequest | None:
     return state["feedback_queue"][0] if state["feedback_queue"] else None
 
 
-@reduces("decision_point")
+@reduces(event_types.DECISION_POINT)
 def _decide(state: State, event: Event) -> None:
     given = event.get("metadata", {})
     entry: DecisionEntry = {
@@ -320,14 +321,14 @@ def _decide(state: State, event: Event) -> None:
     state["decisions"] = [*state["decisions"], entry][-KEPT_DECISIONS:]
 
 
-@reduces("context_loaded")
+@reduces(event_types.CONTEXT_LOADED)
 def _loaded(state: State, event: Event) -> None:
     session = event.get("session_id")
     if session and session not in state["context_sessions"]:
         state["context_sessions"] = [*state["context_sessions"], session][-KEPT_SESSIONS:]
 
 
-@reduces("session_end")
+@reduces(event_types.SESSION_END)
 def _end_session(state: State, event: Event) -> None:
     if "summary_file" in event.get("metadata", {}):
         state["session_summaries"] = {

@@ -2,29 +2,32 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
-from faber.model.shapes import Bound, extensible
+from faber.events.shapes import Keyword, extensible
 
-_Count = Annotated[int, Bound("minimum", 0)]
-_Number = Annotated[int, Bound("minimum", 1)]
-_Line = Annotated[str, Bound("minLength", 1), Bound("maxLength", 1000)]
-_Lines = Annotated[list[_Line], Bound("maxItems", 200)]
+_Count = Annotated[int, Keyword("minimum", 0)]
+_Number = Annotated[int, Keyword("minimum", 1)]
+_Line = Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 1000)]
+_Decision = Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 500)]
+_Lines = Annotated[list[_Line], Keyword("maxItems", 200)]
 
 
 class GivenParts(TypedDict, total=False):
     """The parts of a summary as a person or an agent hands them in."""
 
     accomplished: _Lines
-    decisions: Annotated[list[Annotated[str, Bound("minLength", 1), Bound("maxLength", 500)]], Bound("maxItems", 200)]
-    files_changed: Annotated[list[_Line], Bound("maxItems", 5000)]
+    decisions: Annotated[
+        list[Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 500)]], Keyword("maxItems", 200)
+    ]
+    files_changed: Annotated[list[_Line], Keyword("maxItems", 5000)]
     remaining_phases: _Lines
-    context_notes: Annotated[str | None, Bound("maxLength", 8000)]
+    context_notes: Annotated[str | None, Keyword("maxLength", 8000)]
 
 
 class GivenSummary(TypedDict):
     """What `faber session save` takes."""
 
-    session_id: NotRequired[Annotated[str, Bound("minLength", 1), Bound("maxLength", 200)]]
-    phase_completed: NotRequired[Annotated[str | None, Bound("maxLength", 200)]]
+    session_id: NotRequired[Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 200)]]
+    phase_completed: NotRequired[Annotated[str | None, Keyword("maxLength", 200)]]
     summary: GivenParts
 
 

@@ -2,19 +2,13 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from faber.events.drafts import ErrorDetail
+from faber.events.shapes import Keyword, extensible
 from faber.model.answers import Action, Responder
-from faber.model.shapes import Bound, extensible
 
 PlaceStatus = Literal["pending", "in_progress", "completed", "skipped", "failed"]
 
-_Count = Annotated[int, Bound("minimum", 0)]
-
-
-@extensible()
-class ErrorDetail(TypedDict, total=False):
-    """What went wrong."""
-
-    message: str
+_Count = Annotated[int, Keyword("minimum", 0)]
 
 
 class ResumePlace(TypedDict):
@@ -30,9 +24,9 @@ class GivenAnswer(TypedDict):
 
     request_id: str
     type: str
-    response: Annotated[str, Bound("maxLength", 2000)]
+    response: Annotated[str, Keyword("maxLength", 2000)]
     action: Action
-    comment: Annotated[str | None, Bound("maxLength", 2000)]
+    comment: Annotated[str | None, Keyword("maxLength", 2000)]
     responder: Responder | None
     resume_point: ResumePlace
     at: str
@@ -42,13 +36,13 @@ class GivenAnswer(TypedDict):
 class Heard(GivenAnswer):
     """An answer as the work needs it; `prompt` is the question, shortened."""
 
-    prompt: Annotated[str, Bound("maxLength", 300)]
+    prompt: Annotated[str, Keyword("maxLength", 300)]
 
 
 class LastAnswer(GivenAnswer):
     """The newest answer, with the whole question."""
 
-    prompt: Annotated[str, Bound("maxLength", 2000)]
+    prompt: Annotated[str, Keyword("maxLength", 2000)]
 
 
 class StepState(TypedDict):
@@ -72,7 +66,7 @@ class StepState(TypedDict):
     waived_by: str | None
     warning: bool
     # The newest answers about it since it was last completed.
-    feedback: Annotated[list[Heard], Bound("maxItems", 5)]
+    feedback: Annotated[list[Heard], Keyword("maxItems", 5)]
 
 
 class PhaseState(TypedDict):
@@ -101,7 +95,7 @@ class FeedbackRequest(TypedDict):
 
     request_id: str
     type: str
-    prompt: Annotated[str, Bound("maxLength", 2000)]
+    prompt: Annotated[str, Keyword("maxLength", 2000)]
     options: list[str]
     context: dict[str, Any]
     requested_at: str
@@ -122,7 +116,7 @@ class ProgressComment(TypedDict):
     """The issue comment that shows the run's progress."""
 
     comment_id: int
-    comment_url: Annotated[str | None, Bound("maxLength", 500)]
+    comment_url: Annotated[str | None, Keyword("maxLength", 500)]
     event_id: int
 
 

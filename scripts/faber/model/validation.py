@@ -4,9 +4,9 @@ and never a crash three modules later."""
 from collections.abc import Collection
 from typing import Any
 
+from faber.events.shapes import ShapeMismatch, checked
 from faber.model.documents import RUN_STATUSES, Metadata, NebulaRunState, Plan, State
 from faber.model.model_errors import InvalidStatus, MetadataUnreadable, StateCorrupt
-from faber.model.shapes import ShapeMismatch, checked
 
 # No other tool's state has these; several, so that damage to one does not make our state another tool's.
 OWN_KEYS = frozenset({"reducer_version", "recent_events", "settled_questions"})

@@ -1,8 +1,8 @@
-"""Response recovery: a cut response is recognised, continued, and joined only if the join can be trusted.
+"""Response recovery: detecting a cut response, having it continued, joining and validating it, and the log of all that.
 
-Seed 003 (requirement 3_MCP-TAS-072). Imports with the standard library alone. Everything here but `resume` and
-`resume_if_truncated`, which ask a model, is a pure function. docs/response-recovery.md says how it works, and lists the
-seed's names beside these.
+It implements seed 003 (requirement 3_MCP-TAS-072); docs/response-recovery.md explains it and lists the seed's names.
+Importing the package needs the standard library only. Of the functions here, only `resume` and `resume_if_truncated`
+call a model; the others are pure.
 """
 
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join

@@ -1,17 +1,20 @@
-"""The text that a continuation is asked to begin with, so that the join can be proven.
+"""The anchor: the text that a continuation is asked to begin with, so that the join can be proven.
 
-An anchor ends where the certain part of a chunk ends. It is chosen so that a continuation which begins with it is
-nothing else: no overlap with the chunk, shorter or longer (no beginning of the anchor is also its end, and it does not
-occur before), and, where the grammar can tell, no exact continuation either (nothing that goes on from the chunk
-begins so). Where the grammar cannot, an exact continuation begins with the anchor only if the text repeats just that
-many characters. Then what stands before the anchor usually ends as the anchor does, for the copy was begun before the
-cut: so an anchor never begins there.
+An anchor ends where the certain part of a chunk ends. It is chosen so that a continuation that begins with it can only
+be an echo of it:
+
+- It is no shorter or longer overlap with the chunk: no prefix of the anchor is also a suffix of it, and the anchor does
+  not occur earlier in the chunk.
+- It is no exact continuation, wherever the grammar can tell: nothing that may follow the chunk begins like that.
+
+Where the grammar cannot tell, an exact continuation begins with the anchor only if the text repeats exactly that many
+characters. Such a repetition usually began before the cut, so that the character before the anchor equals the anchor's
+last character: an anchor never begins after such a character.
 """
 
 import re
 
 from faber.responses.constants import ANCHOR_LENGTH, ANCHOR_LIMIT, ANCHOR_WINDOW
-from faber.responses.detect import TruncationDetectionResult
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES, WHITESPACE
 
@@ -19,22 +22,21 @@ _INSIDE_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _AFTER_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,4}|.)\Z")
 _WITHIN_WORD = re.compile(r"[^\W_]{2}")
 _TRIES = 32
-# How many characters more an anchor may have to begin within a word.
+# By how many characters an anchor may grow to begin within a word.
 _FURTHER = 32
 
 
-def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standing: JsonScanner | None = None) -> str:
-    """The anchor of a truncated text: about `length` characters, all that are certain at most.
+def anchor(text: str, end: int, token_end: int, length: int = ANCHOR_LENGTH, scanner: JsonScanner | None = None) -> str:
+    """The anchor of a truncated `text` whose certain part ends at `end`, about `length` characters long.
 
-    `standing` is a scanner that stands where the certain part ends, if there is one already.
+    `token_end` is where the last complete token ends. `scanner` is one that has read up to `end`, if there is one.
 
-    It begins with no white space, which gets lost on the way, and inside no escape. It is the whole text only where
-    this has no more than `ANCHOR_LENGTH` characters and every part of it could be something else. A longer text that
-    repeats itself from its beginning has none that proves a join (`stands_alone`).
+    The anchor begins neither with white space, which models drop, nor inside an escape. It is the whole text only if
+    the text has at most `ANCHOR_LENGTH` characters and every shorter anchor could be something else. A longer text that
+    repeats itself from its beginning has no anchor that proves a join (see `is_unambiguous`).
     """
-    text, end = found.raw, found.certain_end or 0
-    longest = end - 1 - WHITESPACE.match(text).end()  # type: ignore[union-attr]  # all but a character
-    opening = end if end == found.truncation_index else text.find('"', found.truncation_index or 0)
+    longest = end - 1 - WHITESPACE.match(text).end()  # type: ignore[union-attr]  # all but one character
+    opening = end if end == token_end else text.find('"', token_end)
     most = min(longest, max(ANCHOR_LIMIT, length))
     whole = text[:end].lstrip(SPACES) if end <= ANCHOR_LIMIT else ""
     short = len(whole) <= ANCHOR_LENGTH and end <= ANCHOR_LIMIT
@@ -52,8 +54,8 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standi
         made = text[end - size : end].lstrip(SPACES)
         if end - size > opening and size >= length:
             return made
-        standing = standing or JsonScanner().feed(text).certain(end)
-        if standing.copy().feed(made).status == "malformed":
+        scanner = scanner or JsonScanner().feed(text).certain(end)
+        if scanner.copy().feed(made).status == "malformed":
             return made
         if size >= length:
             usable = usable or made
@@ -61,17 +63,17 @@ def anchor(found: TruncationDetectionResult, length: int = ANCHOR_LENGTH, standi
     return usable or (whole if short else text[end - ANCHOR_LENGTH : end].lstrip(SPACES))
 
 
-def stands_alone(text: str, end: int, size: int) -> bool:
-    """True if the `size` characters before `end` cannot be taken for an overlap: all there are, or nowhere else."""
+def is_unambiguous(text: str, end: int, size: int) -> bool:
+    """True if the `size` characters before `end` are all there are, or occur nowhere else: no overlap is like them."""
     return not text[: end - size].strip(SPACES) or not _larger(text, end, size)
 
 
 def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
-    """`size` or as much more as it takes, `most` and one at most, to begin at a place that an anchor may begin at.
+    """The least size from `size` to `most` + 1 at which an anchor may begin.
 
-    That is neither white space, nor the rest of an escape, nor where the string that was cut begins (`opening` is its
-    quote), nor after a character that is also the last. Within a word if there is one near: a text begins to repeat
-    itself at the beginning of a line or of a word. Or before the string.
+    It may not begin at white space, inside an escape, at the start of the string that was cut (`opening` is its quote),
+    or after a character that is also the last one. A place within a word is preferred if there is one near, because
+    repetitions begin at the start of a line or a word; so is any place before the string.
     """
     first = 0
     while 0 < size <= most and (not first or size < first + _FURTHER):
@@ -83,7 +85,7 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
         ):
             if begin <= opening < end:
-                return size  # the quote that it holds would close the string
+                return size  # the anchor's own quote would close the string
             if _WITHIN_WORD.fullmatch(text, begin - 1, begin + 1) and not _AFTER_ESCAPE.search(text, begin - 6, begin):
                 return size
             first = first or size
@@ -92,7 +94,7 @@ def _beginning(text: str, end: int, size: int, most: int, opening: int) -> int:
 
 
 def _larger(text: str, end: int, size: int) -> int:
-    """The least size by which an anchor is not its own beginning and end, or there before; 0 if `size` will do."""
+    """The least size with which the anchor neither overlaps itself nor occurs earlier; 0 if `size` already does."""
     begin, window = end - size, max(0, end - ANCHOR_WINDOW)
     at = text.find(text[begin], begin + 1, end)
     while at > 0:
@@ -104,7 +106,7 @@ def _larger(text: str, end: int, size: int) -> int:
 
 
 def _matched(text: str, end: int, shift: int, window: int) -> int:
-    """How many characters before `end` are equal to those `shift` before them."""
+    """How many characters before `end` equal the ones that are `shift` characters earlier."""
     low, high = 0, end - shift - window
     while low < high:
         middle = (low + high + 1) // 2

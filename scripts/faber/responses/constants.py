@@ -1,21 +1,20 @@
-"""The named numbers of response recovery."""
+"""The limits and defaults of response recovery."""
 
 from typing import Literal
 
-# How often a cut response is continued before it is given up.
+# How many continuations of a cut response are asked for.
 MAX_RESUME_ATTEMPTS = 2
-# Characters of the text that a continuation is anchored on; longer where these recur, see `ANCHOR_LIMIT`.
+# The usual length of an anchor in characters. It grows, to `ANCHOR_LIMIT` at most, if that text recurs.
 ANCHOR_LENGTH = 48
-# The most characters that an anchor grows to.
 ANCHOR_LIMIT = 4096
-# How far back an anchor is looked for again when its length is chosen.
+# How many characters back an earlier occurrence of an anchor is searched for.
 ANCHOR_WINDOW = 16 * 1024
-# Characters of a response, also of a merged one.
+# The limit of a response in characters, merged ones included.
 MAX_RESPONSE = 64 * 1024 * 1024
-# Lines of prose that may stand before a response or a continuation, and their length.
+# How many lines of prose may precede a response or a continuation, and their length in characters.
 MAX_PROSE_LINES = 8
 MAX_PROSE_LINE = 500
-# Stop reasons of the clients and interfaces that mean: the output limit was reached.
+# The stop reasons that mean: the output limit was reached.
 CUT_STOP_REASONS = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded"})
 
 Join = Literal["consistent", "proven"]

@@ -1,13 +1,14 @@
-"""Is a response cut, complete or no JSON at all? And where does what is certain of it end?
+"""Classifying a response as complete, truncated or malformed, and finding where its certain part ends.
 
 A text is *truncated* if and only if it is a strict prefix of some JSON text (RFC 8259). The C scanner of `json` reads
-it and says where it stops; only the characters there and the tail decide. Texts that `json` reads otherwise than the
-standard (NaN, nesting beyond its recursion limit, numbers of thousands of digits) go through `JsonScanner`.
+it and says where it stopped; only the characters there and the tail decide. Texts for which `json` differs from the
+standard (NaN, nesting beyond its recursion limit, numbers with thousands of digits) are read by `JsonScanner` instead.
 """
 
 import json
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
+from faber.responses.anchors import anchor, is_unambiguous
 from faber.responses.constants import CUT_STOP_REASONS, MAX_RESPONSE
 from faber.responses.response_errors import ResponseTooLarge
 from faber.responses.scanner import JsonScanner
@@ -17,7 +18,7 @@ from faber.responses.syntax import (
     NUMBER_REST,
     SPACES,
     WHITESPACE,
-    Problem,
+    SyntaxProblem,
     literal_prefix,
     uncertain_in_string,
 )
@@ -28,40 +29,36 @@ class _Found(NamedTuple):
     status: str
     truncation_index: int | None
     certain_end: int | None
-    error: Problem | None
+    error: SyntaxProblem | None
     raw: str
 
 
 class TruncationDetectionResult(_Found):
-    """What `detect_truncation` found.
+    """The result of `detect_truncation`.
 
-    `status` is `complete`, `truncated` or `malformed`. Of a truncated text: `truncation_index` is the end of its last
-    complete token (a string cut short is none: the index lies before it), `certain_end` the end of what can be
-    joined to (inside a cut string, of its last complete character), `last_valid_token` the text up to there that a
-    continuation is anchored on. Of a malformed one: `error` says what is wrong at which character. The rest is None.
+    `status` is `complete`, `truncated` or `malformed`. For a truncated text, `truncation_index` is the end of its last
+    complete token (a cut string is not one: the index lies before it), and `certain_end` the end of what a continuation
+    can be joined to (inside a cut string, after its last complete character). For a malformed text, `error` says what
+    is wrong at which character. Fields that do not apply are None.
     """
 
     __slots__ = ()
 
     @property
     def last_valid_token(self) -> str | None:
-        """What a continuation is asked to begin with; chosen when asked for, from the tail."""
-        from faber.responses.anchors import anchor
-
-        return anchor(self) if self.truncated else None
+        """The text before `certain_end` that a continuation is asked to begin with; None if nothing was cut."""
+        return anchor(self.raw, self.certain_end or 0, self.truncation_index or 0) if self.truncated else None
 
     @property
     def proves(self) -> bool:
         """True if a continuation that begins with `last_valid_token` proves its join.
 
-        It does not where the text repeats itself from its beginning, or for longer than an anchor may get.
+        It does not if the text repeats itself from its beginning, or for longer than an anchor may be.
         """
-        from faber.responses.anchors import stands_alone
-
         token = self.last_valid_token
-        return token is not None and stands_alone(self.raw, self.certain_end or 0, len(token))
+        return token is not None and is_unambiguous(self.raw, self.certain_end or 0, len(token))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The result as `faber response check` prints it."""
         return {
             "status": self.status,
@@ -76,7 +73,7 @@ class TruncationDetectionResult(_Found):
 
 
 class _NotJson(Exception):
-    """A constant that `json` reads and JSON does not have."""
+    """`json` read a constant that JSON does not have."""
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -87,11 +84,11 @@ _scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-
 
 
 def detect_truncation(raw: str, stop_reason: str | None = None) -> TruncationDetectionResult:
-    """Whether `raw` is a strict prefix of some JSON text, and what of it is certain.
+    """Classify `raw`: it is truncated if it is a strict prefix of some JSON text.
 
-    `stop_reason` is what the source said of its end. It decides one case: a number that is the whole text (`12`) is
-    complete JSON, and cut if the source says that it stopped at its limit. Raises `ResponseTooLarge` past 64 MB
-    (characters).
+    `stop_reason` is the source's word for why it ended. It decides one case: a number that is the whole text (`12`)
+    is complete JSON, but truncated if the source stopped at its output limit. Raises `ResponseTooLarge` for more than
+    `MAX_RESPONSE` characters.
     """
     end = len(raw)
     if end > MAX_RESPONSE:
@@ -119,7 +116,7 @@ def detect_truncation(raw: str, stop_reason: str | None = None) -> TruncationDet
 
 
 def _classified(raw: str, end: int, message: str, at: int) -> TruncationDetectionResult:
-    """From the error of `json` and its position: cut there, or malformed."""
+    """Classify by the message and position of an error of `json`: cut there, or malformed."""
     if message.startswith("Unterminated string"):
         before = _token_end(raw, at)
         return _cut(raw, before, end - uncertain_in_string(raw, at + 1))
@@ -146,7 +143,7 @@ def _number_begin(raw: str, end: int) -> int:
 
 
 def _token_end(raw: str, at: int) -> int:
-    """Where the token ends that stands before `at`, white space aside; 0 if there is none."""
+    """Where the token before `at` and any white space ends; 0 if there is none."""
     while at and raw[at - 1] in SPACES:
         at -= 1
     return at
@@ -163,12 +160,12 @@ def _cut(raw: str, index: int, certain: int) -> TruncationDetectionResult:
 
 
 def _scanned(raw: str, stop_reason: str | None) -> TruncationDetectionResult:
-    """The same by `JsonScanner`, which reads everything."""
+    """Classify by `JsonScanner`, which reads every text."""
     return result(JsonScanner().feed(raw), raw, stop_reason)
 
 
 def result(scanner: JsonScanner, raw: str, stop_reason: str | None = None) -> TruncationDetectionResult:
-    """What `scanner`, which was fed `raw`, says of it."""
+    """The result for `raw`, which `scanner` has read."""
     status = scanner.status
     if status == "malformed":
         return TruncationDetectionResult(False, status, None, None, scanner.problem, raw)

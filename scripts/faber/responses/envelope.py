@@ -1,12 +1,12 @@
 """What models put around JSON: a line of prose, a Markdown fence, a byte order mark.
 
-A line that begins with a fence cannot be inside a JSON string, where a line break is always escaped: so a fence is
-recognised exactly. Prose is recognised by what it lacks: brackets, quotes and backslashes.
+A fence is recognised exactly: a line that begins with one cannot be inside a JSON string, where line breaks are
+escaped. Prose is recognised by having no brackets, quotes or backslashes.
 """
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.responses.constants import MAX_PROSE_LINE, MAX_PROSE_LINES
 from faber.responses.detect import TruncationDetectionResult, detect_truncation
@@ -29,9 +29,9 @@ _SENTENCE_ENDS = ":.!?…。："
 
 
 class Envelope(NamedTuple):
-    """JSON and what stood around it: `prefix + text + suffix` is what was given.
+    """JSON and what surrounded it: `prefix + text + suffix` is the original text.
 
-    `removed` names what the prefix and the suffix are: `byte order mark`, `prose before`, `code fence`, `prose after`.
+    `removed` names the parts of prefix and suffix: `byte order mark`, `prose before`, `code fence`, `prose after`.
     """
 
     text: str
@@ -39,22 +39,22 @@ class Envelope(NamedTuple):
     suffix: str = ""
     removed: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """What was removed, as a JSON object."""
         return {"prefix": self.prefix, "suffix": self.suffix, "removed": list(self.removed)}
 
 
 def extract_envelope(text: str) -> Envelope:
-    """The JSON text in `text`, complete or cut, without what a model put around it; `text` itself if there is none.
+    """The JSON in `text`, complete or cut, without what a model put around it; all of `text` if it has no JSON.
 
-    The JSON is found after a byte order mark, after prose, in a fence (also one that is cut) or before prose. Two
-    documents in one text are not taken apart. Raises `ResponseTooLarge`.
+    The JSON may follow a byte order mark or prose, stand in a fence (which may be cut too), or precede prose. Two
+    documents in one text are not separated. Raises `ResponseTooLarge`.
     """
     return examine(text)[0]
 
 
 def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, TruncationDetectionResult]:
-    """The envelope of `text` and what `detect_truncation` says of the JSON in it."""
+    """The envelope of `text`, and the result of `detect_truncation` for the JSON in it."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     body = text[len(mark) :]
     found = detect_truncation(body, stop_reason)
@@ -81,7 +81,7 @@ def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, Trunca
 
 
 def _beginnings(body: str) -> Iterator[tuple[int, int]]:
-    """Where the JSON of `body` may begin, likeliest first, and where the fence does that it is in (else the same)."""
+    """Where the JSON of `body` may begin, likeliest first, each with the start of its fence (without one: the same)."""
     for at in _line_starts(body):
         opening = _OPENING.match(body, at)
         if opening:
@@ -104,9 +104,9 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def suffix_removed(suffix: str) -> tuple[str, ...] | None:
-    """What `suffix`, the text after a finished value, consists of; None if it is nothing that models add.
+    """What `suffix`, the text after a complete value, consists of: a closing fence, prose on its own line, or both.
 
-    A closing fence, prose on a line of its own, or both.
+    None if it is anything else.
     """
     removed: tuple[str, ...] = ()
     closing = _CLOSING.match(suffix) or _CUT_CLOSING.match(suffix)
@@ -125,9 +125,9 @@ def _begins_like_prose(line: str) -> bool:
 
 
 def beginnings_of_continuation(text: str) -> Iterator[int]:
-    """Where the JSON of a continuation may begin, likeliest first: at once, after empty lines, prose or a fence.
+    """Where the JSON of a continuation may begin, likeliest first: at the start, after empty lines, prose or a fence.
 
-    Only lines that cannot be a part of JSON are passed over. Spaces before it may belong to it, inside a string.
+    Only lines that cannot be part of JSON are skipped. Leading spaces may belong to the JSON, inside a string.
     """
     found = dict.fromkeys(_starts(text))
     yield from found
@@ -155,7 +155,7 @@ def _starts(text: str) -> Iterator[int]:
 
 
 def is_talk(text: str) -> bool:
-    """True if `text` is whole sentences and nothing else: what a model says that has no JSON to give."""
+    """True if `text` is only whole sentences: the answer of a model that has no JSON to give."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (
         bool(lines) and all(is_prose(line) and line[-1] in _SENTENCE_ENDS for line in lines) and lines[0][0].isupper()
@@ -163,7 +163,7 @@ def is_talk(text: str) -> bool:
 
 
 def is_prose(line: str) -> bool:
-    """True if `line` is words and no piece of JSON: neither a bracket nor a quote, and no list of literals."""
+    """True if `line` is words and not a piece of JSON: no brackets, no quotes, and not a list of literals."""
     line = line.strip()
     if not line or len(line) > MAX_PROSE_LINE or not _PROSE.fullmatch(line) or not _WORD.match(line):
         return False

@@ -1,11 +1,11 @@
-"""What response recovery needs of a model: one question, one answer."""
+"""The model as response recovery sees it: a prompt in, an answer out."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
 class Completion(NamedTuple):
-    """An answer: its text, why it ended in the interface's words (None: unknown), its cost, its session."""
+    """An answer. `stop_reason` is the interface's word for why it ended; None in any field means unknown."""
 
     text: str
     stop_reason: str | None = None
@@ -14,10 +14,10 @@ class Completion(NamedTuple):
 
 
 class LLMClient(Protocol):
-    """A model that remembers what it said: a continuation is asked of the one that was cut."""
+    """One conversation with a model, which sees its own earlier answers."""
 
     def complete(self, prompt: str) -> Completion | str:
-        """The answer to `prompt`; a plain string is one whose stop reason is not known."""
+        """The answer to `prompt`; a plain string is an answer whose stop reason is unknown."""
 
 
 Asked = LLMClient | Callable[[str], Completion | str]

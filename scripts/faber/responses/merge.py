@@ -1,19 +1,19 @@
 """Joining two chunks of a response, or refusing to.
 
-Models do not continue exactly: they overlap by a few characters, begin the cut token or line once more, restate the
-whole document, wrap it in a fence, say a sentence first, leave a gap. A join puts the continuation where its
-beginning repeats the end of the first chunk, or right after it. Inside a string nearly every place reads well, so
-that JSON's grammar proves nothing there: only a repetition long enough to be no accident does.
+Models do not continue exactly: they overlap by a few characters, restart the cut token or line, restate the whole
+document, wrap it in a fence, begin with a sentence, or leave a gap. A join puts the continuation where its beginning
+repeats the end of the first chunk, or right after it. Inside a string nearly every place is valid JSON, so the grammar
+proves nothing there: only a repetition too long to be an accident does.
 
-*proven*: the continuation begins with the anchor, or with all that is certain of the document.
-*consistent*: else, all places that read well must give one and the same document.
+*proven*: the continuation begins with the anchor, or with everything that is certain of the document.
+*consistent*: otherwise, all places that give valid JSON must give the same document.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from faber.responses.anchors import anchor, stands_alone
+from faber.responses.anchors import anchor, is_unambiguous
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
 from faber.responses.detect import TruncationDetectionResult, result
 from faber.responses.envelope import beginnings_of_continuation, examine, is_talk, suffix_removed
@@ -26,9 +26,9 @@ _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTAL
 
 
 class Merge(NamedTuple):
-    """Two chunks joined: `complete` JSON, or an unfinished merge, which is the protocol's own value.
+    """Two chunks joined. If the merge is not `complete` JSON, its `chunk` can be joined with the next continuation.
 
-    `proof` is `echo` where the continuation repeats the anchor, else `consistent`. `chunk` goes on from here.
+    `proof` is `echo` if the continuation repeats the anchor, else `consistent`.
     """
 
     text: str
@@ -38,12 +38,12 @@ class Merge(NamedTuple):
 
     @property
     def detection(self) -> TruncationDetectionResult:
-        """What is certain of the text."""
+        """The result of `detect_truncation` for the text."""
         return self.chunk.detection
 
 
 class _Reading(NamedTuple):
-    """What follows the certain part; `goes_on` is False where that is no more than what is known already."""
+    """A possible text after the certain part; `goes_on` is False if it adds nothing to the chunk."""
 
     rest: str
     complete: bool
@@ -52,7 +52,7 @@ class _Reading(NamedTuple):
 
 
 class Chunk:
-    """A cut response and a scanner that has read it: what follows is all that a join has to read."""
+    """A cut response and a scanner that has read it, so that a join reads only the continuation."""
 
     def __init__(self, text: str, scanner: JsonScanner, stop_reason: str | None = None) -> None:
         self.text = text
@@ -62,7 +62,7 @@ class Chunk:
 
     @classmethod
     def of(cls, raw: str, stop_reason: str | None = None) -> "Chunk":
-        """The chunk in `raw`, without what stands around it; raises `ChunkMergeError` if nothing of it was cut."""
+        """The chunk in `raw`, without what surrounds it; raises `ChunkMergeError` if it was not cut."""
         envelope, found = examine(raw, stop_reason)
         if not found.truncated:
             wrong = "complete" if found.status == "complete" else f"not the beginning of JSON: {_said(found)}"
@@ -70,19 +70,20 @@ class Chunk:
         return cls(envelope.text, JsonScanner().feed(envelope.text), stop_reason)
 
     def token(self, length: int = ANCHOR_LENGTH) -> str:
-        """What to ask with: the anchor; nothing where it would prove nothing, so that all is written once more."""
+        """The anchor for the prompt; empty if it would prove nothing, so that the model rewrites the whole document."""
         made = self.anchor(length)
-        return made if stands_alone(self.text, self.certain_end, len(made)) else ""
+        return made if is_unambiguous(self.text, self.certain_end, len(made)) else ""
 
     @property
     def certain_end(self) -> int:
-        """Where what is certain of the text ends."""
+        """Where the certain part of the text ends."""
         return self.detection.certain_end or 0
 
     def anchor(self, length: int = ANCHOR_LENGTH) -> str:
-        """What a continuation is asked to begin with, of about `length` characters."""
+        """The text that a continuation is asked to begin with, about `length` characters."""
         if length not in self._anchors:
-            self._anchors[length] = anchor(self.detection, length, self._scanner.certain(self.certain_end))
+            end, token_end = self.certain_end, self.detection.truncation_index or 0
+            self._anchors[length] = anchor(self.text, end, token_end, length, self._scanner.certain(end))
         return self._anchors[length]
 
     def join(
@@ -92,7 +93,7 @@ class Chunk:
         stop_reason: str | None = None,
         asked: int = ANCHOR_LENGTH,
     ) -> Merge:
-        """This chunk continued; `stop_reason` is the continuation's, `asked` the length its anchor was chosen with.
+        """Join `continuation` to this chunk; `stop_reason` is its own, `asked` the length its anchor was chosen with.
 
         Raises `ChunkMergeError` and `ResponseTooLarge`.
         """
@@ -110,7 +111,10 @@ class Chunk:
         if echoed:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
         if join == "proven" and not self.detection.proves:
-            raise ChunkMergeError("The chunk repeats itself: only all of it, once more, proves.", reason="ambiguous")
+            raise ChunkMergeError(
+                "The chunk repeats itself: only repeating all of it proves a join.",
+                reason="ambiguous",
+            )
         if join == "proven":
             raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
         if self._scanner.in_string and len(self.anchor()) >= ANCHOR_LENGTH and self.anchor() in continuation:
@@ -125,9 +129,9 @@ class Chunk:
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
 
     def _echoed(self, view: str, asked: int) -> list[str | None]:
-        """What follows the certain part, by each place where `view` repeats enough of it to prove the join."""
+        """What follows the certain part, for each place where `view` repeats enough of it to prove the join."""
         end = self.certain_end
-        if not end:  # nothing is certain, so nothing can be repeated: the whole document, begun again
+        if not end:  # nothing is certain, so only the whole document from its start can be an echo
             begun = self.text.lstrip(SPACES)
             if begun and self._scanner.copy().feed(view).status != "malformed":
                 return []
@@ -137,30 +141,32 @@ class Chunk:
         whole = len(self.text[:end].lstrip(SPACES))
         all_of_it = [size for size in found if size >= whole]
         proving = all_of_it or [size for size in found if size in sizes]
-        return [self._rest(view, size) for size in proving if stands_alone(self.text, end, size)]
+        return [self._rest(view, size) for size in proving if is_unambiguous(self.text, end, size)]
 
     def _doubtful(self, found: _Reading, view: str, stop_reason: str | None) -> bool:
-        """True if `found` repeats few characters and `view` may as well repeat nothing.
+        """True if `found` repeats so few characters that `view` may just as well repeat nothing.
 
-        All of the text may be so few. Then nothing but the end decides: an exact continuation cannot close what the
-        text and its repetition open together, so that a document that is complete with the repetition is the one, but
-        for a source that says there is more to come.
+        The whole text may be that short. Then only the end decides. An exact continuation cannot close the brackets
+        that the text and its repetition open together, so a document that is complete with the repetition is right,
+        unless the source says that more was to come.
         """
         repeated = len(view) - len(found.rest)
-        if not self.certain_end or (repeated >= ANCHOR_LENGTH and stands_alone(self.text, self.certain_end, repeated)):
+        if not self.certain_end or (
+            repeated >= ANCHOR_LENGTH and is_unambiguous(self.text, self.certain_end, repeated)
+        ):
             return False
         if found.complete and stop_reason not in CUT_STOP_REASONS:
             return False
         return any(rest is not None and self._read(rest, stop_reason) for rest in self._plain(view))
 
     def _goes_on(self, views: list[str], stop_reason: str | None) -> bool:
-        """True if an unfinished continuation without the echo can be a piece of the response that was itself cut."""
+        """True if an unfinished continuation without the echo may be a piece of the response that was cut itself."""
         if stop_reason is None:
             return not (self._scanner.in_string and is_talk(views[0]))
         return stop_reason in CUT_STOP_REASONS
 
     def _grouped(self, views: list[str]) -> Iterator[list[str]]:
-        """The views that are decided on together: outside a string, those that differ by white space in front."""
+        """The views that are decided together: outside a string, those that differ only in leading white space."""
         group: list[str] = []
         for view in views:
             if group and (self._scanner.in_string or view.lstrip(SPACES) != group[0].lstrip(SPACES)):
@@ -170,12 +176,12 @@ class Chunk:
         yield group
 
     def _fitting(self, view: str) -> Iterator[str | None]:
-        """What follows the certain part, by each place that `view` may have."""
+        """What follows the certain part, for each place where `view` may belong."""
         yield from (self._rest(view, size) for size in overlaps(self.text[: self.certain_end], view))
         yield from self._plain(view)
 
     def _rest(self, view: str, size: int) -> str | None:
-        """What follows the certain part if `view` repeats `size` characters of it; None if it denies the cut piece."""
+        """What follows the certain part if `view` repeats `size` characters; None if it contradicts the cut piece."""
         rest = view[size:]
         cut = self.text[self.certain_end :]
         if self._scanner.in_string:
@@ -183,7 +189,7 @@ class Chunk:
         return rest if rest.lstrip(SPACES).startswith(cut.lstrip(SPACES)) else None
 
     def _plain(self, view: str) -> Iterator[str | None]:
-        """What follows the certain part if `view` repeats nothing of it, but maybe a piece of what is cut."""
+        """What follows the certain part if `view` repeats none of it, though perhaps some of the cut piece."""
         cut = self.text[self.certain_end :]
         if cut:
             yield self._rest(view, 0)
@@ -192,14 +198,14 @@ class Chunk:
                 yield cut[:kept] + view
 
     def _decided(self, rests: Iterable[str | None], stop_reason: str | None) -> _Reading | None:
-        """The one way to read the continuation; None if there is none, `ChunkMergeError` if there are several."""
+        """The only reading of the continuation; None if there is none. Raises `ChunkMergeError` if several differ."""
         readings: dict[str, _Reading] = {}
         for rest in rests:
             reading = None if rest is None else self._read(rest, stop_reason)
             if reading is not None:
                 readings.setdefault(reading.rest if self._scanner.in_string else reading.rest.strip(SPACES), reading)
             if self._scanner.in_string and sum(each.complete for each in readings.values()) > 1:
-                break  # they differ; a long continuation may have many more
+                break  # two that differ are enough; a long continuation may have many more
         complete = [reading for reading in readings.values() if reading.complete]
         unfinished = [reading for reading in readings.values() if not reading.complete]
         if complete and stop_reason is not None and stop_reason not in CUT_STOP_REASONS:
@@ -210,7 +216,7 @@ class Chunk:
         return found[0] if found and found[0].goes_on else None
 
     def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
-        """`rest` after the certain part, without what stands behind a finished value; None if it is no JSON."""
+        """`rest` after the certain part, without what follows a complete value; None if it is not JSON."""
         end = self.certain_end
         scanner = self._scanner.certain(end).feed(rest)
         if scanner.status == "malformed":
@@ -224,7 +230,7 @@ class Chunk:
         return _Reading(rest, complete, goes_on, scanner)
 
     def _tokens(self, rest: str) -> tuple[str, ...]:
-        """The document that `rest` makes of the certain part, whatever its white space."""
+        """The tokens of the certain part and `rest`, regardless of white space."""
         return tuple(_TOKENS.findall(self.text[: self.certain_end] + rest))
 
     def _merged(self, reading: _Reading, proof: str, stop_reason: str | None) -> Merge:
@@ -237,23 +243,23 @@ def _said(found: TruncationDetectionResult) -> str:
 
 
 def join_chunks(initial: str, continuation: str, join: Join = "consistent", *, stop_reason: str | None = None) -> Merge:
-    """`initial` continued by `continuation`, finished or not; `stop_reason` is the continuation's.
+    """Join `continuation` to `initial`; `stop_reason` is the continuation's.
 
-    Raises `ChunkMergeError` where `merge_chunks` does, but for a continuation that is itself cut: then the merge is
-    unfinished and its `chunk` can be joined with the next one.
+    Raises `ChunkMergeError` like `merge_chunks`, except that a continuation that is cut itself gives an unfinished
+    merge, whose `chunk` can be joined with the next one.
     """
     return Chunk.of(initial).join(continuation, join, stop_reason)
 
 
 def merge_chunks(initial: str, continuation: str, join: Join = "consistent") -> str:
-    """The complete JSON text that `initial`, which was cut, and `continuation` make (seed 003, `mergeChunks`).
+    """The complete JSON text of the cut `initial` and its `continuation` (seed 003, `mergeChunks`).
 
-    `join="proven"` takes a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`) or
-    more of what precedes the cut; `"consistent"` takes another one, too, if every place that it fits gives the same
-    document. A gap cannot be seen without the echo. Raises `ChunkMergeError`, also where the merged text is still cut
+    `join="proven"` accepts only a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`)
+    or more of what precedes the cut. `"consistent"` also accepts one without it, if every place where it fits gives
+    the same document; a gap then goes unnoticed. Raises `ChunkMergeError`, also if the merged text is still cut
     (`unfinished`).
     """
     merge = join_chunks(initial, continuation, join)
     if not merge.complete:
-        raise ChunkMergeError("The continuation fits, and is itself cut.", reason="unfinished")
+        raise ChunkMergeError("The continuation fits, but is cut itself.", reason="unfinished")
     return merge.text

@@ -1,4 +1,4 @@
-"""Bringing `faber.db` to the present schema: numbered files of SQL, each applied once, all in one transaction."""
+"""Migrating `faber.db` to the current schema: numbered SQL files, each applied once, all in one transaction."""
 
 import os
 import re
@@ -10,10 +10,10 @@ _NAME = re.compile(r"(\d{3})_\w+\.sql")
 
 
 def migrate(connection: sqlite3.Connection, directory: str = DIRECTORY) -> list[str]:
-    """Apply the migrations that `connection`'s database has not seen; their names.
+    """Apply the migrations that the database has not seen; their names.
 
-    The number of the last one is the database's `user_version`. A database of a newer faber is left as it is. Two
-    processes may do this at once: who comes second finds it done. Raises `sqlite3.Error` with nothing changed.
+    The number of the last one is the database's `user_version`. A database of a newer faber is left unchanged. Two
+    processes may migrate at once: the second finds nothing to do. Raises `sqlite3.Error` with nothing changed.
     """
     migrations = _migrations(directory)
     if _version(connection) >= migrations[-1][0]:
@@ -36,7 +36,7 @@ def migrate(connection: sqlite3.Connection, directory: str = DIRECTORY) -> list[
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one: `executescript` would commit the transaction around it first."""
+    """The statements of a script one by one, because `executescript` would commit the surrounding transaction."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line

@@ -1,18 +1,18 @@
-"""Where the beginning of a continuation repeats the end of what there is."""
+"""Where the beginning of a continuation repeats the end of the text before it."""
 
 from faber.responses.response_errors import ChunkMergeError
 
 _SEED, _HEAD = 16, 512
 _MOST_PLACES = 64
-# Characters that are compared at most, far more than any response needs. Without a limit, two texts of one character
-# repeated would be compared at every place, each time whole.
+# How many characters are compared at most, far more than a real response needs. Without a limit, comparing two texts
+# that repeat one character would take quadratic time.
 _MOST_COMPARED = 1 << 30
 
 
 def overlaps(certain: str, view: str) -> list[int]:
-    """By how many characters `view` can begin with the end of `certain`; the few first, then by the place.
+    """The lengths of the suffixes of `certain` that `view` begins with: short ones first, then by their place.
 
-    Raises `ChunkMergeError` where there are too many, or too many that nearly are.
+    Raises `ChunkMergeError` if there are too many, or too many near misses.
     """
     end = len(certain)
     sizes = [size for size in range(1, min(_SEED, end + 1, len(view) + 1)) if certain.endswith(view[:size])]

@@ -1,7 +1,7 @@
-"""What became of responses that were cut: `partial_completion_log` in `faber.db`, and the events it is rebuilt from.
+"""The log of cut responses: the table `partial_completion_log` in `faber.db`, and the events it is rebuilt from.
 
-Inside a run the event `response_recovered` is the truth and the row its projection; outside one there is only the row.
-The log is a record: that it cannot be written is a warning, and never the end of the work it is about.
+Within a run the event `response_recovered` is the truth and the row its projection; outside a run there is only the
+row. If the log cannot be written, that is a warning and never ends the work that it records.
 """
 
 import os
@@ -12,11 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
+from faber.events.event_types import RESPONSE_RECOVERED
+from faber.events.record_events import response_recovered
 from faber.model.acceptance import accept
-from faber.model.documents import Draft, Event
+from faber.model.documents import Event
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log
@@ -27,7 +29,6 @@ from faber.store.files import make_directories
 from faber.store.layout import DAMAGED, Layout
 
 RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
-EVENT = "response_recovered"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
@@ -43,12 +44,19 @@ _COLUMNS = (
 CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
 
 
-class Recovery(NamedTuple):
-    """One cut response (seed 003's columns).
+class Rebuilt(TypedDict):
+    """What `rebuild` did: sentences for a person, and the new paths of files that it set aside."""
 
-    `truncation_index` is where the first chunk was cut and `initial_chunk_length` its length, both in characters;
-    `resume_attempts` how many continuations were asked for; `final_status` `RESOLVED` or `EXHAUSTED`.
-    `timestamp` is UTC; None takes the time of recording.
+    actions: list[str]
+    moved: list[str]
+
+
+class Recovery(NamedTuple):
+    """One cut response, with the columns of seed 003.
+
+    `truncation_index` is where the first chunk was cut and `initial_chunk_length` its length, both in characters.
+    `resume_attempts` counts the continuations. `final_status` is `RESOLVED` or `EXHAUSTED`. `timestamp` is UTC; None
+    stands for the time of recording.
     """
 
     task_id: str
@@ -60,9 +68,9 @@ class Recovery(NamedTuple):
     timestamp: str | None = None
 
     def checked(self) -> "Recovery":
-        """Itself; raises `InvalidInput` for a task or a turn that no log could be searched by."""
+        """Itself; raises `InvalidInput` if a field has a value that the log cannot hold."""
         if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID or _SURROGATE.search(self.task_id):
-            raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no half of one.")
+            raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no lone surrogate.")
         if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
             raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
         return self
@@ -85,7 +93,7 @@ def recovery_of(metadata: Mapping[str, Any]) -> Recovery:
 
 
 class RecoveryLog:
-    """Where recoveries of one store, and if `run_id` is given of one of its runs, are recorded."""
+    """Records the recoveries of one store; with `run_id`, also as events of that run."""
 
     def __init__(
         self,
@@ -130,7 +138,7 @@ class RecoveryLog:
 
     def _append_event(self, run_id: str, recovery: Recovery, key: str | None) -> Committed:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
-        draft: Draft = {"type": EVENT, "status": recovery.final_status, "metadata": metadata}
+        draft = response_recovered(recovery.final_status, metadata)
         return commit(
             self._layout,
             run_id,
@@ -140,8 +148,8 @@ class RecoveryLog:
         )
 
 
-def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
-    """The rows, of one task if given, oldest first, at most the `last` newest; empty where there is no database.
+def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, object]]:
+    """The rows, oldest first: those of `task_id` if given, at most the `last` newest; none without a database.
 
     Raises `RecoveryLogUnreadable`.
     """
@@ -159,11 +167,11 @@ def entries(layout: Layout, *, task_id: str | None = None, last: int | None = No
     return [dict(zip(("id", *_COLUMNS), row, strict=True)) for row in reversed(found)]
 
 
-def rebuild(layout: Layout) -> dict[str, Any]:
-    """Put every recovery of the events into the table that is not there yet; `{"actions": […], "moved": […]}`.
+def rebuild(layout: Layout) -> Rebuilt:
+    """Add every recovery in the events that the table does not have.
 
-    A database that cannot be read is moved to `damaged/` first. Rows of work outside any run stay, where they can be
-    read: no event tells of them. Doing it again changes nothing.
+    A database that cannot be read is moved to `damaged/` first. Readable rows of work outside any run are kept: they
+    have no event. Rebuilding again changes nothing.
     """
     told, unreadable = _told_by_events(layout)
     actions: list[str] = []
@@ -188,7 +196,7 @@ def rebuild(layout: Layout) -> dict[str, Any]:
 
 
 def examine(layout: Layout) -> str | None:
-    """What is wrong with the database; None if nothing is, if there is none, or if it is locked. Changes nothing."""
+    """What is wrong with the database; None if it is intact, missing or locked. Changes nothing."""
     if not os.path.lexists(layout.database):
         return None
     try:
@@ -203,7 +211,7 @@ def examine(layout: Layout) -> str | None:
 
 @contextmanager
 def database(layout: Layout, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-    """A connection to the store's database in its present schema, made if it is not there; closed at the end.
+    """A connection to the store's database in its current schema, created if missing; closed at the end.
 
     Waits `busy_seconds` for other processes. Raises `sqlite3.Error`, `OSError`, `UnsafeFile`.
     """
@@ -227,14 +235,14 @@ def _write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            # Of two that change the mode of a new database, SQLite refuses one without waiting.
+            # If two processes change the mode of a new database, SQLite refuses one of them without waiting.
             if not _is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
 def _check_regular(path: str) -> None:
-    # A pipe in its place would keep SQLite waiting for ever, a link lead it out of the store.
+    # A pipe would block SQLite forever, and a link could lead out of the store.
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise UnsafeFile("Not a regular file.", path=path)
 
@@ -265,9 +273,11 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
         except (FaberError, OSError):
             continue
         for entry in listed:
-            if entry.type == EVENT:
+            if entry.type == RESPONSE_RECOVERED:
                 try:
-                    told.append(_of_event(log.read_own_event(str(directory), entry.file, entry.event_id, EVENT)))
+                    told.append(
+                        _of_event(log.read_own_event(str(directory), entry.file, entry.event_id, RESPONSE_RECOVERED))
+                    )
                 except (FaberError, LookupError, TypeError):
                     unreadable += 1
     return told, unreadable

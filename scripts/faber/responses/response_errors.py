@@ -1,29 +1,32 @@
-"""How response recovery says no."""
+"""Errors of response recovery."""
 
 from typing import Any
 
 from faber.errors import Exit, FaberError, UsageError
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 class ResponseTooLarge(UsageError):
-    """A response past the input limit; nothing of it was looked at."""
+    """A response larger than the input limit; none of it was read."""
 
     code = "response_too_large"
     recovery = "Ask for a smaller response; 64 MB is the limit."
 
 
 class ChunkMergeError(FaberError, ValueError, TypeError):
-    """Two chunks that no join can be trusted for.
+    """Two chunks for which no join can be trusted.
 
-    `reason` is `not_truncated` (the first chunk is not one that can be continued), `no_join` (nothing fits),
-    `no_echo` (*proven* was asked for and the continuation does not carry the anchor), `ambiguous` (several joins fit
-    and differ) or `unfinished` (the join is fine and the continuation itself is cut). A TypeError too, as seed 003
-    says.
+    `reason` is `not_truncated` (the first chunk was not cut), `no_join` (nothing fits), `no_echo` (*proven* is required
+    and the continuation does not begin with the anchor), `ambiguous` (several joins fit and differ) or `unfinished`
+    (the join fits and the continuation is cut itself). It is a TypeError as well because seed 003 requires one.
     """
 
     code = "chunks_do_not_join"
     exit_code = Exit.FAILED
-    recovery = "Ask for the continuation again: `faber response prompt` prints the words."
+    recovery = "Ask for the continuation again: `faber response prompt` prints the prompt."
 
     def __init__(self, message: str, *, reason: str, **fields: Any) -> None:
         super().__init__(message, reason=reason, **fields)
@@ -31,33 +34,32 @@ class ChunkMergeError(FaberError, ValueError, TypeError):
 
 
 class PartialCompletionResumeExhaustedError(FaberError):
-    """A response that is still cut after the last attempt.
+    """A response that is still cut after the last attempt to continue it.
 
-    `attempts` is how often it was continued, `merged_raw` what is certain of it by then, `truncation_index` where the
-    first chunk was cut.
+    `attempts` counts the continuations, `merged_raw` is the text merged so far, `truncation_index` is where the first
+    chunk was cut.
     """
 
     code = "resume_exhausted"
     exit_code = Exit.FAILED
-    recovery = "Ask for a shorter response, or correct what there is of it."
+    recovery = "Ask for a shorter response, or complete the text by hand."
 
     def __init__(self, attempts: int, merged_raw: str, *, truncation_index: int | None = None) -> None:
-        times = "once" if attempts == 1 else f"{attempts} times"
-        super().__init__(f"The response is still cut after it was continued {times}.", attempts=attempts)
+        super().__init__(f"The response is still cut after it was continued {_times(attempts)}.", attempts=attempts)
         self.attempts = attempts
         self.merged_raw = merged_raw
         self.truncation_index = truncation_index
 
 
 class InvalidSchema(UsageError):
-    """A JSON Schema that cannot be used: it is not one, or it refers to what is not in it."""
+    """A JSON Schema that cannot be used: it is invalid, or refers to something outside itself."""
 
     code = "invalid_schema"
     recovery = "Correct the schema; references outside it are never fetched."
 
 
 class ValidationTimeout(FaberError):
-    """A response was held against a schema for longer than it may take."""
+    """Validating a response against its schema took too long."""
 
     code = "validation_timeout"
     exit_code = Exit.FAILED
@@ -67,17 +69,16 @@ class ValidationTimeout(FaberError):
 class CorrectionExhausted(FaberError):
     """A response that does not fit its schema after the last correction.
 
-    `problems` are the validator's last words, `raw` the last response.
+    `problems` are those of the last response, which is `raw`.
     """
 
     code = "response_invalid"
     exit_code = Exit.UNFINISHED
-    recovery = "Look at the problems by their paths; ask for a simpler response, or for a smaller one."
+    recovery = "Read the problems by their paths; ask for a simpler or smaller response."
 
     def __init__(self, attempts: int, raw: str, problems: list[dict[str, str]]) -> None:
-        times = "once" if attempts == 1 else f"{attempts} times"
         super().__init__(
-            f"The response does not fit its schema after it was corrected {times}.",
+            f"The response does not fit its schema after it was corrected {_times(attempts)}.",
             attempts=attempts,
             problems=problems,
         )

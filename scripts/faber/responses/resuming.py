@@ -1,4 +1,4 @@
-"""Continuing a cut response until it is complete, or until it has been asked for often enough."""
+"""Asking a model to continue a cut response until it is complete, a limited number of times."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,31 +17,32 @@ INSTRUCTION = (
 
 
 def build_resume_prompt(last_valid_token: str) -> str:
-    """The words that ask for the rest of a cut response (seed 003, `buildResumePrompt`).
+    """The prompt that asks for the rest of a cut response (seed 003, `buildResumePrompt`).
 
-    They hold `last_valid_token` exactly, on lines of its own, the seed's instruction exactly, and nothing else of the
-    response. The model is asked to begin with the token itself: that echo is what proves the join.
+    It contains `last_valid_token` verbatim on its own lines, the seed's instruction verbatim, and nothing else of the
+    response. The model is asked to begin with the token, because that echo proves the join.
     """
     if not last_valid_token:
         return (
-            f"Your last response was cut off, and no token of it can be gone on from. {INSTRUCTION} "
-            "That is: all of the JSON. Begin with its first character, and write no prose and no code fence.\n"
+            f"Your last response was cut off, and it has no last valid token to continue from. {INSTRUCTION} "
+            "Here, the remaining JSON is the whole document. Start with its first character. "
+            "Do not add prose or a code fence.\n"
         )
     return (
         f"Your last response was cut off at the output limit. {INSTRUCTION}\n\n"
         f"The last valid token is the text between these two lines:\n"
         f"<<<<<<<<\n{last_valid_token}\n>>>>>>>>\n\n"
-        "Begin your output with the last valid token itself, unchanged, character for character, and go on directly "
-        "from there; what came after it is written again. No prose, no code fence, no line break before it.\n"
+        "Start your output with an exact copy of the last valid token and continue directly after it, "
+        "rewriting anything that followed it. Do not add prose, a code fence or a leading line break.\n"
     )
 
 
 class Resumption(NamedTuple):
-    """How a response was completed.
+    """A response after recovery.
 
-    `text` is what to validate: the JSON of the response without what stood around it, or the response as it was where
-    it is `malformed`. `status` is `complete` or `malformed`; `attempts` how many continuations were asked for (0: it
-    was not cut); `truncation_index` where the first chunk was cut, `initial_length` its characters.
+    `text` is what to validate: the JSON without what surrounded it, or the unchanged response if `status` is
+    `malformed`. `status` is `complete` or `malformed`. `attempts` counts the continuations (0: it was not cut).
+    `truncation_index` is where the first chunk was cut, `initial_length` its length in characters.
     """
 
     text: str
@@ -60,13 +61,13 @@ def resume(
     join: Join = "consistent",
     on_reply: Callable[[Completion], None] | None = None,
 ) -> Resumption:
-    """Complete `raw` if it was cut, asking `llm_client` for what is missing; `stop_reason` is what ended `raw`.
+    """Complete `raw` if it was cut, asking `llm_client` for the rest; `stop_reason` is what ended `raw`.
 
-    A refused join is asked for again with a longer anchor; a continuation that is itself cut is merged and continued.
-    After a piece was refused only an echo is taken: without one, a reply may as well go on from that piece.
-    Malformed text is answered as it is: no continuation can make it valid. `on_reply` hears of every continuation,
-    for its cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and what the client
-    raises.
+    After a refused join the model is asked again with a longer anchor, and from then on only an echo is accepted: a
+    reply without one may continue the refused piece instead. A continuation that is cut itself is merged and continued.
+    Malformed text is returned unchanged, since no continuation can make it valid. `on_reply` is called with every
+    continuation, for its cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and whatever
+    the client raises.
     """
     envelope, found = examine(raw, stop_reason)
     if not found.truncated:
@@ -99,12 +100,12 @@ def resume_if_truncated(
     stop_reason: str | None = None,
     join: Join = "consistent",
 ) -> str:
-    """`resume`'s text alone (seed 003, `resumeIfTruncated`): the complete JSON, or malformed text as it is."""
+    """The text of `resume` (seed 003, `resumeIfTruncated`): the complete JSON, or malformed text unchanged."""
     return resume(llm_client, raw, max_resume_attempts, stop_reason=stop_reason, join=join).text
 
 
 class PartialCompletionResumeProtocol:
-    """The four operations under one name, as in seed 003; each is the function of the same name."""
+    """The four operations as one class, as seed 003 names them; each is the function of the same name."""
 
     detect_truncation = staticmethod(detect_truncation)
     build_resume_prompt = staticmethod(build_resume_prompt)

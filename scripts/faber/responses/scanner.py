@@ -1,14 +1,14 @@
-"""A JSON scanner that goes on where it stopped: text comes in pieces, and no character is looked at twice.
+"""An incremental JSON scanner: it reads text in pieces, and no character twice.
 
 It keeps a stack of open brackets instead of recursing, and leaves runs of string characters to the regular expression
-engine. RFC 8259, nothing more: no NaN, no comments, no byte order mark.
+engine. It reads RFC 8259 and nothing more: no NaN, no comments, no byte order mark.
 """
 
 import re
 
-from faber.responses.syntax import NUMBER, NUMBER_PREFIX, WHITESPACE, Problem, literal_prefix
+from faber.responses.syntax import NUMBER, NUMBER_PREFIX, WHITESPACE, SyntaxProblem, literal_prefix
 
-# What may come next. In the first group a value begins, or the container is closed.
+# What may come next. The order matters: a value may begin at the first two, a string at the first four.
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _COMMA, _END = range(7)
 _PLACES = (
     "a value",
@@ -28,10 +28,10 @@ _LITERALS = frozenset({"true", "false", "null"})
 
 
 class JsonScanner:
-    """The standing of a JSON text after all that was fed so far.
+    """The state of a JSON text after everything that was fed so far.
 
-    `token_end` is where the last complete token ends, `length` how many characters were fed; `pending` is a number,
-    a literal or an escape at the very end that may go on; `problem` says why no continuation is JSON, or is None.
+    `token_end` is where the last complete token ends, `length` how many characters were fed. `pending` is a number,
+    literal or escape at the very end that may continue. `problem` says why no continuation is JSON, or is None.
     """
 
     __slots__ = ("_expected", "_key", "_stack", "in_string", "length", "pending", "problem", "token_end")
@@ -43,11 +43,11 @@ class JsonScanner:
         self.in_string = False
         self.length = 0
         self.pending = ""
-        self.problem: Problem | None = None
+        self.problem: SyntaxProblem | None = None
         self.token_end = 0
 
     def copy(self) -> "JsonScanner":
-        """A scanner that stands at the same place and goes its own way from there."""
+        """An independent scanner in the same state."""
         made = JsonScanner()
         made._stack = self._stack.copy()
         made._expected, made._key, made.in_string = self._expected, self._key, self.in_string
@@ -56,15 +56,17 @@ class JsonScanner:
         return made
 
     def certain(self, end: int) -> "JsonScanner":
-        """A copy that stands at `end`, after which only white space and the pending piece were fed, or, inside a
-        string, complete escapes of which the next one may become a part."""
+        """A copy that has read up to `end` only.
+
+        After `end`, only white space and the pending piece were fed, or inside a string, half of a surrogate pair.
+        """
         made = self.copy()
         made.length, made.pending = end, ""
         return made
 
     @property
     def value_end(self) -> int | None:
-        """Where the finished value ends, whatever follows it; None if it is not finished."""
+        """Where the complete value ends, whatever follows it; None if it is not complete."""
         return self.token_end if self._expected == _END else None
 
     @property
@@ -78,11 +80,11 @@ class JsonScanner:
 
     @property
     def lone_number(self) -> bool:
-        """True if the text ends in a number that is all of it: only the source knows whether more was to come."""
+        """True if the whole text is a number, so that only the source knows whether it was cut."""
         return not self._stack and not self.in_string and self.pending[:1] in tuple("-0123456789")
 
     def feed(self, text: str) -> "JsonScanner":
-        """Go on with `text`; answers the scanner itself. A malformed text stays malformed."""
+        """Read `text` as well; returns the scanner itself. A malformed text stays malformed."""
         base = self.length - len(self.pending)
         text, self.pending = self.pending + text, ""
         self.length = base + len(text)
@@ -91,7 +93,7 @@ class JsonScanner:
             if self.in_string:
                 at = self._string(text, at, base)
                 continue
-            at = WHITESPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            at = WHITESPACE.match(text, at).end()  # type: ignore[union-attr]  # it also matches nothing
             if at < end:
                 at = self._token(text, at, base)
         return self
@@ -159,5 +161,5 @@ class JsonScanner:
         self._expected = _COMMA if self._stack else _END
 
     def _fail(self, message: str, position: int) -> int:
-        self.problem = Problem(message, position)
+        self.problem = SyntaxProblem(message, position)
         return position

@@ -1,7 +1,7 @@
-"""Holding a response against its JSON Schema, and asking for a correction with the validator's own words.
+"""Validating a response against its JSON Schema, and asking the model to correct it.
 
-The seed's `MalformedResponseHandler` (requirement 3_MCP-TAS-071). It never continues a cut response: by the time a text
-comes here, truncation has been dealt with.
+This is the seed's `MalformedResponseHandler` (requirement 3_MCP-TAS-071). It never continues a cut response: truncation
+is handled before.
 """
 
 import json
@@ -15,12 +15,12 @@ from faber.responses.llm import Asked, Completion, ask
 from faber.responses.response_errors import CorrectionExhausted, InvalidSchema, ResponseTooLarge
 from faber.store import strict_json
 
-# How often a correction is asked for before a response is given up.
+# How many corrections of a response are asked for.
 MAX_CORRECTION_ATTEMPTS = 2
-# Problems named at once; a response with more has a misunderstanding, not a list of slips.
+# How many problems one prompt lists. A response with more is a misunderstanding, not a list of slips.
 MAX_PROBLEMS = 20
 MAX_PROBLEM = 300
-# Characters of a schema that is sent along with a correction.
+# The longest schema that a correction prompt includes, in characters.
 MAX_SCHEMA_SENT = 8_000
 _EXCERPT = 60
 
@@ -28,14 +28,14 @@ Schema = Mapping[str, Any]
 
 
 class SchemaProblem(NamedTuple):
-    """What is wrong, and where: a JSON path (`$.files[2].path`), `$` for the whole."""
+    """A problem and its JSON path (`$.files[2].path`; `$` is the whole document)."""
 
     path: str
     message: str
 
 
 class Validation(NamedTuple):
-    """The value of a response, and everything that is wrong with it. `value` is None where it is no JSON."""
+    """The value of a response and its problems. `value` is None if the response is not JSON."""
 
     value: Any
     problems: tuple[SchemaProblem, ...]
@@ -51,7 +51,7 @@ class Validation(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """A response that fits: its value and text, and how many corrections were asked for."""
+    """A response that fits its schema; `attempts` counts the corrections that were asked for."""
 
     value: Any
     text: str
@@ -59,15 +59,15 @@ class Correction(NamedTuple):
 
 
 class MalformedResponseHandler:
-    """Validation and formatting correction, under the seed's name."""
+    """Validation and correction, under the seed's name."""
 
     @staticmethod
     def validate(raw: str, schema: Schema) -> Validation:
-        """The value of `raw` and what of it `schema` (draft 2020-12) refuses, in the order of the paths.
+        """The value of `raw` and its violations of `schema` (draft 2020-12), ordered by path.
 
-        What stands around the JSON (a fence, prose) is passed over. Text that is no JSON, has a key twice, NaN or
-        more than 64 levels is one problem at `$`. At most `MAX_PROBLEMS` are listed. References in the schema are
-        looked up in it alone. Raises `InvalidSchema`, `ResponseTooLarge`.
+        A fence or prose around the JSON is ignored. Text that is not JSON, repeats a key, contains NaN or nests deeper
+        than 64 levels is a single problem at `$`. At most `MAX_PROBLEMS` are listed. References in the schema resolve
+        only within it. Raises `InvalidSchema`, `ResponseTooLarge`.
         """
         if len(raw) > MAX_RESPONSE:
             raise ResponseTooLarge(f"The response has {len(raw)} characters; the limit is {MAX_RESPONSE}.")
@@ -89,11 +89,11 @@ class MalformedResponseHandler:
         complete: Callable[[Completion], str] = lambda reply: reply.text,
         why: str = "",
     ) -> Correction:
-        """Ask `llm_client` for a response that fits, until one does; `raw` itself if it does.
+        """Ask `llm_client` for corrections until the response fits `schema`; none if `raw` already does.
 
-        Each prompt carries what is wrong with the last response, by path, and is bounded however long that was.
-        `complete` makes a whole text of a reply (one that was cut too). `why` is said first.
-        Raises `CorrectionExhausted` after `max_attempts`, and what the client raises.
+        Each prompt lists the problems of the last response by path, and its length is bounded. `complete` turns a reply
+        into its whole text, resuming a cut one. `why` comes first in the first prompt. Raises `CorrectionExhausted`
+        after `max_attempts`, and whatever the client raises.
         """
         for attempt in range(max_attempts + 1):
             found = MalformedResponseHandler.validate(raw, schema)
@@ -106,23 +106,23 @@ class MalformedResponseHandler:
 
 
 def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema, *, why: str = "") -> str:
-    """The words that ask for a corrected response: the problems by path, and the schema if it is short.
+    """The prompt that asks for a corrected response: the problems by path, and the schema if it is short.
 
-    The response itself is not repeated: the model sees it in the same conversation.
+    The response is not included: the model sees it in the same conversation.
     """
     lines = [f"- {problem.path}: {problem.message}" for problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
-        lines.append("- and more of the kind")
+        lines.append("- and more like these")
     told = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     parts = [
         f"{why} " if why else "",
-        "Your last response cannot be used. The validator says, by JSON path:\n",
+        "Your last response cannot be used. The validator reports, by JSON path:\n",
         "\n".join(lines),
-        "\n\nWrite the whole response again, corrected, as one JSON document and nothing else: "
+        "\n\nWrite the whole corrected response again, as one JSON document and nothing else: "
         "no prose, no code fence.\n",
     ]
     if len(told) <= MAX_SCHEMA_SENT:
-        parts.append(f"It has to fit this JSON Schema:\n{told}\n")
+        parts.append(f"It must match this JSON Schema:\n{told}\n")
     return "".join(parts)
 
 
@@ -146,7 +146,7 @@ def _validator(schema: Schema) -> Any:
         return Draft202012Validator(schema, registry=Registry())
     except SchemaError as error:
         raise InvalidSchema(
-            f"This is no JSON Schema: {error.json_path}: {shorten(error.message, MAX_PROBLEM)}."
+            f"This is not a JSON Schema: {error.json_path}: {shorten(error.message, MAX_PROBLEM)}."
         ) from None
     except RecursionError:
         raise InvalidSchema("The schema is nested too deeply.") from None
@@ -158,13 +158,13 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
     from referencing.exceptions import Unresolvable
 
     try:
-        # More are looked for than told, so that the first by path are told, and far from all of a million.
+        # More than are listed, so that those listed are the first by path, but not all of a million.
         errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS * 10))
     except Unresolvable as error:
         raise InvalidSchema(f"The schema refers to {str(error.ref)[:200]!a}, which is not in it.") from None
     except RecursionError:
         raise InvalidSchema("The schema refers to itself without end.") from None
-    except ValueError as error:  # of the addresses in it, which are taken apart on the way
+    except ValueError as error:  # a malformed URL in the schema
         raise InvalidSchema(f"The schema has a bad address: {shorten(str(error), MAX_PROBLEM)}.") from None
     errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
     return tuple(_problem(error) for error in errors[:MAX_PROBLEMS])
@@ -172,6 +172,6 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
 
 def _problem(error: Any) -> SchemaProblem:
     if error.validator in ("anyOf", "oneOf") and error.context:
-        # What is wrong inside the alternative that was meant says more than that none fits.
+        # The problem inside the alternative that was meant says more than that none fits.
         error = max(error.context, key=lambda each: len(each.absolute_path))
     return SchemaProblem(shorten(error.json_path, MAX_PROBLEM), shorten(" ".join(error.message.split()), MAX_PROBLEM))

@@ -1,4 +1,4 @@
-"""The tokens of RFC 8259 that can be cut short, and what is wrong where none can follow."""
+"""The tokens of RFC 8259 that can be cut short, and the problem of a text that cannot be continued."""
 
 import re
 from typing import NamedTuple
@@ -6,15 +6,15 @@ from typing import NamedTuple
 WHITESPACE = re.compile(r"[ \t\n\r]*")
 SPACES = " \t\n\r"
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-# Every number that can still become one, a finished one included.
+# Every prefix of a number, complete numbers included.
 NUMBER_PREFIX = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*|(?:\.[0-9]+)?[eE][+-]?[0-9]*)?)?")
-# What follows a number that is cut in its fraction or exponent, as `json` sees it.
+# What `json` leaves unread of a number that is cut in its fraction or exponent.
 NUMBER_REST = re.compile(r"\.|[eE][+-]?")
 NUMBER_CHARACTERS = "0123456789+-.eE"
 
 
-class Problem(NamedTuple):
-    """Why no continuation can make a text JSON, and at which character of it."""
+class SyntaxProblem(NamedTuple):
+    """Why no continuation can turn a text into JSON, and at which character index."""
 
     message: str
     position: int
@@ -25,7 +25,7 @@ class Problem(NamedTuple):
 
 
 def literal_prefix(word: str) -> bool:
-    """True if `word` is the beginning of true, false or null, or nothing."""
+    """True if `word` is a prefix of true, false or null; the empty word is one."""
     return "true".startswith(word) or "false".startswith(word) or "null".startswith(word)
 
 
@@ -35,11 +35,11 @@ _CUT_LOW_SURROGATE = re.compile(r"\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?")
 
 
 def uncertain_in_string(text: str, begin: int) -> int:
-    r"""How many characters at the end of `text`, cut inside a string whose content begins at `begin`, are not certain.
+    r"""How many characters at the end of `text` are uncertain, if it is cut inside a string.
 
-    These are `\`, `\u` with fewer than four digits, and the first half of a surrogate pair with whatever there is of
-    the second. `text` has no malformed escape. Looks at the last twelve characters and a run of backslashes before
-    them.
+    `begin` is where the string's content begins. Uncertain are `\`, `\u` with fewer than four digits, and the first
+    half of a surrogate pair with what there is of the second. `text` has no malformed escape. Reads the last twelve
+    characters and a run of backslashes before them.
     """
     end = len(text)
     if end > begin and "\ud800" <= text[-1] <= "\udbff":
@@ -63,7 +63,7 @@ def uncertain_in_string(text: str, begin: int) -> int:
 
 
 def _begins_escape(text: str, at: int, begin: int) -> bool:
-    """True if the backslash at `at` is not itself escaped: it ends a run of an odd number of them."""
+    """True if the backslash at `at` is not itself escaped: it ends a run of odd length."""
     run = at
     while run > begin and text[run - 1] == "\\":
         run -= 1

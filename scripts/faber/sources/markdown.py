@@ -5,7 +5,7 @@ that no document can be too deep for it.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.store.strict import Malformed, toml_value, yaml_value
 
@@ -34,7 +34,7 @@ class Item(NamedTuple):
     line: int
 
 
-class Table(NamedTuple):
+class MarkdownTable(NamedTuple):
     """A table's header cells and rows, as written."""
 
     line: int
@@ -48,7 +48,7 @@ class Outline(NamedTuple):
     lines: list[str]
     headings: list[Heading]
     items: list[Item]
-    tables: list[Table]
+    tables: list[MarkdownTable]
     paragraphs: list[tuple[int, str]]
     fences: list[tuple[int, list[str]]]
 
@@ -57,7 +57,7 @@ class Outline(NamedTuple):
         return "\n".join(self.lines[heading.body : heading.end]).strip()
 
 
-def split_front_matter(text: str) -> tuple[dict[str, Any], str, str | None]:
+def split_front_matter(text: str) -> tuple[dict[str, object], str, str | None]:
     """`(front matter, body, problem)` of a document; the front matter is {} where there is none.
 
     `---` encloses YAML, `+++` TOML. A `---` that is never closed is a rule, not front matter.
@@ -109,7 +109,7 @@ def outline(body: str) -> Outline:
         elif kind == "paragraph_open" and token.level == 0:
             opened = "paragraph"
         elif kind == "table_open":
-            result.tables.append(Table(line, [], []))
+            result.tables.append(MarkdownTable(line, [], []))
         elif kind == "tr_open" and result.tables:
             result.tables[-1].rows.append([])
         elif kind in ("th_open", "td_open"):
@@ -130,13 +130,13 @@ def outline(body: str) -> Outline:
                 result.tables[-1].rows[-1].append(content)
             opened = ""
     result.headings.extend(_with_ends(starts, len(result.lines)))
-    result.tables[:] = [Table(t.line, t.rows[0], t.rows[1:]) for t in result.tables if t.rows]
+    result.tables[:] = [MarkdownTable(t.line, t.rows[0], t.rows[1:]) for t in result.tables if t.rows]
     return result
 
 
 def _with_ends(starts: list[tuple[int, str, int, int]], last: int) -> list[Heading]:
     # A section ends at the next heading of its own level or above. From the end backwards, the
-    # headings still in force form a stack, so that 100,000 headings take one pass.
+    # headings that are still open form a stack, so that 100,000 headings take one pass.
     headings: list[Heading] = []
     following: list[tuple[int, int]] = []
     for level, title, line, body in reversed(starts):

@@ -76,14 +76,14 @@ class WorkItemError(FaberError):
     """A work item could not be fetched."""
 
     code = "work_item_failed"
-    recovery = "The workflow can go on without it."
+    recovery = "The workflow can continue without it."
 
 
 class WorkItemNetworkError(WorkItemError):
     """The source could not be reached, or did not answer in time."""
 
     code = "work_item_network"
-    recovery = "The workflow can go on, perhaps without the latest comments; try again later."
+    recovery = "The workflow can continue, perhaps without the latest comments; try again later."
 
 
 class WorkItemRateLimited(WorkItemNetworkError):
@@ -103,7 +103,7 @@ class WorkItemGone(WorkItemNotFound):
     """The source had this work item, and deleted it for good."""
 
     code = "work_item_gone"
-    recovery = "It was deleted; give the run another work_id, or go on without."
+    recovery = "It was deleted; give the run another work_id, or continue without it."
 
 
 class WorkItemUnauthorised(WorkItemError):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from faber.errors import FaberError, InvalidInput, RunNotFound
+from faber.events.event_types import STEP_RETRY, STEP_START
 from faber.model.acceptance import Decision, Repeated
 from faber.model.commands import consequences
 from faber.model.documents import SCHEMA_VERSION, Event, Plan, State
@@ -182,7 +183,7 @@ def _same_command(
 
 
 def _retry(wanted: str, recorded: str, name: str) -> bool:
-    return name == "type" and {wanted, recorded} == {"step_start", "step_retry"}
+    return name == "type" and {wanted, recorded} == {STEP_START, STEP_RETRY}
 
 
 def _recall(directory: str, event_id: int) -> list[Event]:

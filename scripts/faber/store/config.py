@@ -37,7 +37,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Config(NamedTuple):
-    """The settings in force. `given` is what the file says, None where there is no file."""
+    """The effective settings. `given` is what the file says, None where there is no file."""
 
     values: dict[str, Any]
     given: dict[str, Any] | None

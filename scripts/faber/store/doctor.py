@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.event_types import RUN_ADOPTED, known_types
 from faber.model.documents import CLOSED, State
-from faber.model.event_types import known_types
 from faber.model.reducer import REDUCER_VERSION
 from faber.model.text import has_secret
 from faber.store import index, log, strict_json
@@ -59,7 +59,7 @@ def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
                 "foreign_run",
                 Severity.INFO,
                 "The run was made by another tool; it is only read.",
-                f"Run `faber run adopt {run_id}` to go on with it here.",
+                f"Run `faber run adopt {run_id}` to continue it here.",
                 run_id,
             )
         )
@@ -117,7 +117,7 @@ def examine_store(layout: Layout) -> list[Notice]:
 
 def _log(directory: str, run_id: str) -> Iterator[Notice]:
     entries = log.listing(directory)
-    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), None)
+    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), None)
     own = entries if adopted is None else entries[adopted:]
     expected = 1 if adopted is None else own[0].event_id
     counted = Counter(entry.event_id for entry in own)

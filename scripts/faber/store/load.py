@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, RunNotFound, Severity
+from faber.events.event_types import RUN_ADOPTED
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import REDUCER_VERSION, fold, initial_state
@@ -177,7 +178,7 @@ def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tupl
     try:
         metadata = check_metadata(raw, run_id)
     except MetadataUnreadable:
-        adopted = next((e for e in reversed(log.listing(directory)) if e.type == "run_adopted"), None)
+        adopted = next((e for e in reversed(log.listing(directory)) if e.type == RUN_ADOPTED), None)
         if adopted is None:
             raise
         # An adopted run's metadata.json stays as the other tool wrote it.
@@ -213,7 +214,7 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
     Starts at the newest `run_adopted`, which contains everything before it.
     """
     entries = [entry for entry in log.listing(directory) if last is None or entry.event_id <= last]
-    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
     return fold_events(
         initial_state(metadata, plan),
         (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),

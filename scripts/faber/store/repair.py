@@ -6,6 +6,7 @@ import time
 from typing import TypedDict
 
 from faber.errors import FaberError, RunNotFound
+from faber.events.event_types import SESSION_END
 from faber.model.model_errors import MetadataUnreadable
 from faber.model.validation import check_metadata
 from faber.store import index, log, strict_json
@@ -150,7 +151,7 @@ def _summaries(directory: str) -> list[str]:
     actions = []
     summaries = os.path.join(directory, SUMMARIES)
     for entry in log.listing(directory):
-        if entry.type != "session_end":
+        if entry.type != SESSION_END:
             continue
         event = log.read_event(directory, entry.file)
         name = event.get("metadata", {}).get("summary_file")

@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
+from faber.events.event_types import event_type, known_types
+from faber.events.shapes import json_schema
 from faber.model.documents import Event, Metadata, Plan, State
-from faber.model.event_types import event_type, known_types
 from faber.model.ids import check_relative
 from faber.model.nebula_documents import NebulaState
 from faber.model.session_documents import GivenSummary, StoredSummary
-from faber.model.shapes import json_schema
 
 _HERE = os.path.join(os.path.dirname(__file__), "schemas")
 

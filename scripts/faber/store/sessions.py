@@ -4,6 +4,7 @@ import os
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.events.record_events import session_summary
 from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
 from faber.store import log, strict_json
 from faber.store.appending import Writer
@@ -75,10 +76,7 @@ def save_summary(
             "summary": given["summary"],
         }
         stamp = "".join(character for character in timestamp if character.isalnum())
-        draft: Draft = {
-            "type": "session_end",
-            "metadata": {"summary_file": f"session-{stamp}-{sequence:04d}.json", "summary": document},
-        }
+        draft = session_summary(f"session-{stamp}-{sequence:04d}.json", document)
         decided = emit(state, plan, draft)
         return decided if isinstance(decided, list) else []
 

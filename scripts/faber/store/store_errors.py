@@ -1,4 +1,4 @@
-"""How the store says no."""
+"""Errors of the store."""
 
 from faber.errors import FaberError, Refused, UsageError
 
@@ -25,56 +25,56 @@ class EventUnreadable(FaberError):
 
 
 class StoreUnwritable(FaberError):
-    """The operating system refused a write; what was there before is still there."""
+    """The operating system refused a write; the previous content is still there."""
 
     code = "store_unwritable"
     recovery = "Free space or fix permissions, then repeat the command: repeating is harmless."
 
 
 class DamageUnrepairable(FaberError):
-    """What was lost cannot be told from the events; nothing was invented."""
+    """What was lost cannot be rebuilt from the events; nothing was changed."""
 
     code = "unrepairable"
     recovery = "Restore the files named from a backup or another clone."
 
 
 class RunExists(Refused):
-    """A run of this id, of a prefix of it, or under it, is already there."""
+    """A run with this id, a prefix of it, or an id under it exists already."""
 
     code = "run_exists"
     recovery = "Choose another --run-id."
 
 
 class ForeignRun(Refused):
-    """A run that another tool made is a read-only view."""
+    """The run was made by another tool and is only read."""
 
     code = "foreign_run"
     recovery = "Run `faber run adopt RUN` first; the other tool's files are kept."
 
 
 class Locked(Refused):
-    """Another process holds the run's lock and did not let go in time."""
+    """Another process holds the run's lock and did not release it in time."""
 
     code = "locked"
     recovery = "Wait for the holder named, or end it; faber never breaks a lock."
 
 
 class KeyReused(Refused):
-    """An idempotency key that was given to something else."""
+    """The idempotency key belongs to another command."""
 
     code = "key_reused"
     recovery = "Use another --key; nothing was recorded."
 
 
 class Stale(Refused):
-    """The run moved on since it was read."""
+    """The run has newer events than the caller has read."""
 
     code = "stale"
     recovery = "Read the run again and repeat the command if it still makes sense."
 
 
 class NewerSchema(Refused):
-    """Written by a newer faber: it is read as far as possible and never written."""
+    """The run was written by a newer faber: it is read as far as possible and never written."""
 
     code = "newer_schema"
     recovery = "Update faber."

@@ -1,4 +1,4 @@
-"""On which line a key of a TOML document stands: `tomllib` gives the values and forgets where they were."""
+"""The lines of a TOML document's keys, which `tomllib` does not report."""
 
 import re
 from bisect import bisect_right
@@ -22,13 +22,13 @@ def toml_lines(text: str) -> dict[Keys, int]:
     """The line, from 1, of every key and list entry of a document that `strict.toml_value` accepted.
 
     Keys are paths, `("filter", 0, "command")`; the empty one is the document, on line 1. What the scan
-    does not understand it leaves out, so that a caller asks for the longest path that is there.
+    does not understand is left out, so a caller asks for the longest path that is there.
     """
     found: dict[Keys, int] = {(): 1}
     scan = _Scan(text)
     try:
         scan.document(found)
-    except (AttributeError, IndexError, RecursionError):  # not TOML: what was found so far is right
+    except (AttributeError, IndexError, ValueError, RecursionError):  # not TOML: what was found so far is right
         pass
     return found
 
@@ -111,10 +111,13 @@ class _Scan:
             number = 0
             while self.skip(_SPACE) is not None and self.peek() not in ("]", ""):
                 found[*path, number] = self.line()
+                before = self.at
                 self.value((*path, number), found)
                 number += 1
                 self.skip(_SPACE)
                 self.at += self.peek() == ","
+                if self.at == before:
+                    raise IndexError  # an entry without a value, as in `[}`
             self.at += 1
         elif first == "{":
             self.at += 1

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
+from faber.events.event_types import SESSION_END
 from faber.model.documents import CLOSED
 from faber.model.progress import places
 from faber.model.text import redact_json
@@ -89,7 +90,7 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
         summaries = []
     for entry in entries:
         found[f"{EVENTS}/{entry.file}"] = data = event_bytes(run, entry.file)
-        if entry.type == "session_end" and event_id is not None:
+        if entry.type == SESSION_END and event_id is not None:
             name = strict_json.loads(data).get("metadata", {}).get("summary_file")
             summaries += [name] if isinstance(name, str) and SUMMARY_NAME.fullmatch(name) else []
     for name in summaries:

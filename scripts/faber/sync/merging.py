@@ -11,16 +11,25 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, cast
 
+from faber.events.event_types import (
+    COMMAND_REFUSED,
+    CONTEXT_LOADED,
+    FEEDBACK_RECEIVED,
+    FEEDBACK_REQUEST,
+    FEEDBACK_SUPERSEDED,
+    HOOK_EXECUTE,
+    SESSION_START,
+)
 from faber.model.commands import consequences
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
 from faber.model.reducer import fold
 from faber.sync.trees import Logged
 
-ANSWER, SUPERSEDED = "feedback_received", "feedback_superseded"
+ANSWER, SUPERSEDED = FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED
 REPEATABLE = frozenset(
-    {"feedback_request", ANSWER, SUPERSEDED, "context_loaded", "session_start", "command_refused", "hook_execute"}
+    {FEEDBACK_REQUEST, ANSWER, SUPERSEDED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE}
 )
-_INERT = frozenset({SUPERSEDED, "context_loaded", "session_start", "command_refused", "hook_execute"})
+_INERT = frozenset({SUPERSEDED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE})
 
 Kind = Literal["equal", "ahead", "behind", "diverged"]
 

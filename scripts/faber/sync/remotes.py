@@ -64,7 +64,7 @@ class Remote(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What a remote holds now: commit by run id, commit by branch name, and ref names that are no run's."""
+    """What a remote holds now: commit by run id, commit by branch name, and ref names that belong to no run."""
 
     runs: dict[str, str]
     heads: dict[str, str]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from faber.events.event_types import RUN_ADOPTED
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
 from faber.store.log import LogEntry
@@ -125,7 +126,7 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
             raise _invalid(commit, f"event {after.event_id} is there twice")
     first = found[own_from(found)] if found else None
     own = found[own_from(found) :]
-    if first is not None and first.type != "run_adopted" and first.event_id != 1:
+    if first is not None and first.type != RUN_ADOPTED and first.event_id != 1:
         raise _invalid(commit, f"its log begins with event {first.event_id}")
     for before, after in pairwise(own):
         if after.event_id != before.event_id + 1:
@@ -135,7 +136,7 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
 
 def own_from(entries: Sequence[LogEntry]) -> int:
     """The index of the first event that faber itself folds: the newest adoption, else the first event."""
-    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == "run_adopted"), 0)
+    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
 
 
 def read_blobs(git: SyncGit, oids: Iterable[str]) -> dict[str, bytes]:

@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
+from faber.events.event_types import RUN_ADOPTED, SESSION_END, check_required, known_types
 from faber.model.acceptance import SUMMARY_FILE
 from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
-from faber.model.event_types import check_required, known_types
 from faber.model.model_errors import StateCorrupt
 from faber.model.reducer import event_file, fold, initial_state
 from faber.model.validation import check_metadata, check_places, check_plan, check_state
@@ -41,7 +41,7 @@ def check_run(run_id: str, git: SyncGit, tree: Tree, entries: Sequence[tuple[Log
     plan = _loaded(contents[tree.files[PLAN].oid], PLAN, run_id)
     try:
         adopted = own_from(tree.events)
-        if tree.events and tree.events[adopted].type == "run_adopted":
+        if tree.events and tree.events[adopted].type == RUN_ADOPTED:
             # The other tool's own metadata.json stays as it is; the adoption says what it means.
             metadata = _loaded(entries[adopted][1], entries[adopted][0].file, run_id)["metadata"].get(
                 "metadata", metadata
@@ -98,7 +98,7 @@ def _check_event(run_id: str, entry: LogEntry, event: Any) -> None:
     except InvalidInput as error:
         raise invalid(run_id, f"{where}: {error.message.rstrip('.')}") from None
     summary_file = event.get("metadata", {}).get("summary_file")
-    if entry.type == "session_end" and summary_file is not None:
+    if entry.type == SESSION_END and summary_file is not None:
         name_ok = isinstance(summary_file, str) and SUMMARY_FILE.fullmatch(summary_file)
         if not name_ok or not isinstance(event["metadata"].get("summary"), dict):
             raise invalid(run_id, f"{where} names a session summary in a way that faber never does")

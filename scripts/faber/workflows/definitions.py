@@ -30,7 +30,7 @@ class Resolved(NamedTuple):
 def load_plan(layout: Layout, workflow: str) -> Plan:
     """The plan that a run of `workflow` freezes: a name, or the path of a definition in the project.
 
-    Raises `UnknownWorkflow` with the known names, `InvalidInput` for what is no name, and
+    Raises `UnknownWorkflow` with the known names, `InvalidInput` for an invalid name, and
     `InvalidDefinition` with every problem of the definition and of those it extends.
     """
     return resolve(layout, find(layout, workflow)).plan

@@ -29,7 +29,7 @@ class Phase:
 
 
 def check_ids(definition: Definition, faults: list[Fault]) -> None:
-    """What is wrong with a definition's phase ids by themselves, where its parent cannot be had; adds to `faults`."""
+    """What is wrong with a definition's phase ids by themselves, if its parent is unavailable; adds to `faults`."""
     for _ in _named(definition, faults):
         pass
 

@@ -1,4 +1,4 @@
-"""How workflow definitions say no."""
+"""Errors in workflow definitions."""
 
 from faber.errors import UsageError
 

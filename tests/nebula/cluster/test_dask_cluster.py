@@ -95,7 +95,7 @@ def test_two_workers_work_a_diamond(make: Any, cluster: Cluster) -> None:
 
 
 def test_a_killed_workers_phase_goes_on_elsewhere(make: Any, running: Processes, cluster: Cluster) -> None:
-    """`kill -9` in the second cycle: another worker goes on there, and the first cycle is not coded again."""
+    """`kill -9` in the second cycle: another worker continues there, and the first cycle is not coded again."""
     project: SharedProject = make({"a": []})
     project.say("cycles-a", "2")
     hold = project.say("hold-coder-a-2")
@@ -142,7 +142,7 @@ def test_a_worker_that_comes_back_changes_nothing(make: Any, running: Processes,
 
 
 def test_stopping_ends_the_turns_of_workers(make: Any, cluster: Cluster, running: Processes) -> None:
-    """A stop reaches a turn that runs elsewhere; resumed, by another process as it were, the phase goes on."""
+    """A stop reaches a turn that runs elsewhere; resumed, by another process as it were, the phase continues."""
     project: SharedProject = make({"a": []})
     hold = project.say("hold-reviewer-a-1")
     thread, answers = in_background(project, cluster)

@@ -69,7 +69,7 @@ def test_a_nebula_is_worked_through_elsewhere(tmp_path: Path, cluster: Directori
 
 
 def test_a_worker_that_dies_is_followed_by_one_that_goes_on(tmp_path: Path, cluster: Directories) -> None:
-    """The phase goes on in its second cycle: the first is not coded again, and is paid and recorded once."""
+    """The phase continues in its second cycle: the first is not coded again, and is paid and recorded once."""
     project = SharedProject(tmp_path, {"a": []})
     project.say("cycles-a", "2")
     project.say("die-coder-a-2")
@@ -307,7 +307,7 @@ def test_a_leader_that_stops_goes_on_later(tmp_path: Path, cluster: Directories)
 
 
 def test_a_lost_scheduler_stops_the_run_and_fails_no_phase(tmp_path: Path, cluster: Directories) -> None:
-    """Nothing new begins; with a cluster again, `--resume` goes on."""
+    """Nothing new begins; with a cluster again, `--resume` continues."""
     project = SharedProject(tmp_path, {"a": [], "b": ["a"]})
     cluster.lost = True
     applied = project.over(cluster)

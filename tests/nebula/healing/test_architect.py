@@ -28,11 +28,10 @@ from faber.nebula.phase.findings import make_finding
 from faber.nebula.phase.outcomes import LoopEnded, TaskResult
 from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
 from faber.nebula.plan.load import load_nebula
-from faber.nebula.plan.parse import parse_phase
+from faber.nebula.plan.phase_file import parse_phase, write_phase
 from faber.nebula.plan.problems import is_valid
 from faber.nebula.plan.specs import Context, Execution, Filter, Nebula, PhaseSpec
-from faber.nebula.plan.validate import Machine, validate
-from faber.nebula.plan.write import write_phase
+from faber.nebula.plan.validate import Programs, validate
 from faber.responses.llm import Completion
 from faber.responses.recovery_log import Recovery
 
@@ -265,14 +264,14 @@ def test_a_cut_answer_is_completed_with_proof() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("No header at all.", "does not begin with a TOML header"),
+        ("No header at all.", "does not start with a TOML header"),
         ('+++\nid = "heal-parser"\n', "header is not closed"),
         (GOOD.replace('title = "Refuse', "title = Refuse"), "Not TOML"),
         (GOOD.replace('id = "heal-parser"', 'id = "../x"'), "The id '../x'"),
-        (GOOD.replace("max_review_cycles = 2", "max_review_cycles = 'two'"), "it takes a whole number"),
+        (GOOD.replace("max_review_cycles = 2", "max_review_cycles = 'two'"), "expected a whole number"),
         (
             '+++\nid = "heal-parser"\ntitle = "T"\n+++\n\n## Partial Work\n\nAll done.\n',
-            "nothing says what is to be done",
+            "it has no task",
         ),
     ],
 )
@@ -283,7 +282,7 @@ def test_a_file_that_is_not_valid_is_corrected_once(wrong: str, words: str) -> N
     assert (planned.corrections, planned.cost_usd) == (1, 0.5)
     assert words in architect.asked[1]
     hopeless = Architect(answer(wrong), answer(wrong), answer(GOOD))
-    with pytest.raises(ArchitectFailed, match="not valid") as caught:
+    with pytest.raises(ArchitectFailed, match="is invalid") as caught:
         plan(hopeless)
     assert words in caught.value.message
     assert (caught.value.cost_usd, len(hopeless.asked)) == (0.5, 2)
@@ -291,7 +290,7 @@ def test_a_file_that_is_not_valid_is_corrected_once(wrong: str, words: str) -> N
 
 @pytest.mark.parametrize("garbage", ["I cannot do that.", GOOD, "{}", '{"phase_file": 7}', "[1, 2]"])
 def test_garbage_is_an_error_with_its_cost(garbage: str) -> None:
-    """What is no JSON object of the schema is asked for once more; then the architect has failed, and nothing else."""
+    """An answer that does not fit the schema is asked for once more; then only the architect has failed."""
     architect = Architect(garbage, garbage, answer(GOOD))
     with pytest.raises(ArchitectFailed) as caught:
         plan(architect)
@@ -489,7 +488,7 @@ def test_credentials_in_what_an_architect_writes_are_not_kept() -> None:
 def test_limits_are_never_above_the_failed_phases(
     cycles: int | None, budget: float | None, failed_cycles: int | None, failed_budget: float | None
 ) -> None:
-    """Whatever is written and whatever was in force: neither cycles nor budget grow."""
+    """Whatever is written and whatever was in effect: neither cycles nor budget grow."""
     failed = replace(FAILED, max_review_cycles=failed_cycles, max_budget_usd=failed_budget)
     made = NEBULA.settings(finalized(replace(GREEDY, max_review_cycles=cycles, max_budget_usd=budget), failed))
     before = NEBULA.settings(failed)
@@ -503,7 +502,7 @@ def test_the_section_is_added_where_the_architect_left_it_out() -> None:
     """With partial work the body has exactly one section on it; without, none, and what the architect made up goes."""
     bare = PhaseSpec("x", "T", "Refuse the empty text.\n\n```\n## Partial Work\n```")
     added = finalized(bare).body
-    assert split_partial_work(added)[1].startswith("## Partial Work\n\nThe phase `parser` did 4 cycles")
+    assert split_partial_work(added)[1].startswith("## Partial Work\n\nThe phase `parser` failed after 4 cycles")
     assert "- src/p.py" in added
     assert "111111111111, 222222222222" in added
     assert added.startswith(bare.body)
@@ -551,7 +550,7 @@ def test_the_file_stands_beside_the_others_and_the_nebula_stays_valid(tmp_path: 
     assert inserted.rewired == ("cli",)
     assert place_remediation(str(tmp_path), spec) == "heal-parser.md"
     parsed = load_nebula(str(tmp_path))
-    assert is_valid(validate(parsed, Machine(lambda name: True, lambda path: True)))
+    assert is_valid(validate(parsed, Programs(lambda name: True, lambda path: True)))
     again = nebula_dag(parsed.nebula, {"parser": "heal-parser"})
     assert again.dependencies == inserted.dag.dependencies
     assert again.dependents == inserted.dag.dependents

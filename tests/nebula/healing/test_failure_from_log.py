@@ -6,7 +6,7 @@ import pytest
 
 from faber.model.progress import new_step
 from faber.nebula.healing.diagnosis import FailureKind, analyze_failure
-from faber.nebula.healing.failure_from_log import phase_failure, step_failure
+from faber.nebula.healing.failure_from_log import PhaseEnd, phase_failure, step_failure
 from faber.nebula.phase.cycle_state import CycleState, Stage
 
 STATE = CycleState("T", 3, phase=Stage.REVIEW_COMPLETE, cycle=2, total_cost_usd=0.5, cycle_commits=("1" * 40,))
@@ -34,7 +34,7 @@ def step(*events: dict[str, Any], **known: Any) -> Any:
 )
 def test_the_code_of_the_event_decides(code: str, kind: FailureKind) -> None:
     """Whatever the state looks like, the error that was recorded is the one that is analysed, with its reason."""
-    failure = phase_failure("p", STATE, code=code, reason="The phase p: It ended so.", cost_usd=0.7)
+    failure = phase_failure("p", STATE, PhaseEnd(code, "The phase p: It ended so.", 0.7))
     found = analyze_failure("p", *failure)
     assert found.kind is kind
     assert "It ended so." in found.summary
@@ -44,12 +44,12 @@ def test_the_code_of_the_event_decides(code: str, kind: FailureKind) -> None:
 
 def test_the_budget_that_was_recorded_is_the_one_named() -> None:
     """What the event says was spent, of which limit; without it the phase's own; without any the reason alone."""
-    told = {"spent_usd": 9.5, "limit_usd": 10.0}
-    given = phase_failure("p", STATE, code="budget_exceeded", reason="No turn can be paid.", details=told)
+    end = PhaseEnd("budget_exceeded", "No turn can be paid.")
+    given = phase_failure("p", STATE, end._replace(spent_usd=9.5, limit_usd=10.0))
     found = analyze_failure("p", *given)
-    assert found.summary == "The budget is used up, 9.50 of 10.00 dollars were spent. No turn can be paid."
+    assert found.summary == "The budget is exhausted: 9.50 of 10.00 dollars were spent. No turn can be paid."
     assert found.budget_limit == 10.0
-    bare = analyze_failure("p", *phase_failure("p", STATE, code="budget_exceeded", reason="No turn can be paid."))
+    bare = analyze_failure("p", *phase_failure("p", STATE, end))
     assert (bare.summary, bare.budget_limit) == ("No turn can be paid.", None)
 
 

@@ -4,39 +4,35 @@ from typing import Any
 
 import pytest
 
+from faber.events.event_types import check_required
 from faber.model.documents import Event, State
-from faber.model.event_types import check_required
 from faber.model.reducer import fold, initial_state
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
 from faber.nebula.healing.healing_history import (
-    Attempt,
-    Healed,
-    Record,
-    attempts_of,
+    HealingHistory,
+    HealingRecord,
+    RemediationResult,
     heal_attempts,
     healing_done,
     healing_insert,
     healing_plan,
     healing_skipped,
     healing_start,
-    healing_summary,
     live_line,
     original_of,
     remediations,
-    results_of,
-    unfinished,
     without_planned,
 )
 from faber.nebula.plan.graph import insert_remediation_phase, nebula_dag
+from faber.nebula.plan.phase_file import write_phase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
 
 DIAGNOSIS = FailureDiagnosis("parser", FailureKind.MAX_CYCLES, True, "It was not approved.", 4, 1.84)
 SPEC = PhaseSpec("heal-parser", 'Refuse the "empty" text', "Do it.")
 SECOND = PhaseSpec("heal-2-parser", "Again", "Do it.")
 
 
-def events(*records: Record) -> list[Event]:
+def events(*records: HealingRecord) -> list[Event]:
     """The records as the log has them, each whole for its type."""
     made: list[Any] = []
     for number, (kind, phase, given) in enumerate(records, 1):
@@ -104,7 +100,7 @@ def test_thousands_of_dependents_fit_into_an_event() -> None:
     """Two hundred are named, all are counted."""
     insert = healing_insert("parser", SPEC, [f"p{n}" for n in range(4_000)], file="f").arguments
     assert (len(insert["rewired"]), insert["rewired_total"]) == (200, 4_000)
-    assert insert["message"].endswith("and 3995 more wait for it now.")
+    assert insert["message"].endswith("and 3995 more now depend on it.")
 
 
 @pytest.mark.parametrize(
@@ -113,9 +109,8 @@ def test_thousands_of_dependents_fit_into_an_event() -> None:
 def test_an_attempt_stands_where_its_last_event_left_it(length: int, stage: str | None) -> None:
     """After a kill anywhere: nothing, started, planned with the whole phase file, inserted, ended. Only the first two
     are left to finish, and from the plan on the architect need not be asked."""
-    found = attempts_of(events(*WHOLE[:length]))
+    found = HealingHistory(events(*WHOLE[:length])).attempts
     assert [each.stage for each in found] == ([stage] if stage else [])
-    assert [each.stage for each in unfinished(found)] == ([stage] if stage in ("started", "planned") else [])
     if length > 1:
         assert found[0].phase_file == write_phase(SPEC)
     assert heal_attempts(state_after(events(*WHOLE[:length])), "parser") == min(length, 1)
@@ -128,7 +123,7 @@ def test_a_file_that_was_written_before_the_kill_is_no_phase_yet(length: int, in
     there = (SPEC,) if length > 1 else ()
     nebula = Nebula("n", "d", phases=(PhaseSpec("parser", "p"), PhaseSpec("cli", "c", depends_on=("parser",)), *there))
     log = events(*WHOLE[:length])
-    dag = nebula_dag(without_planned(nebula, attempts_of(log)), remediations(state_after(log)))
+    dag = nebula_dag(without_planned(nebula, HealingHistory(log).attempts), remediations(state_after(log)))
     if inserts:
         dag, rewired = insert_remediation_phase(dag, "parser", SPEC)
         assert rewired == ("cli",)
@@ -142,7 +137,7 @@ def test_attempts_are_counted_for_the_original_phase() -> None:
         assert original_of(state, phase) == "parser"
         assert heal_attempts(state, phase) == 2
     assert (original_of(state, "cli"), heal_attempts(state, "cli")) == ("cli", 0)
-    found = attempts_of(events(*WHOLE, *SECOND_TIME))
+    found = HealingHistory(events(*WHOLE, *SECOND_TIME)).attempts
     assert [(each.phase, each.original, each.number) for each in found] == [
         ("parser", "parser", 1), ("heal-parser", "parser", 2),
     ]  # fmt: skip
@@ -179,8 +174,8 @@ def test_the_summary_of_everything() -> None:
         healing_start(FailureDiagnosis("docs", FailureKind.BUDGET, True, "Spent."), "docs", 1),
         healing_done("docs", success=False, cost=0.1, reason="The architect gave no phase: no JSON."),
     )
-    assert healing_summary(attempts_of(log), results_of(log)) == (
-        "Healing: 4 failures, 1 healed; at least 0.85 dollars for it\n"
+    assert HealingHistory(log).summary() == (
+        "Healing: 4 failures, 1 healed; cost at least 0.85 dollars\n"
         '  parser (max_cycles) → heal-parser "Refuse the "empty" text": failed, 0.50 dollars: It was not approved.\n'
         '  heal-parser (filter_failure) → heal-2-parser "Again": done, 0.40 dollars\n'
         "  cli (unhealable): not healed: unhealable\n"
@@ -190,13 +185,21 @@ def test_the_summary_of_everything() -> None:
 
 def test_the_summary_of_nothing_is_nothing() -> None:
     """Where nothing failed, the report says nothing of healing."""
-    assert healing_summary([], {}) == ""
+    assert HealingHistory().summary() == ""
 
 
-def test_results_may_come_from_the_group_before_the_log_has_them() -> None:
-    """What a remediation came to is told by the results, whatever the attempt's stage."""
-    attempt = Attempt("parser", "parser", stage="inserted", kind="max_cycles", remediation="heal-parser", title="T")
-    assert "not ended" in healing_summary([attempt], {})
-    said = healing_summary([attempt], {"heal-parser": Healed(True, 0.3)})
-    assert said.startswith("Healing: 1 failure, 1 healed; 0.30 dollars for it\n")
-    assert said.endswith('→ heal-parser "T": done, 0.30 dollars\n')
+def test_events_may_come_one_by_one() -> None:
+    """The history that is kept up to date is the one that is read afterwards."""
+    kept = HealingHistory()
+    for event in events(*WHOLE, *SECOND_TIME):
+        kept.take([event])
+    whole = HealingHistory(events(*WHOLE, *SECOND_TIME))
+    assert (kept.attempts, kept.results, kept.summary()) == (whole.attempts, whole.results, whole.summary())
+    assert kept.results == {"heal-parser": RemediationResult(False, 0.5), "heal-2-parser": RemediationResult(True, 0.4)}
+
+
+def test_a_remediation_at_work_is_not_finished() -> None:
+    """Inserted and not ended, it is no success yet."""
+    said = HealingHistory(events(*WHOLE[:3])).summary()
+    assert said.startswith("Healing: 1 failure, 0 healed; cost 0.25 dollars\n")
+    assert said.endswith('heal-parser "Refuse the "empty" text": not finished\n')

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from faber.git.git_errors import GitFailed
+from faber.nebula.healing.failure_loader import RepositoryDiff
 from faber.nebula.healing.partial_work import (
     FILES,
     PartialWork,
@@ -103,7 +104,9 @@ def test_renames_deletions_and_binary_files_are_listed(tmp_path: Path) -> None:
     git(one.path, "rm", "-q", "gone.txt")
     write(one.path, {"changed.txt": "2\n", "image.bin": b"\x00\xff\x00", "new.txt": "n\n", "ümlaut ☃.txt": "u\n"})
     head = commit(one.path, {})
-    work = build_partial_work(state(base_commit_sha=base, cycle_commits=(head,)), one.tree, phase_id="parser")
+    work = build_partial_work(
+        state(base_commit_sha=base, cycle_commits=(head,)), RepositoryDiff(str(one.path)), phase_id="parser"
+    )
     assert work is not None
     assert set(work.files_touched) == {
         "changed.txt", "gone.txt", "image.bin", "new-name.txt", "new.txt", "ümlaut ☃.txt",
@@ -115,7 +118,9 @@ def test_thousands_of_files_are_counted(tmp_path: Path) -> None:
     """A hundred are named, and every text says how many more there are."""
     one = bench(tmp_path)
     head = commit(one.path, {f"many/f{n:04}.txt": "x" for n in range(1_200)})
-    work = build_partial_work(state(base_commit_sha=one.base, cycle_commits=(head,)), one.tree, phase_id="parser")
+    work = build_partial_work(
+        state(base_commit_sha=one.base, cycle_commits=(head,)), RepositoryDiff(str(one.path)), phase_id="parser"
+    )
     assert work is not None
     assert (len(work.files_touched), work.files_total) == (FILES, 1_200)
     for text in (healing_context(work), architect_section(work), body_section(work)):
@@ -126,7 +131,9 @@ def test_a_commit_that_git_does_not_know_is_gits_to_say(tmp_path: Path) -> None:
     """Unknown commits raise; nobody claims that nothing was touched."""
     one = bench(tmp_path)
     with pytest.raises(GitFailed):
-        build_partial_work(state(cycle_commits=("e" * 40,), base_commit_sha=one.base), one.tree, phase_id="parser")
+        build_partial_work(
+            state(cycle_commits=("e" * 40,), base_commit_sha=one.base), RepositoryDiff(str(one.path)), phase_id="parser"
+        )
 
 
 # --- the blocks ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from faber.agents.outcome import Outcome
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.agents import ARCHITECT, CODER, REVIEWER, AgentFactory, Role
 from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec
-from faber.nebula.run.phase_worker import MakeAgents
+from faber.nebula.run.workshop import MakeAgents
 
 SPEC = PhaseSpec(id="a", title="A", body="Write a.txt.")
 

@@ -177,7 +177,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, old: str, new: str, erro
 
 @given(st.integers(0, 2000), st.binary(max_size=3))
 def test_a_damaged_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, at: int, put: bytes) -> None:
-    """Wherever a file is damaged or cut, it is a checkpoint or an error that says it is none."""
+    """Wherever a file is damaged or cut, it is read as a checkpoint or refused with an error."""
     directory = tmp_path_factory.mktemp("damaged")
     data = to_toml(SAVED).encode()
     (directory / "checkpoint.p.toml").write_bytes(data[:at] + put + (data[at + 1 :] if put else b""))

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from faber.git import commit_messages
 from faber.git.commit_messages import Made
 from faber.git.programs import Git
-from faber.nebula.phase.checkpoint_validity import Facts, Standing, Verdict, load_facts, verdict
+from faber.nebula.phase.checkpoint_validity import BranchStanding, branch_verdict
 from faber.nebula.worktrees import conflicts, tamper_check
+from faber.nebula.worktrees.branch_facts import CheckpointFacts, load_facts
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from support.repositories import RUN, Bench, bench, commit, git, is_dirty, write
 
@@ -37,36 +38,37 @@ class TestVerdict:
     @pytest.mark.parametrize(
         ("facts", "standing", "resumes", "forced"),
         [
-            (Facts(OLD, OLD, True, [], False), "same", True, True),
-            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", 2)], False), "ahead_own", True, True),
-            (Facts(OLD, NEW, True, [Made(NEW)], False), "ahead_others", False, True),
-            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", None)], False), "ahead_others", False, True),
-            (Facts(OLD, NEW, True, [Made(NEW, RUN, "other", 1)], False), "ahead_others", False, True),
-            (Facts(OLD, NEW, True, [Made(NEW, "other", "p", 1)], False), "ahead_others", False, True),
-            (Facts(OLD, NEW, True, [Made(NEW, RUN, "p", 2), Made(OLD)], False), "ahead_others", False, True),
-            (Facts(OLD, NEW, False, [], False), "diverged", False, False),
-            (Facts(OLD, OLD, True, [], True), "dirty", False, False),
+            (CheckpointFacts(OLD, OLD, True, [], False), "same", True, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW, RUN, "p", 2)], False), "ahead_own", True, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW)], False), "ahead_others", False, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW, RUN, "p", None)], False), "ahead_others", False, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW, RUN, "other", 1)], False), "ahead_others", False, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW, "other", "p", 1)], False), "ahead_others", False, True),
+            (CheckpointFacts(OLD, NEW, True, [Made(NEW, RUN, "p", 2), Made(OLD)], False), "ahead_others", False, True),
+            (CheckpointFacts(OLD, NEW, False, [], False), "diverged", False, False),
+            (CheckpointFacts(OLD, OLD, True, [], True), "dirty", True, True),
+            (CheckpointFacts(OLD, NEW, False, [], True), "dirty", False, False),
         ],
     )
-    def test_table(self, facts: Facts, standing: str, resumes: bool, forced: bool) -> None:
-        """Each standing, and what it allows."""
-        found = verdict(facts, RUN, "p")
-        assert (found.standing, found.resumes, found.resumes_forced) == (standing, resumes, forced)
+    def test_table(self, facts: CheckpointFacts, standing: str, resumes: bool, forced: bool) -> None:
+        """Each standing, and what it allows once uncommitted work is parked."""
+        found = branch_verdict(facts, RUN, "p")
+        assert (found.standing, found.resumes(), found.resumes(force=True)) == (standing, resumes, forced)
 
     @pytest.mark.parametrize(
         ("recorded", "standing"), [("m", "ahead_others"), ("n", "ahead_own"), (None, "ahead_others")]
     )
     def test_what_was_recorded_is_own(self, recorded: str | None, standing: str) -> None:
         """A commit that an agent made itself is the phase's once an event says so; one after it is not."""
-        facts = Facts(OLD, "n", True, [Made("n"), Made("m"), Made("l", RUN, "p", 1)], False)
-        assert verdict(facts, RUN, "p", recorded).standing == standing
+        facts = CheckpointFacts(OLD, "n", True, [Made("n"), Made("m"), Made("l", RUN, "p", 1)], False)
+        assert branch_verdict(facts, RUN, "p", recorded).standing == standing
 
     @given(st.booleans(), st.booleans(), st.lists(st.sampled_from([Made(NEW, RUN, "p", 1), Made(NEW), Made(NEW, RUN)])))
     def test_dirty_hides_nothing(self, inside: bool, dirty: bool, between: list[Made]) -> None:
         """Uncommitted work makes it dirty, and how the commits stand is the same with and without it."""
-        facts = Facts(OLD, NEW, inside, between if inside else [], dirty)
-        found, clean = verdict(facts, RUN, "p"), verdict(facts._replace(dirty=False), RUN, "p")
-        assert (found.standing is Standing.DIRTY) == dirty
+        facts = CheckpointFacts(OLD, NEW, inside, between if inside else [], dirty)
+        found, clean = branch_verdict(facts, RUN, "p"), branch_verdict(facts._replace(dirty=False), RUN, "p")
+        assert (found.standing is BranchStanding.DIRTY) == dirty
         assert found.committed is clean.standing
 
     @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ class TestVerdict:
         checkpoint = one.tree.commit_cycle(1, "x")
         assert checkpoint
         prepare(one)
-        found: Verdict = verdict(load_facts(one.tree, checkpoint), RUN, "parser")
+        found = branch_verdict(load_facts(one.tree, checkpoint), RUN, "parser")
         assert found.standing == standing
 
     def test_a_commit_that_was_never_here(self, one: Bench) -> None:
         """A checkpoint of another repository is diverged, not an error."""
-        assert verdict(load_facts(one.tree, "c" * 40), RUN, "parser").standing is Standing.DIVERGED
+        assert branch_verdict(load_facts(one.tree, "c" * 40), RUN, "parser").standing is BranchStanding.DIVERGED
 
 
 @given(st.text(), st.text(), st.integers(0, 10**6))

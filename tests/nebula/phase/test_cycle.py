@@ -15,7 +15,6 @@ from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle import Loop
 from faber.nebula.phase.cycle_state import CycleState, Stage
-from faber.nebula.phase.filters import Check
 from faber.nebula.phase.findings import finding_id
 from faber.nebula.phase.outcomes import (
     AgentFailed,
@@ -25,7 +24,9 @@ from faber.nebula.phase.outcomes import (
     MergeConflict,
     PhaseCancelled,
 )
-from faber.nebula.phase.task import PhaseTask
+from faber.nebula.phase.phase_progress import LoopSetup
+from faber.nebula.phase.phase_task import PhaseTask
+from faber.nebula.plan.specs import Filter
 from faber.nebula.worktrees import conflicts
 from support.repositories import Bench, bench, commit, git, write
 from support.scripted_agents import Scripted, approves, ends, objects, tree_in, writes
@@ -65,15 +66,17 @@ class Work:
             self.task,
             self.one.tree,
             self.agents,
-            ledger=self.ledger,
-            record=self._record,
-            checkpoint=self._save,
-            cancel=self.cancel,
-            base_commit=self.one.base,
-            label="test",
-            guards=self.guards,
-            notice=self.notices.append,
-            watch=self.watch,
+            LoopSetup(
+                ledger=self.ledger,
+                record=self._record,
+                save=self._save,
+                cancel=self.cancel,
+                label="test",
+                guards=self.guards,
+                notice=self.notices.append,
+                watch=self.watch,
+            ),
+            self.one.base,
         )
 
     def _record(self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
@@ -96,7 +99,7 @@ def one(tmp_path: Path) -> Bench:
 def test_a_phase_is_coded_committed_filtered_reviewed_and_approved(one: Bench) -> None:
     """One cycle: the coder's files are committed under its first sentence, filtered, reviewed, approved."""
     work = Work(
-        one, [writes({"p.py": "x"}, "Add p.\nMore.")], [approves()], filters=[Check("there", "test -f p.py", 5)]
+        one, [writes({"p.py": "x"}, "Add p.\nMore.")], [approves()], filters=[Filter("there", "test -f p.py", 5)]
     )
     result = work.loop().run_task()
     assert (result.approved, result.cycles, result.turns) == (True, 1, 2)
@@ -139,11 +142,11 @@ def test_a_failing_filter_goes_back_without_a_review(one: Bench) -> None:
         one,
         [writes({"p": "bad"}), writes({"p": "good"})],
         [approves()],
-        filters=[Check("lint", "grep good p || { echo no good; exit 3; }", 5), Check("later", "touch ran", 5)],
+        filters=[Filter("lint", "grep good p || { echo no good; exit 3; }", 5), Filter("later", "touch ran", 5)],
     )
     work.loop().run_task()
     assert work.agents.roles == ["coder", "coder", "reviewer"]
-    assert "`lint` must pass" in work.agents.asked[1][1]
+    assert "`lint` failed and must pass" in work.agents.asked[1][1]
     assert "no good\n(ended with status 3)" in work.agents.asked[1][1]
     assert [(status, given["filter"]) for type, status, given in work.events if type == "filter_run"] == [
         ("failed", "lint"), ("passed", "lint"), ("passed", "later"),
@@ -152,7 +155,7 @@ def test_a_failing_filter_goes_back_without_a_review(one: Bench) -> None:
 
 def test_a_filter_that_fails_to_the_end(one: Bench) -> None:
     """The last cycle ended in a failing filter: that is what the error says, with the state that names it."""
-    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [], filters=[Check("no", "echo E1; false", 5)])
+    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [], filters=[Filter("no", "echo E1; false", 5)])
     with pytest.raises(FilterFailed) as raised:
         work.loop().run_task()
     state = raised.value.state
@@ -164,7 +167,7 @@ def test_a_filter_that_fails_to_the_end(one: Bench) -> None:
 def test_a_filter_that_hangs_is_ended(one: Bench) -> None:
     """A filter past its time fails, with everything it started."""
     command = "sleep 300 & echo $! > child; wait"
-    work = Work(one, [writes({"p": "1"})], [], filters=[Check("hang", command, 0.3)], max_cycles=1)
+    work = Work(one, [writes({"p": "1"})], [], filters=[Filter("hang", command, 0.3)], max_cycles=1)
     with pytest.raises(FilterFailed, match="hang"):
         work.loop().run_task()
     child = int((one.path / "child").read_text())
@@ -220,7 +223,7 @@ def test_an_unknown_cost_counts_as_all_of_it(one: Bench) -> None:
     """A turn that does not say what it cost has spent its whole grant."""
     killed = ends(TurnResult(Outcome.TIMED_OUT, error="too long"))
     work = Work(one, [killed, killed], [], ledger=Ledger(12.0))
-    with pytest.raises(AgentFailed, match="without anything: too long"):
+    with pytest.raises(AgentFailed, match="produced nothing: too long"):
         work.loop().run_task()
     assert work.ledger.spent == 10.0
 
@@ -230,7 +233,7 @@ def test_work_of_a_stopped_turn_is_kept_and_judged(one: Bench) -> None:
 
     def stopped(path: Path, prompt: str) -> TurnResult:
         write(path, {"p": "half"})
-        return TurnResult(Outcome.TURN_STOP, "", cost_usd=0.1, error="The agent took as many steps as it may.")
+        return TurnResult(Outcome.TURN_STOP, "", cost_usd=0.1, error="The agent reached its limit of steps.")
 
     work = Work(
         one,
@@ -321,7 +324,7 @@ def test_a_guard_sends_back_without_filters(one: Bench) -> None:
     work = Work(one, [writes({"p": "1"}), writes({"p": "2"})], [approves()])
     work.guards = [Once()]
     work.loop().run_task()
-    assert "`kept` must pass" in work.agents.asked[1][1]
+    assert "`kept` failed and must pass" in work.agents.asked[1][1]
     assert "You took back a.txt." in work.agents.asked[1][1]
 
 
@@ -346,7 +349,7 @@ def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path,
     fixed = approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})
     coders: list[Any] = [writes({"p": "bad"}), writes({"p": "good"}), writes({"p": "good", "q": "1"})]
     reviews: list[Any] = [objects("A"), fixed]
-    checks = [Check("good", "grep -q good p", 5)]
+    checks = [Filter("good", "grep -q good p", 5)]
     whole = Work(bench(tmp_path / "whole"), list(coders), list(reviews), filters=checks)
     whole.loop().run_task()
     if stop > len(whole.saved):

@@ -8,7 +8,8 @@ import pytest
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.cycle import Loop
 from faber.nebula.phase.invariants import KeepsWork
-from faber.nebula.phase.task import PhaseTask
+from faber.nebula.phase.phase_progress import LoopSetup
+from faber.nebula.phase.phase_task import PhaseTask
 from support.repositories import Bench, bench, commit, git, write
 from support.scripted_agents import Scripted, approves, writes
 
@@ -171,19 +172,21 @@ def test_a_remediation_that_reverts_is_sent_back(failed: Failed) -> None:
         task,
         one.tree,
         agents,
-        ledger=Ledger(),
-        record=record,
-        checkpoint=lambda state, head: None,
-        cancel=threading.Event(),
-        base_commit=failed.last,
-        label="test",
-        healing=True,
-        guards=[failed.guard],
+        LoopSetup(
+            ledger=Ledger(),
+            record=record,
+            save=lambda state, head: None,
+            cancel=threading.Event(),
+            label="test",
+            healing=True,
+            guards=[failed.guard],
+        ),
+        failed.last,
     )
     result = loop.run_task()
     assert (result.approved, result.cycles) == (True, 2)
     assert agents.roles == ["coder", "coder", "reviewer"]
-    assert "`keeps-work` must pass" in agents.asked[1][1]
+    assert "`keeps-work` failed and must pass" in agents.asked[1][1]
     assert "- a.txt" in agents.asked[1][1]
     assert ("filter_run", "failed") in events
     for _, prompt, _ in agents.asked:

@@ -1,6 +1,7 @@
 """The graph of a nebula's phases: order, cycles, what is ready, surgery."""
 
 import random
+from collections.abc import Collection
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.nebula.plan import graph as graph
-from faber.nebula.plan.graph import Dag, build, insert_remediation_phase, ready_set
+from faber.nebula.plan.graph import Dag, build, insert_remediation_phase
 from faber.nebula.plan.plan_errors import InvalidNebula, UnknownPhase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.ready_queue import Frontier
@@ -36,13 +37,24 @@ def reaches(dag: Dag, start: str) -> set[str]:
     return found
 
 
+def needed_by(dag: Dag, phase: str) -> set[str]:
+    """What must be done before `phase`."""
+    return {other for other in dag.dependencies if phase in reaches(dag, other)}
+
+
+def ready_set(dag: Dag, done: Collection[str], failed: Collection[str], running: Collection[str]) -> list[str]:
+    """The phases that may start now, best first, found without any bookkeeping: what `Frontier` must agree with."""
+    started = {*done, *failed, *running}
+    free = (name for name, needed in dag.dependencies.items() if name not in started and set(done).issuperset(needed))
+    return sorted(free, key=dag.rank)
+
+
 def test_a_diamond() -> None:
     """Waves, critical path, dependents and descendants of a diamond are what one sees."""
     assert graph.waves(DIAMOND) == [["top", "alone"], ["left", "right"], ["bottom"]]
     assert graph.critical_path(DIAMOND) == ["top", "left", "bottom"]
     assert graph.direct_dependents(DIAMOND, "top") == ("left", "right")
     assert graph.descendants(DIAMOND, "top") == {"left", "right", "bottom"}
-    assert graph.ancestors(DIAMOND, "bottom") == {"left", "right", "top"}
     assert dict(DIAMOND.lengths) == {"top": 3, "left": 2, "right": 2, "bottom": 1, "alone": 1}
 
 
@@ -87,10 +99,9 @@ def test_every_cycle_is_one_and_without_them_there_is_none(edges: dict[str, set[
 
 @given(dags())
 def test_questions_answer_what_searching_finds(dag: Dag) -> None:
-    """Descendants, ancestors, waves and the critical path agree with what plain search finds."""
+    """Descendants, waves and the critical path agree with what plain search finds."""
     for name in dag.dependencies:
         assert graph.descendants(dag, name) == reaches(dag, name)
-        assert graph.ancestors(dag, name) == {other for other in dag.dependencies if name in reaches(dag, other)}
     waves = graph.waves(dag)
     place = {name: number for number, wave in enumerate(waves) for name in wave}
     assert sorted(place) == sorted(dag.dependencies)
@@ -164,7 +175,7 @@ def test_insertion_moves_exactly_the_direct_dependents(dag: Dag, data: st.DataOb
     assert {name: set(needed) for name, needed in after.dependencies.items()} == {**expected, f"heal-{failed}": set()}
     again = build(after.dependencies, after.priorities)  # acyclic, or it would be refused
     assert again.dependents == after.dependents
-    exact = {name: length for name, length in again.lengths.items() if name not in graph.ancestors(dag, failed)}
+    exact = {name: length for name, length in again.lengths.items() if name not in needed_by(dag, failed)}
     assert {name: after.lengths[name] for name in exact} == exact
 
 

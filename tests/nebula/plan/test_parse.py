@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from faber.model.text import encodable
 from faber.nebula.plan.load import load_nebula
-from faber.nebula.plan.parse import MAX_FILE, parse_nebula, parse_phase
+from faber.nebula.plan.parse import parse_nebula
+from faber.nebula.plan.phase_file import MAX_FILE, parse_phase, write_phase
 from faber.nebula.plan.plan_errors import InvalidNebula
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Execution, Filter, PhaseSpec
-from faber.nebula.plan.write import write_phase
+from faber.nebula.plan.toml_text import toml_text
 
 EXAMPLE = Path(__file__).parents[3] / "examples/nebula"
 FULL = """\
@@ -58,9 +59,9 @@ timeout = 9
 """
 
 
-def phase(text: str) -> tuple[PhaseSpec | None, list[Problem]]:
+def phase(text: str) -> tuple[PhaseSpec | None, list[NebulaProblem]]:
     """A phase file's spec, and what is wrong with it."""
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     return parse_phase("p.md", text, problems)[0], problems
 
 
@@ -105,7 +106,7 @@ def test_defaults_are_those_of_the_format() -> None:
 
 
 def test_a_phase_overrides_the_nebulas_settings() -> None:
-    """What a phase says is in force for it; what it does not say is the nebula's; 0 says nothing."""
+    """What a phase says is in effect for it; what it does not say is the nebula's; 0 says nothing."""
     own = '+++\nid = "p"\ntitle = "t"\npriority = 0\nmax_review_cycles = 2\nmodel = "o"\ngate = "watch"\n+++\nx'
     plain = '+++\nid = "q"\ntitle = "t"\nmax_review_cycles = 0\nmax_budget_usd = 0\nmodel = ""\ngate = ""\n+++\nx'
     parsed = parse_nebula("d", {"nebula.toml": FULL, "p.md": own, "q.md": plain})
@@ -286,9 +287,7 @@ def test_any_text_is_a_manifest_or_a_problem(text: str) -> None:
 @given(st.dictionaries(st.sampled_from(list(PhaseSpec.__dataclass_fields__)), json_values, max_size=4))
 def test_any_value_in_any_place(header: dict[str, Any]) -> None:
     """Whatever stands under a key, it is taken or said to be wrong, never a traceback."""
-    from faber.store.toml_text import table_text
-
-    spec, problems = phase(f"+++\n{table_text(held(header))}+++\nx")
+    spec, problems = phase(f"+++\n{toml_text(held(header))}+++\nx")
     assert spec is not None or problems
 
 

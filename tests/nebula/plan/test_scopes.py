@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.nebula.plan.scopes import Claim, candidates, overlap, scope_problem
+from faber.nebula.plan.scopes import PathPattern, candidates, overlap, scope_problem
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_overlap_is_what_enumeration_finds(one: str, other: str) -> None:
 @given(st.lists(globs, max_size=6))
 def test_no_pair_that_overlaps_is_passed_over(scopes: list[str]) -> None:
     """The pairs that are looked at are all of those that overlap, each once."""
-    claims = [Claim(f"p{number}", 0, glob) for number, glob in enumerate(scopes)]
+    claims = [PathPattern(f"p{number}", 0, glob) for number, glob in enumerate(scopes)]
     looked_at = [(one.phase, other.phase) for one, other in candidates(claims)]
     assert len(looked_at) == len(set(looked_at))
     overlapping = {
@@ -97,7 +97,7 @@ def test_no_pair_that_overlaps_is_passed_over(scopes: list[str]) -> None:
 
 def test_directories_of_their_own_are_not_compared() -> None:
     """A thousand phases in a thousand directories make no pair to decide."""
-    assert list(candidates([Claim(f"p{n}", 0, f"src/d{n}/**/*.py") for n in range(1000)])) == []
+    assert list(candidates([PathPattern(f"p{n}", 0, f"src/d{n}/**/*.py") for n in range(1000)])) == []
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
@@ -113,11 +113,11 @@ def test_any_texts_are_decided(one: str, other: str) -> None:
         ("/etc/passwd", "is not relative to the repository"),
         ("~/x", "is not relative to the repository"),
         ("C:/x", "is not relative to the repository"),
-        ("a/../../b", "has '..', which leads out of it"),
+        ("a/../../b", "contains '..', which leaves the repository"),
         (".git/hooks/x", "is inside git's own directory"),
         ("sub/.GIT/config", "is inside git's own directory"),
-        ("a\\b", "has a backslash; the parts of a path are separated by '/'"),
-        ("a\nb", "has a character that cannot be printed"),
+        ("a\\b", "contains a backslash; separate path components with '/'"),
+        ("a\nb", "contains an unprintable character"),
         ("a..b/c", None),
         (".github/*.yml", None),
         ("./a", None),

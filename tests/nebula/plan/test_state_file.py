@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
+from faber.events.event_types import known_types
 from faber.model.acceptance import accept
 from faber.model.documents import Metadata, Plan, State
-from faber.model.event_types import known_types
 from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
 from faber.model.nebula_documents import NEBULA_STATUSES
@@ -109,7 +109,7 @@ def test_a_phase_from_its_start_to_its_merge() -> None:
 
 
 def test_a_failed_phase_stops_no_other() -> None:
-    """The run goes on while a phase of it failed; the error is kept until the phase is started again."""
+    """The run continues while a phase of it failed; the error is kept until the phase is started again."""
     failing = of("filter_run", metadata={"filter": "test"}, status="failed")
     state = after(
         START, {"type": "workflow_start"}, *CYCLE[:4], failing, of("phase_error", error={"message": "m" * 999})
@@ -177,7 +177,7 @@ def test_every_process_that_folds_knows_the_rules() -> None:
             sys.executable,
             "-c",
             "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from faber.model.reducer import RULES\nfrom faber.model.event_types import known_types\n"
+            "from faber.model.reducer import RULES\nfrom faber.events.event_types import known_types\n"
             "assert {'nebula_start', 'cycle_commit', 'healing_insert'} <= set(RULES) & set(known_types())\n"
             "loaded = [n for n in sys.modules if n.startswith(('faber.nebula', 'dataclasses'))]\n"
             "assert not loaded, loaded",
@@ -351,7 +351,7 @@ status = 'somewhere'
 
 
 def test_another_tools_file_is_read_and_kept() -> None:
-    """Keys of another tool are kept on rewriting; a status that is none counts as pending, and is said."""
+    """Keys of another tool are kept on rewriting; an unknown status counts as pending, and is reported."""
     state, notices = parse_state(FOREIGN)
     assert (state.nebula_name, state.total_cost_usd) == ("checkpoint-resume", 12.5)
     assert state.phases["first"].status == "done"
@@ -383,7 +383,7 @@ def test_odd_values_are_passed_over_and_said(text: str) -> None:
 
 
 def test_a_damaged_file_is_an_error_and_stays(tmp_path: Path) -> None:
-    """A file that is no TOML is refused by its path and left as it is; no file is no state."""
+    """A file that is not TOML is refused by its path and left as it is; no file is no state."""
     assert load_state(str(tmp_path)) == (None, [])
     (tmp_path / "nebula.state.toml").write_text("[phases")
     with pytest.raises(NebulaStateUnreadable):

@@ -8,14 +8,14 @@ from faber.errors import Severity
 from faber.nebula.plan.load import load_nebula
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.plan_errors import InvalidNebula
-from faber.nebula.plan.problems import CATEGORIES, Problem, is_valid, require_valid
-from faber.nebula.plan.validate import MAX_OVERLAPS, Machine, program_of, validate
+from faber.nebula.plan.problems import CATEGORIES, NebulaProblem, is_valid, require_valid
+from faber.nebula.plan.validate import MAX_OVERLAPS, Programs, program_of, validate
 
 MANIFEST = '[nebula]\nname = "n"\n'
-MACHINE = Machine(lambda name: name in ("make", "python3"), lambda path: path == "bin/check")
+MACHINE = Programs(lambda name: name in ("make", "python3"), lambda path: path == "bin/check")
 
 
-def check(manifest: str = MANIFEST, **phases: str) -> list[Problem]:
+def check(manifest: str = MANIFEST, **phases: str) -> list[NebulaProblem]:
     """The problems of a nebula whose phase files have these headers, each beginning on line 2."""
     texts = {f"{name}.md": f"+++\n{header}\n+++\nDo it.\n" for name, header in phases.items()}
     return validate(parse_nebula("d", {"nebula.toml": manifest, **texts}), MACHINE)
@@ -141,10 +141,11 @@ def test_every_category_is_said_to_be_possible() -> None:
     """The categories that a problem may have are exactly those that the code uses."""
     import re
 
-    source = "".join(path.read_text() for path in (Path(__file__).parents[3] / "scripts/faber/nebula").rglob("*.py"))
+    plan = Path(__file__).parents[3] / "scripts/faber/nebula/plan"
+    source = "".join(path.read_text() for path in plan.glob("*.py"))
     named = set(re.findall(r'"([a-z]+(?:_[a-z]+)*)"', source))
     assert set(CATEGORIES) <= named
-    calls = r'(?:Problem|note|_problem|_unreadable|choice)\((?:parsed, )?\s*"([a-z_]+)"'
+    calls = r'(?:NebulaProblem|note|_problem|_unreadable|choice)\((?:parsed, )?\s*"([a-z_]+)"'
     assert set(re.findall(calls, source)) - {"isolation", "gate"} <= set(CATEGORIES)
 
 

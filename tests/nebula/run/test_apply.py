@@ -69,7 +69,7 @@ def test_a_failed_phase_stops_only_what_waits_for_it(tmp_path: Path) -> None:
     assert (applied.status, applied.exit_code) == ("failed", Exit.UNFINISHED)
     statuses = {name: phase["status"] for name, phase in applied.report["phases"].items()}
     assert statuses == {"a": "done", "b": "failed", "c": "done", "d": "skipped", "e": "done", "f": "done"}
-    assert any("d: skipped: it waits for b" in line for line in project.said)
+    assert any("d: skipped: it depends on b" in line for line in project.said)
     with pytest.raises(NebulaUnfinished):
         project.apply(Author())
     assert project.apply(Author(), resume=True).status == "failed"
@@ -187,7 +187,7 @@ def test_setup_runs_once_in_each_worktree(tmp_path: Path) -> None:
 
 
 def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
-    """With the gate `review` nothing is merged until a person approves; the others go on meanwhile."""
+    """With the gate `review` nothing is merged until a person approves; the others continue meanwhile."""
     from faber.feedback.requests import respond
     from faber.store.commit import commit
 
@@ -309,8 +309,8 @@ def test_an_invalid_checkpoint_is_parked(tmp_path: Path) -> None:
     again = Author()
     assert project.apply(again, resume=True).status == "done"
     assert again.asked == [("coder", "a"), ("reviewer", "a")]
-    assert "An earlier attempt was given up" in again.prompts[0]
-    assert any("starts afresh" in line for line in project.said)
+    assert "An earlier attempt was abandoned" in again.prompts[0]
+    assert any("starts over" in line for line in project.said)
     parked = Path(project.layout.run_dir(first.report["run_id"]), "parked")
     assert [path.read_text() for path in parked.iterdir()] == ["no checkpoint"]
 

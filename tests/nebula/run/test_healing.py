@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from faber.nebula.healing.healing_log import healing_events
 from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.run.apply import Applied
-from faber.nebula.run.display import LiveRunner
+from faber.nebula.run.display import LiveDisplay
 from faber.store import log
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write
@@ -207,7 +206,7 @@ def test_a_remediation_that_takes_the_work_back_is_sent_back(tmp_path: Path) -> 
         write(path, {"other.txt": "x"})
 
     def restores(path: Path, prompt: str) -> None:
-        assert "`keeps-work` must pass" in prompt
+        assert "`keeps-work` failed and must pass" in prompt
         write(path, {"kept.txt": "kept\n"})
 
     author.deeds["heal-b"] = [destroys, restores]
@@ -271,7 +270,7 @@ def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(healer.history, "healing_insert", killed)
+        patched.setattr(healer.healing_history, "healing_insert", killed)
         with pytest.raises(Killed):
             project.apply(author)
     assert (Path(project.directory) / "heal-b.md").is_file()
@@ -309,7 +308,7 @@ def test_in_the_gate_approve_a_remediation_waits_for_a_person(tmp_path: Path) ->
     applied = project.apply(author)
     assert applied.status == "waiting", "\n".join(project.said)
     assert applied.report["waiting"][0]["phase"] == "heal-b"
-    assert 'Begin its remediation heal-b: "Finish it"?' in applied.report["waiting"][0]["prompt"]
+    assert 'Start its remediation heal-b: "Finish it"?' in applied.report["waiting"][0]["prompt"]
     assert ("coder", "heal-b") not in author.asked
     first = waiting(applied)
     applied = project.apply(author, resume=True)
@@ -336,7 +335,7 @@ def test_a_remediation_that_a_person_rejects_is_not_begun(tmp_path: Path) -> Non
     assert statuses(applied) == {"b": "failed", "heal-b": "skipped", "d": "skipped"}
     assert ("coder", "heal-b") not in author.asked
     assert events(project, applied)[-1] == "healing_done"
-    assert "A person did not want it" in applied.report["healing"]
+    assert "A person rejected it" in applied.report["healing"]
     again = project.apply(author, resume=True, retry_failed=True)
     assert again.report["waiting"][0]["phase"] == "heal-b"
 
@@ -347,7 +346,7 @@ def test_in_the_gate_review_a_remediation_is_announced_and_begins(tmp_path: Path
     author = Author()
     never_approved(author)
     applied = project.apply(author)
-    assert any("heal-b begins by itself" in line for line in project.said)
+    assert any("heal-b starts by itself" in line for line in project.said)
     assert ("reviewer", "heal-b") in author.asked
     assert "Merge it?" in applied.report["waiting"][0]["prompt"]
 
@@ -366,7 +365,7 @@ def test_a_retry_does_the_remediation_again_and_not_what_it_took_the_place_of(tm
 
 
 def test_a_remediation_whose_beginning_is_lost_fails_alone(tmp_path: Path) -> None:
-    """The failed phase's checkpoint is deleted while a person is asked: heal-b fails with the reason, e goes on."""
+    """The failed phase's checkpoint is deleted while a person is asked: heal-b fails with the reason, e continues."""
     project = Project(tmp_path / "p", nebula_files({"b": [], "e": []}, HEALING, b={"gate": "approve"}))
     author = Author()
     never_approved(author)
@@ -409,7 +408,9 @@ def test_what_the_events_of_a_healing_carry(tmp_path: Path) -> None:
     project, author = Project(tmp_path / "p", nebula_files({"b": [], "d": ["b"]}, HEALING)), Author()
     never_approved(author)
     applied = project.apply(author)
-    given = {each["type"]: each["metadata"] for each in healing_events(project.layout, applied.report["run_id"])}
+    directory = project.layout.run_dir(applied.report["run_id"])
+    events = [log.read_event(directory, entry.file) for entry in log.listing(directory)]
+    given = {event["type"]: event["metadata"] for event in events if event["type"].startswith("healing_")}
     start, plan = given["healing_start"], given["healing_plan"]
     assert (start["kind"], start["cycles"], start["spent"]) == ("max_cycles", 2, 0.4)
     assert (plan["remediation"], plan["title"], plan["architect_cost"]) == ("heal-b", "Finish it", 0.1)
@@ -424,18 +425,18 @@ def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    view = LiveRunner(lambda text: None, console)
+    view = LiveDisplay(console)
     project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
     never_approved(author)
     rows: list[str] = []
 
     def row(who: str, phase: str) -> None:
         with console.capture() as captured:
-            console.print(view._table())
+            console.print(view.table())
         rows.append(f"{who}: {captured.get()}")
 
     author.before = row
-    assert project.apply(author, runner=view).status == "done"
+    assert project.apply(author, display=view).status == "done"
     (healing,) = [each for each in rows if each.startswith("architect")]
     assert "healing" in healing
     (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]

@@ -4,60 +4,88 @@ from dataclasses import replace
 
 import pytest
 
+from faber.git.commit_messages import Made
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan.graph import build
 from faber.nebula.plan.state_file import PhaseRecord
-from faber.nebula.run.resumption import Branch, judge, relation, verdicts
+from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decide, decisions
+from faber.nebula.worktrees.branch_facts import CheckpointFacts
 
 SHA, OWN, NEXT, ALIEN = "a" * 40, "b" * 40, "c" * 40, "d" * 40
 STATE = CycleState(task_title="t", max_cycles=5, cycle=2, phase=Stage.REVIEWING, cycle_commits=(SHA, OWN))
 SAVED = Checkpoint("p", "n", "", SHA, 1, STATE)
 
 
+RUN = "local/demo/run"
+HERE = CheckpointFacts(SHA, SHA, True, [], False)
+
+
+def resumption(
+    record: PhaseRecord, checkpoint: Checkpoint | InvalidCheckpoint | None, branch: CheckpointFacts | None = HERE
+) -> ResumeFacts:
+    """What is known of the only phase."""
+    return ResumeFacts(RUN, {"p": record}, {"p": checkpoint} if checkpoint else {}, {"p": branch})
+
+
+def ahead(*made: Made, dirty: bool = False) -> CheckpointFacts:
+    """A branch with these commits, newest first, after the checkpoint's."""
+    return CheckpointFacts(SHA, made[0].commit, True, made, dirty)
+
+
 @pytest.mark.parametrize(
     ("branch", "recorded", "found", "action", "forced"),
     [
-        (Branch(SHA), (), "same", "continue", "continue"),
-        (Branch(OWN, (OWN,)), (), "ahead_own", "continue", "continue"),
-        (Branch(NEXT, (OWN, NEXT)), (NEXT,), "ahead_own", "continue", "continue"),
-        (Branch(NEXT, (OWN, NEXT)), (), "ahead_others", "fresh", "continue"),
-        (Branch(ALIEN, None), (), "diverged", "fresh", "fresh"),
-        (Branch(SHA, (), True), (), "dirty", "continue", "continue"),
-        (Branch(None), (), "gone", "fresh", "fresh"),
-        (None, (), "unknown", "fresh", "fresh"),
+        (HERE, "", "same", "continue", "continue"),
+        (ahead(Made(OWN, RUN, "p", 2)), "", "ahead_own", "continue", "continue"),
+        (ahead(Made(NEXT), Made(OWN)), NEXT, "ahead_own", "continue", "continue"),
+        (ahead(Made(NEXT), Made(OWN, RUN, "p", 2)), "", "ahead_others", "fresh", "continue"),
+        (CheckpointFacts(SHA, ALIEN, False, [], False), "", "diverged", "fresh", "fresh"),
+        (HERE._replace(dirty=True), "", "dirty", "continue", "continue"),
+        (ahead(Made(ALIEN), dirty=True), "", "dirty", "fresh", "continue"),
+        (None, "", "gone", "fresh", "fresh"),
     ],
 )
 def test_how_a_branch_stands_decides(
-    branch: Branch | None, recorded: tuple[str, ...], found: str, action: str, forced: str
+    branch: CheckpointFacts | None, recorded: str, found: str, action: str, forced: str
 ) -> None:
-    """`same` and `ahead_own` continue; `ahead_others` only when forced; everything else restarts."""
-    assert relation(SAVED, branch, recorded) == ("same" if found == "dirty" else found)
-    verdict = judge("in_progress", SAVED, branch, recorded)
-    assert (verdict.action, verdict.relation, verdict.stale) == (action, found, action == "fresh")
-    assert judge("in_progress", SAVED, branch, recorded, force=True).action == forced
+    """Same and ahead by own commits continue; ahead by others only when forced; everything else starts over."""
+    known = resumption(PhaseRecord("in_progress", commit=recorded), SAVED, branch)
+    decision = decide(known, "p")
+    assert (decision.action, decision.relation, decision.stale) == (action, found, action == "fresh")
+    assert decide(known, "p", ResumeOptions(force=True)).action == forced
     if action == "continue":
-        assert (verdict.cycle, verdict.stage) == (2, "reviewing")
+        assert (decision.cycle, decision.stage) == (2, "reviewing")
+
+
+def test_a_branch_that_git_cannot_examine() -> None:
+    """Where git gives no answer the phase starts over, and the decision says so."""
+    decision = decide(resumption(PhaseRecord("in_progress"), SAVED)._replace(branches={}), "p")
+    assert (decision.action, decision.relation, decision.stale) == ("fresh", "unknown", True)
 
 
 @pytest.mark.parametrize("status", ["done", "failed"])
 def test_a_checkpoint_of_a_phase_that_ended_is_stale(status: str) -> None:
-    """A phase that is done or failed is not resumed, whatever its checkpoint says, and the checkpoint is removed."""
-    verdict = judge(status, SAVED, Branch(SHA))  # type: ignore[arg-type]
-    assert verdict.action == ("keep" if status == "done" else "skip")
-    assert verdict.stale
+    """A phase that is done or failed does not continue, whatever its checkpoint says, and that is cleaned up."""
+    decision = decide(resumption(PhaseRecord(status), SAVED), "p")  # type: ignore[arg-type]
+    assert decision.action == ("keep" if status == "done" else "skip")
+    assert decision.stale
 
 
 def test_a_checkpoint_that_is_none_means_a_fresh_start() -> None:
     """An unreadable or impossible checkpoint is parked with its reason; none at all is a fresh start too."""
-    broken = judge("in_progress", InvalidCheckpoint("It is not TOML."), Branch(SHA))
+
+    def decided(checkpoint: Checkpoint | InvalidCheckpoint | None) -> ResumeDecision:
+        return decide(resumption(PhaseRecord("in_progress"), checkpoint), "p")
+
+    broken = decided(InvalidCheckpoint("It is not TOML."))
     assert (broken.action, broken.stale) == ("fresh", True)
     assert "It is not TOML." in broken.why
-    impossible = judge("in_progress", replace(SAVED, state=replace(STATE, cycle=0)), Branch(SHA))
+    impossible = decided(replace(SAVED, state=replace(STATE, cycle=0)))
     assert (impossible.action, impossible.stale) == ("fresh", True)
     assert "cycle 0" in impossible.why
-    assert judge("in_progress", None).action == "fresh"
+    assert decided(None).action == "fresh"
 
 
 def test_phases_wait_and_are_skipped_behind_others() -> None:
@@ -70,8 +98,9 @@ def test_phases_wait_and_are_skipped_behind_others() -> None:
         "g": PhaseRecord("skipped"),
     }
     saved = {"b": replace(SAVED, phase_id="b"), "a": replace(SAVED, phase_id="a")}
-    found = verdicts(dag, records, saved, {"b": Branch(SHA)})
-    assert {name: verdict.action for name, verdict in found.items()} == {
+    known = ResumeFacts(RUN, records, saved, {"b": HERE})
+    found = decisions(dag, known)
+    assert {name: decision.action for name, decision in found.items()} == {
         "a": "keep",
         "b": "continue",
         "c": "wait",
@@ -81,7 +110,7 @@ def test_phases_wait_and_are_skipped_behind_others() -> None:
         "i": "start",
     }
     assert found["a"].stale
-    assert found["h"].why == "It waits for f, which is not done."
+    assert found["h"].why == "It depends on f, which is not done."
     assert found["c"].why == "It waits for b."
-    retried = verdicts(dag, records, saved, {"b": Branch(SHA)}, retry_failed=True)
+    retried = decisions(dag, known, ResumeOptions(retry_failed=True))
     assert [retried[name].action for name in "fgh"] == ["retry", "retry", "wait"]

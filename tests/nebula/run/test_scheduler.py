@@ -16,9 +16,10 @@ from faber.nebula.phase.outcomes import AgentFailed, TaskResult
 from faber.nebula.plan.graph import descendants, nebula_dag
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.specs import Nebula
+from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import make_run
-from faber.nebula.run.scheduler import GroupResult, WorkerGroup
+from faber.nebula.run.scheduler import GroupOptions, GroupResult, WorkerGroup
 from faber.nebula.worktrees.integration import Merged
 from faber.store.layout import Layout
 from support.nebulas import nebula_files
@@ -50,12 +51,6 @@ class Instant:
 
     def run(self, spec: Any, start: Any) -> "_Work":
         return _Work(self, spec.id)
-
-    def run_from_checkpoint(self, checkpoint: Any, spec: Any, start: Any) -> "_Work":
-        raise AssertionError("there is no checkpoint")
-
-    def show(self, phase: str, what: str, notice: Any = None) -> None:
-        pass
 
 
 class _Work:
@@ -128,10 +123,7 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
                 journal,
                 runner,
                 executor,
-                max_workers=workers,
-                checkpoint_dir=root,
-                park_dir=str(Path(root, "parked")),
-                cancel=threading.Event(),
+                GroupOptions(workers, PhaseCheckpoints(root, str(Path(root, "parked"))), threading.Event()),
             )
             result = group.run()
         return result, {name: phase["status"] for name, phase in journal.state["nebula"]["phases"].items()}

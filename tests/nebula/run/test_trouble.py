@@ -70,15 +70,15 @@ class TestVerdicts:
     @pytest.mark.parametrize(
         ("moved", "wanted", "roles", "verdict", "words"),
         [
-            (lambda tree: None, {}, ["reviewer"], "same", "a goes on: the branch is at the checkpoint's commit"),
-            (lambda tree: commit(tree, {"x": "1"}), {}, ["coder", "reviewer"], "ahead_others", "a starts afresh: 1 of"),
-            (lambda tree: commit(tree, {"x": "1"}), {"force": True}, ["reviewer"], "ahead_others", "a goes on: 1 of 1"),
+            (lambda tree: None, {}, ["reviewer"], "same", "a resumes: the branch is at the checkpoint's commit"),
+            (lambda tree: commit(tree, {"x": "1"}), {}, ["coder", "reviewer"], "ahead_others", "a starts over: 1 of"),
+            (lambda tree: commit(tree, {"x": "1"}), {"force": True}, ["reviewer"], "ahead_others", "a resumes: 1 of 1"),
             (
                 lambda tree: git(tree, "commit", "-q", "--amend", "-m", "other"),
                 {},
                 ["coder", "reviewer"],
                 "diverged",
-                "a starts afresh: the checkpoint's commit",
+                "a starts over: the checkpoint's commit",
             ),
             (
                 lambda tree: git(tree, "commit", "-q", "--amend", "-m", "other"),
@@ -120,7 +120,7 @@ class TestVerdicts:
         stopped.checkpoint.write_text(lines.replace("cycle = 2\n", "cycle = 1\n", 1))
         asked, verdicts, said = stopped.resume()
         assert (asked, verdicts) == (["reviewer"], ["ahead_own"])
-        assert "1 cycles of this phase came after" in said
+        assert "this phase added 1 commit after" in said
 
     def test_what_was_given_up_is_told_and_kept(self, tmp_path: Path) -> None:
         """A fresh start tells the coder of the attempt's commits, which are still there."""
@@ -148,7 +148,7 @@ class TestVerdicts:
         stopped.checkpoint.write_text(text)
         asked, verdicts, said = stopped.resume()
         assert (asked, verdicts) == (["coder", "reviewer"], ["invalid"])
-        assert "starts afresh" in said
+        assert "starts over" in said
         parked = Path(stopped.project.layout.run_dir(stopped.first["run_id"]), "parked")
         assert [path.read_text() for path in parked.iterdir()] == [text]
 
@@ -191,7 +191,7 @@ class TestEdits:
         asked, verdicts, said = stopped.resume()
         assert (asked, verdicts) == (["coder", "reviewer"], ["same"])
         assert "And a second line." in stopped.prompts[0]
-        assert "The file of a changed since it was begun: its next cycle gets the new text" in said
+        assert "The file of a changed since it was started: its next cycle uses the new text" in said
 
     def test_an_approval_is_not_one_of_a_new_text(self, tmp_path: Path) -> None:
         """Approved and not merged when its file was edited: coded and reviewed again."""
@@ -215,7 +215,7 @@ class TestEdits:
         again = Author()
         assert project.apply(again, resume=True).status == "done"
         assert {phase for _, phase in again.asked} == {"b"}
-        assert any("The file of a changed" in line and "not done again" in line for line in project.said)
+        assert any("The file of a changed" in line and "does not run again" in line for line in project.said)
 
     def test_a_new_file_joins_on_resume_and_one_that_is_gone_leaves(self, tmp_path: Path) -> None:
         """A failed phase whose file is removed keeps the nebula from being done no longer; a new one is worked on."""
@@ -242,7 +242,7 @@ class TestEdits:
 
         author.before = before
         assert project.apply(author).status == "done"
-        said = [line for line in project.said if "the run goes on with the files as they were" in line]
+        said = [line for line in project.said if "the run continues with the files as they were" in line]
         assert sorted(line.split()[2] for line in said) == ["b.md", "nebula.toml"]
         assert not any("z.txt" in prompt for prompt in author.prompts)
 
@@ -300,7 +300,7 @@ class TestDisks:
     def test_a_checkpoint_that_cannot_be_written_is_a_warning(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The work goes on, and the person is told."""
+        """The work continues, and the person is told."""
 
         def full(directory: str, checkpoint: Any) -> None:
             raise StoreUnwritable("No space left on device.")
@@ -334,7 +334,7 @@ class TestDisks:
         with pytest.raises(StoreUnwritable) as raised:
             project.apply(author, max_workers=2)
         assert raised.value.exit_code == 1
-        assert any("--resume` goes on with it" in line for line in project.said)
+        assert any("--resume` continues it" in line for line in project.said)
         project.cancel = threading.Event()
         state = load(project.layout, project.layout.run_ids()[0]).state
         assert not {phase["status"] for phase in state["nebula"]["phases"].values()} & {"failed", "skipped"}

@@ -93,7 +93,7 @@ class TestMerge:
         assert git(run.root, "rev-parse", INTEGRATION) == at
 
     def test_a_phase_that_changed_nothing(self, run: Run) -> None:
-        """Without commits there is nothing to merge, and that is no error."""
+        """Without commits there is nothing to merge, and that is not an error."""
         merged = merge_phase(run.worktrees, "idle", run.phase("idle", {}), "idle")
         assert merged == (run.began.base_commit, True, 1, 0)
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.events.event_types import AGENT_TURN, RESPONSE_RECOVERED
 from faber.nebula.cluster.messages import EVENT_TYPES, Told, told_of
 from faber.nebula.phase.checkpoint import from_toml, save
-from faber.nebula.run.phase_worker import Workshop
 from faber.nebula.run.recorder import Journal
-from faber.responses.recovery_log import EVENT, RecoveryLog, recovery_of
+from faber.nebula.run.workshop import Workshop
+from faber.responses.recovery_log import RecoveryLog, recovery_of
 
 _RESERVED = frozenset({"type", "phase", "status", "message", "error", "once"})
 
@@ -40,7 +41,7 @@ class PhaseInbox:
         if isinstance(number, int):
             self._executions = max(self._executions, number)
         event, text, notice = told_of(message.get("event")), message.get("checkpoint"), message.get("notice")
-        if event is not None and (current or event.type == "agent_turn"):
+        if event is not None and (current or event.type == AGENT_TURN):
             self.record(event)
         if isinstance(text, str) and current:
             self._mirror(text)
@@ -61,13 +62,13 @@ class PhaseInbox:
             self._shop.notice(Notice(refused.code, Severity.WARNING, text, "", self._phase))
             return
         cost = given.get("cost_usd")
-        if made > last and event.type == "agent_turn" and isinstance(cost, int | float):
+        if made > last and event.type == AGENT_TURN and isinstance(cost, int | float):
             self.cost_usd += max(0.0, float(cost))
 
     def _append(self, event: Told, key: str) -> int:
         """The event's id in the log, or the one that it got when it was recorded before."""
         given = event.metadata
-        if event.type == EVENT:
+        if event.type == RESPONSE_RECOVERED:
             for notice in self._recoveries.record(recovery_of(given), key):
                 self._shop.notice(notice)
             return self._journal.last_event_id

@@ -21,7 +21,7 @@ from faber.nebula.cluster.messages import Hear, Job, MakeWorkersAgents, Report, 
 from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
-from faber.nebula.phase.checkpoint import Checkpoint, to_toml
+from faber.nebula.phase.checkpoint import to_toml
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.outcomes import (
     AgentFailed,
@@ -34,12 +34,12 @@ from faber.nebula.phase.outcomes import (
     TaskResult,
 )
 from faber.nebula.phase.phase_progress import TURN_USD
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.names import part
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.display import PlainRunner
-from faber.nebula.run.merging import merge_approved
-from faber.nebula.run.phase_worker import Start, Workshop, check_merge, known_phase
+from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.recorder import Journal
+from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
 
 JOBS = 20  # that one phase gets, one after the other
@@ -83,19 +83,18 @@ class Fleet:
         url = url_of(git, self.remote)
         git.run("ls-remote", "--quiet", "--exit-code", "--", url, "HEAD", codes=(0, 2))
 
-    def runner(self, shown: PlainRunner, workers: int) -> "RemoteRunner":
-        """The runner of a run, for at most `workers` phases at once; `shown.shop` is set before."""
-        return RemoteRunner(self, shown, workers)
+    def runner(self, shop: Workshop, workers: int) -> "RemoteRunner":
+        """The runner of a run, for at most `workers` phases at once."""
+        return RemoteRunner(self, shop, workers)
 
 
 class RemoteRunner:
-    """Makes `RemoteWork`; shows what happens as `shown` does."""
+    """Makes `RemoteWork`."""
 
-    def __init__(self, fleet: Fleet, shown: PlainRunner, workers: int) -> None:
+    def __init__(self, fleet: Fleet, shop: Workshop, workers: int) -> None:
         self.fleet = fleet
-        self.shop: Workshop = shown.shop
+        self.shop = shop
         self.workers = workers
-        self.show = shown.show
         worktrees = self.shop.worktrees
         self.shared = Shared(worktrees.main, url_of(worktrees.main, fleet.remote), worktrees.names)
         self.publishing = threading.Lock()
@@ -105,12 +104,8 @@ class RemoteRunner:
             self.shop.notice(Notice("no_agents_offered", Severity.WARNING, text, recovery))
 
     def run(self, spec: PhaseSpec, start: Start) -> "RemoteWork":
-        """The work on a phase from its beginning."""
+        """The work on a phase, from `start.checkpoint` or from what was pushed since."""
         return RemoteWork(self, spec, start)
-
-    def run_from_checkpoint(self, checkpoint: Checkpoint, spec: PhaseSpec, start: Start) -> "RemoteWork":
-        """The work on a phase from the stage after `checkpoint`, or from what was pushed since."""
-        return RemoteWork(self, spec, replace(start, checkpoint=checkpoint))
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ class RemoteWork:
     def state(self) -> CycleState:
         """The cycles so far, as the run's state has them."""
         cycles = self.shop.nebula.settings(self.spec).max_review_cycles
-        known = known_phase(self.shop, self.spec.id)
+        known = self.shop.known(self.spec.id)
         return CycleState(self.spec.title, cycles, cycle=known.get("cycle", 0), total_cost_usd=known.get("cost", 0.0))
 
     def work(self) -> TaskResult:
@@ -233,7 +228,7 @@ class RemoteWork:
             session=fleet.cluster.session,
             resume=self._resume,
             checkpoint=to_toml(start.checkpoint) if start.checkpoint is not None else None,
-            known=dict(known_phase(shop, spec.id)),
+            known=dict(shop.known(spec.id)),
             why=start.why,
             project_context=start.project_context,
             guards=start.guards,
@@ -338,7 +333,7 @@ class RemoteWork:
         return PhaseCancelled(reason, self.result or self._empty(), self.state)
 
     def _empty(self) -> TaskResult:
-        known = known_phase(self.shop, self.spec.id)
+        known = self.shop.known(self.spec.id)
         base = str(known.get("base") or "")
         commit = str(known.get("commit") or base)
         return TaskResult(self.spec.id, False, known.get("cycle", 0), known.get("cost", 0.0), base, commit)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from faber.agents.pipeline import Record
-from faber.model.event_types import worker_types
-from faber.nebula.phase.cycle import Guard
+from faber.events.event_types import worker_types
 from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.run.phase_worker import MakeAgents
+from faber.nebula.run.workshop import MakeAgents
 
 VERSION = 1
 CHECKPOINT_REFS = "refs/faber/checkpoints"

@@ -1,8 +1,8 @@
-"""The repository that the leader of a run and its workers share: refs are fetched from it and pushed to it.
+"""The repository that the leader of a run and its workers share, and the refs that they fetch and push.
 
-A phase has two refs there: its branch, and `refs/faber/checkpoints/<run>/<phase>`, whose commit carries what
-`job.Pushed` says and has the branch's head as its parent. Both are moved in one push, and only from where the pusher
-left them: of two executions of one phase the one that began last goes on, and the other's next push is refused.
+A phase has two refs there: its branch, and `refs/faber/checkpoints/<run>/<phase>`, whose commit holds a
+`messages.Pushed` and has the branch's head as its parent. Both move in one atomic push, and only from where the pusher
+left them. Of two executions of one phase, the later one therefore continues, and the next push of the other is refused.
 """
 
 import os
@@ -26,7 +26,7 @@ _HELPER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::")
 
 
 class NoSharedRepository(FaberError):
-    """There is no repository that the workers could clone."""
+    """No repository is named that the workers could clone."""
 
     code = "no_shared_repository"
     exit_code = Exit.REFUSED
@@ -34,16 +34,16 @@ class NoSharedRepository(FaberError):
 
 
 class Superseded(FaberError):
-    """Somebody else took over the phase: a newer execution, perhaps of another `faber nebula apply`."""
+    """A newer execution took over the phase, perhaps for another `faber nebula apply`."""
 
     code = "superseded"
     recovery = "See who else works on the run; `faber nebula apply DIR --resume --retry-failed` takes it back."
 
 
 def checked_url(url: str) -> str:
-    """`url` if git may be given it and it may be sent to workers; raises `InvalidInput`.
+    """`url`, if it is safe for git and may be sent to workers; raises `InvalidInput`.
 
-    A URL with a password in it would be one on every worker: they have their own access.
+    A password in it would reach every worker. Workers use their own access instead.
     """
     if not url or url.startswith("-") or not url.isprintable() or len(url) > 2_000 or _HELPER.match(url):
         raise InvalidInput(f"Not a repository that workers can clone: {shown(url)!a}.")
@@ -56,7 +56,7 @@ def checked_url(url: str) -> str:
 
 
 def url_of(git: Git, remote: str) -> str:
-    """The URL that `remote`, a name or a URL, stands for; raises `NoSharedRepository`, `InvalidInput`."""
+    """The URL of `remote`, which is a remote's name or a URL; raises `NoSharedRepository`, `InvalidInput`."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", remote):
         asked = git.run("remote", "get-url", "--", remote, codes=(0, 1, 2, 128))
         if asked.code:
@@ -67,7 +67,7 @@ def url_of(git: Git, remote: str) -> str:
 
 
 class Shared:
-    """The shared repository at `url`, as one tree's `git` reaches it, for the run `names.run_id`."""
+    """The shared repository at `url`, accessed by the `git` of one worktree, for the run `names.run_id`."""
 
     def __init__(self, git: Git, url: str, names: Names) -> None:
         self.git = git
@@ -79,11 +79,11 @@ class Shared:
         return f"refs/heads/{self.names.phase_branch(phase)}"
 
     def checkpoint_ref(self, phase: str) -> str:
-        """Where a phase's checkpoint is."""
+        """The ref of a phase's checkpoint."""
         return f"{CHECKPOINT_REFS}/{self.names.run_id}/{part(phase)}"
 
     def start_ref(self, phase: str) -> str:
-        """Where a phase begins that does not begin at the integration branch."""
+        """The ref of the commit that a phase begins at, if that is not the integration branch."""
         return f"{START_REFS}/{self.names.run_id}/{part(phase)}"
 
     @property
@@ -92,13 +92,13 @@ class Shared:
         return f"refs/heads/{self.names.integration}"
 
     def heads(self, *refs: str) -> dict[str, str]:
-        """The commits that these refs are at there; without those that are not there."""
+        """The commits of these refs in the shared repository; missing refs are left out."""
         asked = self.git.run("ls-remote", "--quiet", "--", self.url, *refs, extra=_PROTOCOLS)
         lines = (line.partition("\t") for line in asked.out.splitlines())
         return {name: checked(commit) for commit, _, name in lines if name in refs}
 
     def fetch(self, heads: Mapping[str, str]) -> None:
-        """Have these refs' commits here, with their history; no ref of ours is moved."""
+        """Fetch the commits of these refs with their history; no local ref moves."""
         missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
         if missing:
             self.git.run(
@@ -109,14 +109,13 @@ class Shared:
             )
 
     def publish(self, ref: str, commit: str | None = None) -> str:
-        """Push a ref that nobody else moves: as it is here, or at `commit` wherever it was; the commit."""
+        """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit."""
         force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
         self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
         return commit
 
     def read(self, phase: str) -> tuple[dict[str, str], Pushed | None]:
-        """Where the refs are that a phase is worked on from, their commits now here, and what was pushed with it, if
-        anything was."""
+        """The commits of the refs that the work on a phase starts from, fetched, and what was pushed for it, if any."""
         wanted = (self.branch_ref(phase), self.checkpoint_ref(phase), self.start_ref(phase), self.integration_ref)
         heads = self.heads(*wanted)
         self.fetch(heads)
@@ -127,10 +126,10 @@ class Shared:
         return heads, pushed_of(text.out) if text.code == 0 and not text.cut else None
 
     def push(self, phase: str, head: str, pushed: Pushed, known: Mapping[str, str], *, branch: bool) -> dict[str, str]:
-        """Push the phase's checkpoint, and with `branch` its branch at `head`, from where `known` has them.
+        """Push the phase's checkpoint, and with `branch` its branch at `head`; `known` is where their refs were.
 
-        Answers where they are now. Raises `Superseded` where they are elsewhere, `GitFailed` where the repository
-        cannot be reached.
+        Returns where the refs are now. Raises `Superseded` if they had moved, `GitFailed` if the repository cannot be
+        reached.
         """
         git = self.git
         blob = git.run("hash-object", "-w", "--stdin", stdin=pushed.to_json()).line
@@ -147,7 +146,7 @@ class Shared:
                 self._push("--atomic", *leases, "--", self.url, *specs)
                 break
             except GitFailed:
-                # Refused, or never there, or there and the answer lost: the repository says which.
+                # It was refused, or did not arrive, or arrived and the answer was lost: the refs say which.
                 found = self.heads(*wanted)
                 if found == wanted:
                     break
@@ -159,7 +158,7 @@ class Shared:
         return {**known, **wanted}
 
     def forget(self, phase: str) -> None:
-        """Remove the checkpoint of a phase that is merged: whoever still works on it cannot push any more."""
+        """Remove the checkpoint of a merged phase, so that a worker that is still at it cannot push any more."""
         there = self.heads(self.checkpoint_ref(phase), self.start_ref(phase))
         if there:
             self._push("--", self.url, *(f":{ref}" for ref in there))

@@ -28,9 +28,11 @@ from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, valida
 from faber.nebula.phase.cycle_state import Stage
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.specs import Nebula
-from faber.nebula.run.phase_worker import MakeAgents, PhaseWork, Start, Workshop
+from faber.nebula.run.phase_worker import PhaseWork
+from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.pool import Worktrees
 from faber.store.files import make_directories, write_atomic
 from faber.store.layout import Layout

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from faber.errors import Notice
+from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START, RESPONSE_RECOVERED
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Told
-from faber.nebula.phase.phase_progress import Record
-from faber.responses.recovery_log import EVENT, Recovery
+from faber.nebula.phase.phase_progress import RecordEvent
+from faber.responses.recovery_log import Recovery
 
 MESSAGE = 2_000
 
@@ -69,7 +70,7 @@ class WorkerLog:
         self._link.tell({"event": event._asdict(), "executions": self.executions})
         return 0
 
-    def for_phase(self, phase: str) -> Record:
+    def for_phase(self, phase: str) -> RecordEvent:
         """`record` for the phase."""
 
         def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
@@ -80,7 +81,7 @@ class WorkerLog:
     def recovered(self, recovery: Recovery) -> list[Notice]:
         """Record the recovery of a cut response; the leader writes it into the run's log. No notices."""
         given = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
-        self.record(EVENT, self._phase, status=recovery.final_status, **given)
+        self.record(RESPONSE_RECOVERED, self._phase, status=recovery.final_status, **given)
         return []
 
     def notice(self, notice: Notice) -> None:
@@ -94,12 +95,12 @@ class WorkerLog:
     def _apply(self, event: Told) -> None:
         """Update the part of the run's state that the work on the phase reads."""
         given, known = event.metadata, self._known
-        if event.type == "phase_start":
+        if event.type == PHASE_START:
             known["status"] = "in_progress"
             for key in ("branch", "base", "digest"):
                 if given.get(key):
                     known[key] = str(given[key])
-        elif event.type == "cycle_commit":
+        elif event.type == CYCLE_COMMIT:
             known["commit"] = str(given.get("commit", ""))
-        elif event.type == "agent_turn":
+        elif event.type == AGENT_TURN:
             known["cost"] = known.get("cost", 0.0) + float(given.get("cost_usd") or 0.0)

@@ -1,1 +1,1 @@
-"""Phases that failed heal: why they failed, what of their work is kept, and the narrower phase that goes on from it."""
+"""Healing of failed phases: the diagnosis, the partial work that is kept, and the narrower phase that builds on it."""

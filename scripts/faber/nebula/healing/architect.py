@@ -1,14 +1,13 @@
-"""Asking an architect for the phase that remedies a failed one.
+"""Ask an architect for the remediation of a failed phase.
 
-The answer is a phase file, and it comes as one JSON object with the file as a text: the response pipeline of seed 003
-works on JSON alone. So an answer that was cut is completed where the join is proven, and a bare or fenced phase file,
-of which nobody could say whether it is whole, is asked for again. What then stands in the text is read like any phase
-file, and one that is not valid is corrected once.
+The answer is a phase file as a string in a JSON object, because the response pipeline works on JSON: it completes an
+answer that was cut if the join is proven, and asks again for a bare phase file, which could be incomplete. An invalid
+phase file may be corrected once.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from faber.agents.outcome import Cancelled, TurnFailed
 from faber.agents.pipeline import AgentLoop, Record
@@ -17,11 +16,10 @@ from faber.nebula.healing.architect_request import build_remediation_request, co
 from faber.nebula.healing.diagnosis import FailureDiagnosis
 from faber.nebula.healing.partial_work import PartialWork
 from faber.nebula.healing.remediation import finalize_remediation_spec, remediation_file, split_partial_work
-from faber.nebula.plan.parse import FENCE, parse_phase
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.phase_file import FENCE, parse_phase, write_phase
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
-from faber.responses.llm import Completion, ask
+from faber.responses.llm import Completion, LLMClient, ask
 from faber.responses.response_errors import CorrectionExhausted
 
 MAX_PHASE_FILE = 60_000
@@ -37,34 +35,27 @@ ARCHITECT_SCHEMA: dict[str, Any] = {
             "type": "string",
             "minLength": 1,
             "maxLength": MAX_PHASE_FILE,
-            "description": "the whole file: a TOML header between two lines of +++, and the body in Markdown",
+            "description": "the whole file: a TOML header between two lines of +++, then the body in Markdown",
         }
     },
 }
 
 
-class ArchitectClient(Protocol):
-    """One conversation with an architect: it remembers what it said."""
-
-    def complete(self, prompt: str) -> Completion | str:
-        """The answer to `prompt`; raises `TurnFailed` where there is none."""
-
-
 class ArchitectFailed(FaberError):
-    """The architect gave no phase that can be inserted. `cost_usd` is what it cost all the same, None: not known."""
+    """The architect gave no usable phase. `cost_usd` is what it cost nevertheless, None if unknown."""
 
     code = "architect_failed"
     exit_code = Exit.UNFINISHED
     recovery = "The phase stays failed. `faber heal plan DIR PHASE` asks again, or write the phase by hand."
 
-    def __init__(self, message: str, cost_usd: float | None, problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, message: str, cost_usd: float | None, problems: Sequence[NebulaProblem] = ()) -> None:
         super().__init__(message, cost_usd=cost_usd, problems=[each.as_dict() for each in problems[:20]])
         self.cost_usd = cost_usd
 
 
 class Planned(NamedTuple):
-    """A remediation that can be inserted: `spec`, the `text` of its file, what the architect cost in US dollars (None:
-    not known), how often it was asked to correct its phase file, and warnings of the response pipeline."""
+    """A remediation ready to be inserted: its `spec`, the `text` of its file, the architect's cost in US dollars (None:
+    unknown), how often it had to correct its phase file, and warnings of the response pipeline."""
 
     spec: PhaseSpec
     text: str
@@ -74,7 +65,7 @@ class Planned(NamedTuple):
 
 
 def plan_remediation(
-    client: ArchitectClient,
+    client: LLMClient,
     diagnosis: FailureDiagnosis,
     nebula: Nebula,
     failed_spec: PhaseSpec,
@@ -83,16 +74,16 @@ def plan_remediation(
     new_id: str,
     record: Record = lambda recovery: [],
 ) -> Planned:
-    """Ask `client` for the remediation of `failed_spec`, and make it fit to be inserted.
+    """Ask `client` for the remediation of `failed_spec`, and prepare it for insertion under the id `new_id`.
 
-    `new_id` is the id it gets; `record` is told of responses that were cut (a `RecoveryLog`'s). Raises
-    `ArchitectFailed` where there is no usable answer, and `Cancelled` where the turn was cancelled from outside.
+    `record` logs responses that were cut. Raises `ArchitectFailed` if there is no usable answer, and `Cancelled` if the
+    turn was cancelled from outside.
     """
     counting = _Counting(client)
     loop = AgentLoop(counting, record, max_correction_attempts=1)
     prompt = build_remediation_request(diagnosis, nebula, failed_spec, partial_work, new_id=new_id)
     notices: list[Notice] = []
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     for turn in (1, 2):
         try:
             said = loop.run_turn(new_id, turn, prompt, ARCHITECT_SCHEMA)
@@ -107,29 +98,29 @@ def plan_remediation(
             return Planned(final, write_phase(final), counting.cost_usd, turn - 1, notices)
         prompt = correction_request(problems)
     wrong = next((each for each in problems if each.severity is Severity.ERROR), problems[0])
-    reason = f"The architect's phase file is not valid, and was not after a correction: {wrong.message}"
+    reason = f"The architect's phase file is invalid, even after a correction: {wrong.message}"
     raise ArchitectFailed(reason, counting.cost_usd, problems)
 
 
-def read_answer(text: str, new_id: str) -> tuple[PhaseSpec | None, list[Problem]]:
-    """The phase in an architect's `phase_file`, and what is wrong with it; None where an error is among that.
+def read_answer(text: str, new_id: str) -> tuple[PhaseSpec | None, list[NebulaProblem]]:
+    """The phase in an architect's `phase_file` (None if it has errors), and its problems.
 
-    A fence or a sentence around the file is passed over. A file without a task is an error here: its title alone is no
-    narrower than what failed.
+    A fence or a sentence around the file is ignored. A file without a task is an error here: a title alone is not
+    narrower than the failed phase.
     """
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     file = remediation_file(new_id)
     spec, _ = parse_phase(file, unwrapped(text), problems)
     if spec is not None and not split_partial_work(spec.body)[0]:
-        message = "The phase has no text but what was done before: nothing says what is to be done."
-        problems.append(Problem("empty", Severity.ERROR, file, None, message, "Describe the task.", new_id))
+        message = "The phase describes only partial work: it has no task."
+        problems.append(NebulaProblem("empty", Severity.ERROR, file, None, message, "Describe the task.", new_id))
     bad = spec is None or any(each.severity in (Severity.ERROR, Severity.CRITICAL) for each in problems)
     return (None if bad else spec), problems
 
 
 def unwrapped(text: str) -> str:
-    """A phase file without what a model put around it: from its first line of `+++`, and to the end of the fence that
-    it stands in, if it does."""
+    """A phase file without what a model put around it: from its first line of `+++` to the end of the enclosing fence,
+    if there is one."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     begin = next((number for number, line in enumerate(lines) if line.strip() == FENCE), None)
     if begin is None:
@@ -149,9 +140,9 @@ def _closes(line: str, fence: str) -> bool:
 
 
 class _Counting:
-    """The client, with what its turns cost."""
+    """The client, counting what its turns cost."""
 
-    def __init__(self, client: ArchitectClient) -> None:
+    def __init__(self, client: LLMClient) -> None:
         self._client = client
         self.cost_usd: float | None = 0.0
 

@@ -1,4 +1,4 @@
-"""What an architect is asked for: pure functions of the diagnosis and of the phase that failed."""
+"""The architect's prompts. Pure functions of the diagnosis and the failed phase."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,18 +7,18 @@ from faber.nebula.healing.diagnosis import OUTPUT, FailureDiagnosis, FailureKind
 from faber.nebula.healing.partial_work import PartialWork, architect_section
 from faber.nebula.healing.remediation import remediation_id
 from faber.nebula.phase.prompts import bullets, fenced
-from faber.nebula.plan.problems import Problem
-from faber.nebula.plan.specs import Nebula, PhaseSpec, Settings
+from faber.nebula.plan.problems import NebulaProblem
+from faber.nebula.plan.specs import Nebula, PhaseSettings, PhaseSpec
 
 BODY = 12_000
 SHOWN_PROBLEMS = 20
 
 _HOW = {
-    FailureKind.MAX_CYCLES: "It was not approved in the cycles it had.",
-    FailureKind.BUDGET: "Its money was spent before it was approved.",
+    FailureKind.MAX_CYCLES: "It was not approved within its cycles.",
+    FailureKind.BUDGET: "Its budget was exhausted before it was approved.",
     FailureKind.FILTER: "A check that runs before every review still fails.",
-    FailureKind.MERGE_CONFLICT: "It was approved, and does not go together with what other phases merged meanwhile.",
-    FailureKind.UNHEALABLE: "It ended by something that is no fault of the work.",
+    FailureKind.MERGE_CONFLICT: "It was approved, but conflicts with the work that other phases merged meanwhile.",
+    FailureKind.UNHEALABLE: "It ended for a reason unrelated to its work.",
 }
 
 
@@ -30,10 +30,10 @@ def build_remediation_request(
     *,
     new_id: str | None = None,
 ) -> str:
-    """The architect's prompt for the phase that remedies `failed_spec` (seed 000, seed 001).
+    """The architect's prompt for the remediation of `failed_spec`.
 
-    `new_id` is the id it is to have, by default that of a first attempt. With `partial_work` the prompt has the seed's
-    section on it, without it none.
+    `new_id` is the id of the remediation, by default that of a first attempt. The prompt has a section on
+    `partial_work` if there is any.
     """
     settings = nebula.settings(failed_spec)
     parts = [
@@ -41,18 +41,20 @@ def build_remediation_request(
         _section("What failed", _facts(diagnosis, settings)),
     ]
     if diagnosis.filter_name:
-        said = fenced(diagnosis.filter_output, OUTPUT) if diagnosis.filter_output else "It said nothing."
-        parts.append(_section("The failing filter", f"`{_code(diagnosis.filter_name)}` said, at its end:\n\n{said}"))
+        said = fenced(diagnosis.filter_output, OUTPUT) if diagnosis.filter_output else "It printed nothing."
+        parts.append(
+            _section("The failing filter", f"The end of the output of `{_code(diagnosis.filter_name)}`:\n\n{said}")
+        )
     if diagnosis.recurring:
-        parts.append(_section("Objections that came back", bullets(diagnosis.recurring)))
-    parts.append(_section("Findings that are open", bullets(diagnosis.findings or ["none"])))
+        parts.append(_section("Recurring findings", bullets(diagnosis.recurring)))
+    parts.append(_section("Open findings", bullets(diagnosis.findings or ["none"])))
     for title, text in (
-        ("What the coder said last", diagnosis.last_coder_out),
-        ("What the reviewer said last", diagnosis.last_review_out),
+        ("The coder's last report", diagnosis.last_coder_out),
+        ("The reviewer's last report", diagnosis.last_review_out),
     ):
         if text:
-            parts.append(_section(title, f"A claim to verify, not a fact:\n\n{fenced(text, OUTPUT)}"))
-    parts.append(_section("The phase that failed", fenced(failed_spec.body.strip() or failed_spec.title, BODY)))
+            parts.append(_section(title, f"Verify these claims; they are not facts:\n\n{fenced(text, OUTPUT)}"))
+    parts.append(_section("The failed phase", fenced(failed_spec.body.strip() or failed_spec.title, BODY)))
     if failed_spec.scope:
         parts.append(_section("Scope", "The remediation has the same scope:\n" + bullets(failed_spec.scope)))
     parts += _project(nebula)
@@ -62,21 +64,21 @@ def build_remediation_request(
     return "\n\n".join(parts) + "\n"
 
 
-def correction_request(problems: Sequence[Problem]) -> str:
-    """The prompt that asks once more, in the same conversation, where the phase file was not valid."""
-    told = [
+def correction_request(problems: Sequence[NebulaProblem]) -> str:
+    """The prompt that asks for a correction of an invalid phase file, in the same conversation."""
+    listed = [
         f"line {problem.line}: {problem.message} {problem.fix}" if problem.line else f"{problem.message} {problem.fix}"
         for problem in problems
         if problem.severity in (Severity.ERROR, Severity.CRITICAL)
     ]
-    more = [f"and {len(told) - SHOWN_PROBLEMS} more"] if len(told) > SHOWN_PROBLEMS else []
+    more = [f"and {len(listed) - SHOWN_PROBLEMS} more"] if len(listed) > SHOWN_PROBLEMS else []
     return (
-        f"The phase file in your answer is not valid:\n\n{bullets([*told[:SHOWN_PROBLEMS], *more])}\n\nWrite the whole "
-        'file again, corrected, as one JSON object {"phase_file": "…"} and nothing else.\n'
+        f"The phase file in your answer is invalid:\n\n{bullets([*listed[:SHOWN_PROBLEMS], *more])}\n\nAnswer with "
+        'the whole corrected file as one JSON object {"phase_file": "…"} and nothing else.\n'
     )
 
 
-def _facts(diagnosis: FailureDiagnosis, settings: Settings) -> str:
+def _facts(diagnosis: FailureDiagnosis, settings: PhaseSettings) -> str:
     limit = diagnosis.budget_limit
     of = f" of {limit:.2f}" if limit is not None else "; it had no limit of its own"
     return bullets(
@@ -101,42 +103,44 @@ def _project(nebula: Nebula) -> list[str]:
     return [_section("Project", "\n\n".join(said))] if said else []
 
 
-def _instructions(diagnosis: FailureDiagnosis, settings: Settings, work: PartialWork | None, new_id: str | None) -> str:
+def _instructions(
+    diagnosis: FailureDiagnosis, settings: PhaseSettings, work: PartialWork | None, new_id: str | None
+) -> str:
     name = new_id or remediation_id(diagnosis.phase_id)
     fewer = max(1, settings.max_review_cycles - 1)
     budget = settings.max_budget_usd
     lower = "a max_budget_usd that fits the smaller task" if budget is None else f"max_budget_usd below {budget:g}"
     lines = [
-        "Find the root cause first, in the files as they are now, and name it in the body's first sentence.",
-        "Build on the commits of the failed phase: its branch is where the remediation begins. Ask for nothing again "
-        "that is done and not objected to."
+        "Find the root cause in the current files, and state it in the first sentence of the body.",
+        "Build on the commits of the failed phase: the remediation starts from its branch. Do not request work again "
+        "that is done and has no open finding."
         if work is not None
-        else "Nothing of the failed phase was committed in a whole cycle: the remediation begins anew.",
-        "Make the task narrower than the one that failed: what is still open, and nothing else.",
+        else "The failed phase committed nothing: the remediation starts over.",
+        "Make the task narrower than the failed one: only what is still open.",
         f"Give it fewer cycles: max_review_cycles of at most {fewer}.",
         f"Give it a lower budget: {lower}.",
         *_of_kind(diagnosis.kind),
     ]
     section = (
-        "The body has a section `## Partial Work`: what is committed, what of it holds, and that it stays."
+        "Add a section `## Partial Work` to the body: say what is committed, what is correct, and that it must be kept."
         if work is not None
-        else "The body has no section on partial work: there is none."
+        else "Do not add a section on partial work; there is none."
     )
     return (
         f"{_numbered(lines)}\n\n"
-        f'Answer with one JSON object and nothing else: {{"phase_file": "…"}}. Its text is a phase file: a TOML header '
-        f'between two lines of `+++` with id = "{name}", title, max_review_cycles and max_budget_usd, and below it the '
-        f"body in Markdown. {section}"
+        f'Answer with one JSON object and nothing else: {{"phase_file": "…"}}. The string is a phase file: a TOML '
+        f'header between two lines of `+++` with id = "{name}", title, max_review_cycles and max_budget_usd, then '
+        f"the body in Markdown. {section}"
     )
 
 
 def _of_kind(kind: FailureKind) -> list[str]:
     if kind is FailureKind.FILTER:
-        return ["The failing filter must pass at the end. It is not weakened, and neither is what it checks."]
+        return ["The failing filter must pass at the end. Do not weaken it or what it checks."]
     if kind is FailureKind.MERGE_CONFLICT:
         return [
-            "What was merged meanwhile is merged into the branch before the coder begins, with its conflicts: the "
-            "task is to let both intentions hold."
+            "The integration branch is merged into the phase's branch before the coder starts, with its conflicts: the "
+            "task is to keep the intent of both sides."
         ]
     return []
 

@@ -1,11 +1,10 @@
-"""Why a phase failed, and whether it can be healed (seed 001). Pure."""
+"""Why a phase failed, and whether it can be healed. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
-from typing import Any
 
 from faber.errors import FaberError
 from faber.model.text import encodable, ending, inert, redact, shorten
@@ -23,7 +22,7 @@ UNNAMED = "an unnamed filter"
 
 
 class FailureKind(StrEnum):
-    """What a phase failed by. A conflict with merged work is none of the seed's: there phases shared one tree."""
+    """The kind of a phase's failure."""
 
     MAX_CYCLES = "max_cycles"
     BUDGET = "budget_exceeded"
@@ -33,7 +32,7 @@ class FailureKind(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why a failed phase is not healed, in the words of the event `healing_skipped`."""
+    """Why a failed phase is not healed, as the event `healing_skipped` records it."""
 
     UNHEALABLE = "unhealable"
     POLICY_DISABLED = "policy_disabled"
@@ -43,13 +42,13 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True)
 class FailureDiagnosis:
-    """What an architect has to know of a failure; the fields of seed 001, and what they leave out.
+    """What an architect needs to know about a failure.
 
-    `summary` is one line. `cycles_used` were begun, `budget_spent` US dollars were spent by the phase, of
-    `budget_limit` (None: it had none of its own; after `budget_exceeded` the limit that was reached, the run's too).
-    The outputs are ends of at most 2,000 characters; `filter_name` and `filter_output` are there for `filter_failure`
-    alone. `findings` are open after the last cycle, gravest first; `recurring` were raised in more than one cycle, the
-    most frequent first, then the gravest. `partial_work` is None where no cycle was completed.
+    `summary` is one line. `cycles_used` counts the cycles started. The phase spent `budget_spent` US dollars of
+    `budget_limit` (None: it had no limit of its own; after `budget_exceeded` the limit that was reached, which may be
+    the run's). The outputs are cut to their last 2,000 characters; `filter_name` and `filter_output` are set only for
+    `filter_failure`. `findings` are those open after the last cycle, most severe first; `recurring` were raised in more
+    than one cycle, most frequent first, then most severe. `partial_work` is None if no cycle was completed.
     """
 
     phase_id: str
@@ -67,7 +66,7 @@ class FailureDiagnosis:
     recurring: tuple[str, ...] = ()
     partial_work: PartialWork | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The diagnosis as a JSON object."""
         return {
             "phase_id": self.phase_id,
@@ -92,9 +91,9 @@ def analyze_failure(
 ) -> FailureDiagnosis:
     """The diagnosis of a phase that ended with `error`.
 
-    `error` may be wrapped (`raise … from`) or stand in an exception group; `result` and `state` are taken from it where
-    they are None. A failing filter at the end is a `filter_failure` whether or not cycles ran out with it; what was
-    cancelled or killed, and every error that is not known, is unhealable, and the summary says which it was.
+    `error` may be wrapped (`raise … from`) or part of an exception group. `result` and `state` default to its own. A
+    failing filter at the end is a `filter_failure`, whether or not cycles ran out with it. A cancelled or killed phase
+    and every unknown error are unhealable; the summary says which it was.
     """
     cause = _cause(error)
     if isinstance(cause, LoopEnded):
@@ -123,9 +122,9 @@ def analyze_failure(
 
 
 def output_end(text: str) -> str:
-    """The end of an agent's or a filter's output: inert, without credentials, at most 2,000 characters of which the
-    first say how much was cut."""
-    # A credential that is cut in half is recognised by nobody: cut last.
+    """The end of an agent's or a filter's output: inert, without credentials, at most 2,000 characters, the first of
+    which say how much was cut."""
+    # Cut last: half a credential would not be recognised.
     return ending(redact(inert(encodable(text))).strip(), OUTPUT)
 
 
@@ -136,7 +135,7 @@ _HEALABLE = (outcomes.MaxCyclesReached, outcomes.BudgetExceeded, outcomes.Filter
 
 
 def _cause(error: BaseException | None) -> BaseException | None:
-    """The error that decides: a cancellation wherever it stands, else the first that is known, else `error`."""
+    """The error that decides: a cancellation anywhere, else the first known error, else `error`."""
     chain = list(_all(error))
     for known in (_is_cancelled, lambda each: isinstance(each, (*_HEALABLE, ConflictingChanges))):
         found = next(filter(known, chain), None)
@@ -146,8 +145,7 @@ def _cause(error: BaseException | None) -> BaseException | None:
 
 
 def _all(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it was raised from, and the members of groups, outermost first. What merely happened while
-    another error was handled (`__context__`) did not cause it."""
+    """The error, its causes, and the members of groups, outermost first. `__context__` is not a cause."""
     left, seen = [error], set()
     while left:
         each = left.pop(0)
@@ -158,7 +156,7 @@ def _all(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    # asyncio's and concurrent.futures' errors go by this name; importing them to ask costs more than asking.
+    # By name, because importing asyncio and concurrent.futures for their errors is slow.
     return isinstance(error, _CANCELLED) or type(error).__name__ in ("CancelledError", "Cancelled")
 
 
@@ -194,10 +192,10 @@ def _summary(
         elif _is_cancelled(cause):
             said = f"It was stopped from outside: {said}" if said else "It was stopped from outside"
         elif not isinstance(cause, LoopEnded):
-            said = f"An error that no other phase would put right ({type(error).__name__}): {_message(error)}"
+            said = f"An error that no remediation can fix ({type(error).__name__}): {_message(error)}"
     elif isinstance(cause, outcomes.BudgetExceeded):
         money = f"{cause.spent:.2f} of {cause.limit:.2f} dollars"
-        said = said if money in said or not cause.limit else f"The budget is used up, {money} were spent. {said}"
+        said = said if money in said or not cause.limit else f"The budget is exhausted: {money} were spent. {said}"
         if state and state.filter_check_name:
             said += f" The filter {state.filter_check_name} failed last."
     elif kind is FailureKind.FILTER and _filter_name(state) not in said:
@@ -213,7 +211,7 @@ def _message(error: BaseException | None) -> str:
 
 
 def _recurring(state: CycleState) -> tuple[str, ...]:
-    """The objections that more than one review raised: the state has each once for every cycle it was open in."""
+    """The findings that were open in more than one cycle; the state contains each once per cycle."""
     raised = Counter(finding.id for finding in state.all_findings)
     newest: dict[str, Finding] = {}
     gravest: dict[str, int] = {}
@@ -235,20 +233,15 @@ def _often(finding: Finding, count: int) -> str:
 
 @dataclass(frozen=True)
 class HealingPolicy:
-    """Whether and how often phases are healed (seed 001). `budget_reserve` is what is kept for healing in US dollars:
-    0 for nothing, infinite where the run has no limit."""
+    """Whether and how often phases are healed. `budget_reserve` is reserved for healing, in US dollars: 0 for nothing,
+    infinite if the run has no limit."""
 
     enabled: bool = False
     max_attempts: int = 1
     budget_reserve: float = 0.0
 
-    def can_heal(self, diagnosis: FailureDiagnosis, attempts: int) -> bool:
-        """True if healing is on, the failure can be healed, `attempts` (those made so far) are fewer than allowed, and
-        there is a reserve to pay from."""
-        return self.why_not(diagnosis, attempts) is None
-
     def why_not(self, diagnosis: FailureDiagnosis, attempts: int, left: float | None = None) -> SkipReason | None:
-        """The first of the four conditions that does not hold, None if all do.
+        """Why the failure is not healed after `attempts` earlier attempts; None if it is.
 
         `left` is what a healing turn could be granted now, in US dollars (`Ledger.left(healing=True)`); None: no limit.
         """
@@ -264,11 +257,10 @@ class HealingPolicy:
 
 
 def policy_from(execution: Execution) -> HealingPolicy:
-    """What `[execution]` says of healing.
+    """The policy in `[execution]`.
 
-    A reserve that is not given is a fifth of the budget. Without a budget there is no end of money to reserve from:
-    the reserve counts as infinite, so that the seed's fourth condition holds. A reserve of 0 is meant: nothing is
-    healed.
+    The reserve defaults to a fifth of the budget; without a budget it is infinite. With an explicit reserve of 0
+    nothing is healed.
     """
     reserve = execution.healing_budget_reserve
     if reserve is None:

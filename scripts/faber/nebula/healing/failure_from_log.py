@@ -1,8 +1,8 @@
-"""A failure as it was recorded, made into what `analyze_failure` takes. Pure."""
+"""Turn a recorded failure into the input of `analyze_failure`. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.errors import FaberError
 from faber.model.documents import Event, StepPlan
@@ -27,47 +27,49 @@ MESSAGES = 20
 
 
 class Failure(NamedTuple):
-    """What `analyze_failure` takes beside the phase's id."""
+    """The input of `analyze_failure`, besides the phase's id."""
 
     error: Exception
     result: TaskResult
     state: CycleState
 
 
-def phase_failure(
-    phase_id: str,
-    state: CycleState,
-    *,
-    code: str = "",
-    reason: str = "",
-    cost_usd: float | None = None,
-    details: Mapping[str, Any] | None = None,
-) -> Failure:
-    """The failure of a nebula's phase, from its last `state` and what the log says.
+class PhaseEnd(NamedTuple):
+    """How a phase failed, as its event says: the `code` of the error (`max_cycles`, `budget_exceeded`, …), its reason,
+    and for an exhausted budget what was spent of which limit. `cost_usd` is what the phase cost. None: unknown."""
 
-    `code` is that of the error (`max_cycles`, `budget_exceeded` …), `details` the rest of what its event carries
-    (`spent_usd`, `limit_usd`). Without a code, as in another tool's files, the state decides: money that is spent, a
-    filter that failed, an approval that was not merged, cycles that ran out; else it is an error that nobody knows.
+    code: str = ""
+    reason: str = ""
+    cost_usd: float | None = None
+    spent_usd: float | None = None
+    limit_usd: float | None = None
+
+
+def phase_failure(phase_id: str, state: CycleState, end: PhaseEnd) -> Failure:
+    """The failure of a nebula's phase, from its last `state` and its recorded end.
+
+    Without a code, as in another tool's files, the state decides: an exhausted budget, a failed filter, an approval
+    that was not merged, or too many cycles; anything else is an unknown error.
     """
     result = TaskResult(
         phase_id,
         False,
         state.cycle,
-        state.total_cost_usd if cost_usd is None else cost_usd,
+        state.total_cost_usd if end.cost_usd is None else end.cost_usd,
         state.base_commit_sha,
         state.cycle_commits[-1] if state.cycle_commits else state.base_commit_sha,
     )
-    code = code or _code_of(state)
-    said = reason.removeprefix(f"The phase {phase_id}: ") or "What it said was not recorded."
+    code = end.code or _code_of(state)
+    reason = end.reason.removeprefix(f"The phase {phase_id}: ") or "No reason was recorded."
     if code == outcomes.BudgetExceeded.code:
-        given = details or {}
-        spent, limit = given.get("spent_usd", result.cost_usd), given.get("limit_usd", state.max_budget_usd)
-        error: Exception = outcomes.BudgetExceeded(said, result, state, spent=float(spent), limit=float(limit))
+        spent = result.cost_usd if end.spent_usd is None else end.spent_usd
+        limit = state.max_budget_usd if end.limit_usd is None else end.limit_usd
+        error: Exception = outcomes.BudgetExceeded(reason, result, state, spent=float(spent), limit=float(limit))
     elif code in _NAMED:
-        error = _NAMED[code](said, result, state)
+        error = _NAMED[code](reason, result, state)
     else:
-        error = FaberError(said)
-    return Failure(error, replace(result, reason=said), state)
+        error = FaberError(reason)
+    return Failure(error, replace(result, reason=reason), state)
 
 
 def _code_of(state: CycleState) -> str:
@@ -86,11 +88,11 @@ def _code_of(state: CycleState) -> str:
 def step_failure(
     name: str, planned: StepPlan, known: StepState, events: Sequence[Event], commits: Sequence[str]
 ) -> Failure:
-    """The failure of a workflow's step, from the plan, the state and the events since it first began, oldest first.
+    """The failure of a workflow's step, from the plan, the state and the events since it first started, oldest first.
 
-    Each attempt counts as a cycle. Evidence that was found missing, and tests that failed, are a filter that failed;
-    the errors of the attempts are its findings, so that one that came back is recurring. `commits` are those made
-    since the step first began.
+    Each attempt counts as a cycle. Missing evidence and failed tests count as a failed filter. The errors of the
+    attempts are the findings, so that a repeated error is recurring. `commits` are those made since the step first
+    started.
     """
     attempt, check, errors, words = 0, ("", ""), [], []
     for event in events:
@@ -127,7 +129,7 @@ def step_failure(
 
 
 def _evidence(event: Event) -> tuple[str, str]:
-    """The first piece of evidence that was missing, by name, and what was found of all of them."""
+    """The name of the first missing evidence, and what was found for all of it."""
     missing = [each for each in event.get("metadata", {}).get("missing", []) if isinstance(each, dict)]
     names = [" ".join(str(each[key]) for key in ("kind", "value") if each.get(key)) for each in missing]
     found = [str(each[key]) for each in missing for key in ("detail", "output") if each.get(key)]

@@ -1,10 +1,10 @@
-"""Reading what is left of a failure after everything has stopped: a nebula's phase, or a step of a workflow's run."""
+"""Load a failure after the fact: a nebula's phase, or a step of a workflow's run."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
 from faber.foreign.open_run import open_run
@@ -12,11 +12,11 @@ from faber.git import diff
 from faber.git.git_errors import NoRepository
 from faber.git.programs import Git
 from faber.git.repository import find
-from faber.model.documents import Event
+from faber.model.documents import Event, State
 from faber.model.progress import places, step_plan
 from faber.model.state_parts import StepState
 from faber.nebula.healing.diagnosis import FailureDiagnosis, analyze_failure
-from faber.nebula.healing.failure_from_log import Failure, phase_failure, step_failure
+from faber.nebula.healing.failure_from_log import Failure, PhaseEnd, phase_failure, step_failure
 from faber.nebula.healing.healing_history import heal_attempts, original_of
 from faber.nebula.healing.partial_work import PartialWork, build_partial_work
 from faber.nebula.phase import checkpoint
@@ -34,9 +34,9 @@ from faber.store.load import Run
 COMMITS = 50
 
 
-class Stopped(NamedTuple):
-    """A failure with all that an architect is asked from. `attempts` counts how often healing was begun for it,
-    `original` is the phase that people wrote, `named_files` are those that its open findings name."""
+class PhaseFailure(NamedTuple):
+    """A failure with everything that an architect is told. `attempts` counts earlier healing attempts for it,
+    `original` is the phase that people wrote, `named_files` are the files that its open findings name."""
 
     nebula: Nebula
     spec: PhaseSpec
@@ -48,17 +48,17 @@ class Stopped(NamedTuple):
 
     @property
     def partial_work(self) -> PartialWork | None:
-        """What the failed phase left."""
+        """The work of the failed phase."""
         return self.diagnosis.partial_work
 
 
 class RepositoryDiff:
-    """A `GitDiffLister` for commits of the repository at `root`, whatever is checked out."""
+    """A `GitDiffLister` for commits of the repository at `root`, independent of what is checked out."""
 
     def __init__(self, root: str) -> None:
         found = find(root)
         if found is None or found.top is None:
-            raise NoRepository(f"{root[:200]!a} is not the tree of a git repository.")
+            raise NoRepository(f"{root[:200]!a} is not the working tree of a git repository.")
         self.git = Git(found.top, os.path.realpath(found.git_directory))
 
     def diff_file_list(self, base: str, head: str) -> list[str]:
@@ -69,40 +69,38 @@ class RepositoryDiff:
 # --- a nebula --------------------------------------------------------------------------------------
 
 
-def stopped_phase(layout: Layout, directory: str, phase: str) -> Stopped:
+def load_phase_failure(layout: Layout, directory: str, phase: str) -> PhaseFailure:
     """The failure of `phase` of the nebula in `directory`, from its files, its checkpoint and its run's log.
 
-    Raises `UnknownPhase`, `InvalidInput` for a phase that did not fail, and `InvalidCheckpoint` where nothing is left
-    of its cycles.
+    Raises `UnknownPhase`, `InvalidInput` if the phase did not fail, and `InvalidCheckpoint` if nothing is left of its
+    cycles.
     """
     nebula = load_nebula(directory).nebula
-    spec = next((each for each in nebula.phases if each.id == phase), None)
-    if spec is None:
-        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
+    spec = spec_of(nebula.phases, phase)
     known, notices = load_state(directory)
     record = known.phases.get(phase, PhaseRecord()) if known else PhaseRecord()
     if record.status != "failed":
         raise InvalidInput(
-            f"{phase} is {record.status}; what did not fail is not healed.",
+            f"{phase} is {record.status}; only failed phases are healed.",
             recovery=f"`faber nebula status {directory}` shows which phases failed.",
         )
     run = _run_of(layout, known.run_id if known else "", notices)
-    state = _cycles(layout, directory, phase, run)
-    event = _error_event(run, phase) if run else None
-    given: Mapping[str, Any] = event.get("metadata", {}) if event else {}
-    reason = str(event["error"]["message"]) if event and event.get("error") else record.reason
-    failure = phase_failure(
-        phase,
-        state,
-        code=str(given.get("code", "")),
-        reason=reason,
-        cost_usd=record.cost_usd or None,
-        details=given,
-    )
+    state = phase_cycles(directory, phase, run.directory if run else None)
+    end = recorded_end(run.directory, run.state, phase) if run else None
+    end = (end or PhaseEnd(reason=record.reason))._replace(cost_usd=record.cost_usd or None)
     attempts, original = record.heal_attempts, record.remedies or phase
     if run is not None:
         attempts, original = heal_attempts(run.state, phase), original_of(run.state, phase)
-    return _stopped(layout.root, nebula, spec, phase, failure, attempts, original, notices)
+    failure = describe(layout.root, nebula, spec, phase_failure(phase, state, end), notices)
+    return failure._replace(attempts=attempts, original=original)
+
+
+def spec_of(specs: Iterable[PhaseSpec], phase: str) -> PhaseSpec:
+    """The spec of a phase; raises `UnknownPhase`."""
+    spec = next((each for each in specs if each.id == phase), None)
+    if spec is None:
+        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
+    return spec
 
 
 def _run_of(layout: Layout, run_id: str, notices: list[Notice]) -> Run | None:
@@ -111,19 +109,19 @@ def _run_of(layout: Layout, run_id: str, notices: list[Notice]) -> Run | None:
     try:
         return open_run(layout, run_id)
     except RunNotFound as error:
-        text = f"Its run is not in this store: {error.message} The state file is all there is."
+        text = f"Its run is not in this store: {error.message} Only the state file is used."
         notices.append(Notice("run_not_found", Severity.WARNING, text, error.recovery, run_id))
         return None
 
 
-def _cycles(layout: Layout, directory: str, phase: str, run: Run | None) -> CycleState:
-    """The newest state of the phase's cycles: its checkpoint, or the one that was set aside when it failed."""
+def phase_cycles(directory: str, phase: str, run_directory: str | None) -> CycleState:
+    """The newest state of the phase's cycles: its checkpoint, or the one that was parked when it failed."""
     saved = checkpoint.load(directory, phase)
-    if saved is None and run is not None:
-        saved = _parked(os.path.join(layout.run_dir(run.run_id), PARKED), phase)
+    if saved is None and run_directory is not None:
+        saved = _parked(os.path.join(run_directory, PARKED), phase)
     if saved is None:
         raise InvalidCheckpoint(
-            f"There is no checkpoint of {phase}, so nobody knows how far it came.",
+            f"There is no checkpoint of {phase}, so its progress is unknown.",
             phase=phase,
             recovery=f"`faber nebula apply {directory} --resume --retry-failed` tries it again.",
         )
@@ -148,22 +146,28 @@ def _parked(directory: str, phase: str) -> checkpoint.Checkpoint | None:
     return None
 
 
-def _error_event(run: Run, phase: str) -> Event | None:
-    """The event that says why the phase failed."""
-    for error in reversed(run.state["errors"]):
+def recorded_end(directory: str, state: State, phase: str) -> PhaseEnd | None:
+    """How the phase failed, according to the log of the run in `directory`, whose state is `state`."""
+    for error in reversed(state["errors"]):
         if error.get("phase") == phase and error.get("type") == "phase_error":
-            entry = log.find(run.directory, error["event_id"])
-            return log.read_event(run.directory, entry.file) if entry else None
+            entry = log.find(directory, error["event_id"])
+            return _end_of(log.read_event(directory, entry.file)) if entry else None
     return None
+
+
+def _end_of(event: Event) -> PhaseEnd:
+    given = event.get("metadata", {})
+    reason = str(event["error"]["message"]) if event.get("error") else ""
+    return PhaseEnd(str(given.get("code", "")), reason, None, given.get("spent_usd"), given.get("limit_usd"))
 
 
 # --- a workflow's run ------------------------------------------------------------------------------
 
 
-def stopped_step(run: Run, root: str, step: str | None = None) -> Stopped:
-    """The failure of a step (`PHASE:STEP`, or a step's name; by default the one that failed last) of a workflow's run.
+def load_step_failure(run: Run, root: str, step: str | None = None) -> PhaseFailure:
+    """The failure of a step (`PHASE:STEP`, or its name; by default the one that failed last) of a workflow's run.
 
-    Raises `InvalidInput` where no step failed, or where several have the name.
+    Raises `InvalidInput` if no step failed, or if several have the name.
     """
     phase, name = _failed_place(run, step)
     planned, known = step_plan(run.plan, phase, name), run.state["phases"][phase]["steps"][name]
@@ -178,7 +182,7 @@ def stopped_step(run: Run, root: str, step: str | None = None) -> Stopped:
     goals = (target,) if target else ()
     nebula = Nebula(run.plan["workflow_id"], root)
     nebula = replace(nebula, context=replace(nebula.context, goals=goals))
-    return _stopped(root, nebula, spec, task, failure, 0, task, notices)
+    return describe(root, nebula, spec, failure, notices)
 
 
 def _failed_place(run: Run, step: str | None) -> tuple[str, str]:
@@ -191,7 +195,7 @@ def _failed_place(run: Run, step: str | None) -> tuple[str, str]:
         what = "No step" if step is None else f"No step {step[:80]!a}"
         raise InvalidInput(
             f"{what} of {run.run_id} failed or lacks evidence.",
-            recovery=f"`faber status {run.run_id}` shows where it stands.",
+            recovery=f"`faber status {run.run_id}` shows its steps.",
         )
     if step is not None and len(failed) > 1:
         raise InvalidInput(f"Several steps are called {step[:80]!a}.", recovery="Name it as PHASE:STEP.")
@@ -203,7 +207,7 @@ def _is_blocked(known: StepState) -> bool:
 
 
 def _events_since(run: Run, phase: str, step: str, first: int) -> list[Event]:
-    """The events of the step, and those about the whole run that it may have recorded, from its first start on."""
+    """The events of the step and of the whole run since the step first started."""
     found = []
     for entry in log.listing(run.directory):
         if entry.event_id < first:
@@ -215,7 +219,7 @@ def _events_since(run: Run, phase: str, step: str, first: int) -> list[Event]:
 
 
 def _commits(root: str, run: Run, known: StepState, events: list[Event], notices: list[Notice]) -> list[str]:
-    """What was committed since the step began: what the log names, else what git has on the run's branch."""
+    """The commits since the step started: those in the log, else those on the run's branch."""
     named = [str(event["metadata"]["sha"]) for event in events if event["type"] == "commit_create"]
     base = known["base_commit"]
     if named or not base:
@@ -228,40 +232,33 @@ def _commits(root: str, run: Run, known: StepState, events: list[Event], notices
             return []
         return git.line("rev-list", "--reverse", f"--max-count={COMMITS}", f"{base}..{head}", "--").split()
     except FaberError as error:
-        notices.append(Notice(error.code, Severity.WARNING, f"Its commits are not known: {error.message}"))
+        notices.append(Notice(error.code, Severity.WARNING, f"Its commits are unknown: {error.message}"))
         return []
 
 
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _stopped(
-    root: str,
-    nebula: Nebula,
-    spec: PhaseSpec,
-    phase: str,
-    failure: Failure,
-    attempts: int,
-    original: str,
-    notices: list[Notice],
-) -> Stopped:
-    diagnosis = analyze_failure(phase, *failure)
-    work = _partial_work(root, failure.state, phase, notices)
+def describe(root: str, nebula: Nebula, spec: PhaseSpec, failure: Failure, notices: list[Notice]) -> PhaseFailure:
+    """The diagnosis of a first failure, with the partial work that git in `root` knows of; problems with that become
+    `notices`."""
+    diagnosis = analyze_failure(spec.id, *failure)
+    work = _partial_work(root, failure.state, spec.id, notices)
     named = tuple(sorted({finding.file for finding in failure.state.findings if finding.is_open and finding.file}))
-    return Stopped(nebula, spec, replace(diagnosis, partial_work=work), attempts, original, notices, named)
+    return PhaseFailure(nebula, spec, replace(diagnosis, partial_work=work), 0, spec.id, notices, named)
 
 
 def _partial_work(root: str, state: CycleState, phase: str, notices: list[Notice]) -> PartialWork | None:
-    """Where git cannot say which files were touched, all the rest is known still."""
+    """If git cannot tell which files were touched, the rest is still known."""
     try:
         asked = state.base_commit_sha and state.cycle_commits
-        return build_partial_work(state, RepositoryDiff(root) if asked else _Nothing(), phase_id=phase)
+        return build_partial_work(state, RepositoryDiff(root) if asked else _NoDiff(), phase_id=phase)
     except FaberError as error:
-        text = f"The files that {phase} touched are not known: {error.message}"
+        text = f"The files that {phase} touched are unknown: {error.message}"
         notices.append(Notice(error.code, Severity.WARNING, text, error.recovery, phase))
-        return build_partial_work(replace(state, base_commit_sha=""), _Nothing(), phase_id=phase)
+        return build_partial_work(replace(state, base_commit_sha=""), _NoDiff(), phase_id=phase)
 
 
-class _Nothing:
+class _NoDiff:
     def diff_file_list(self, base: str, head: str) -> list[str]:
         return []

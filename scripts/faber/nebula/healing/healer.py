@@ -1,142 +1,197 @@
-"""Healing as a worker group does it: a failed phase is diagnosed, an architect asked, a remediation put in its place.
+"""Healing in a worker group: diagnose a failed phase, ask an architect, and insert the remediation.
 
-Each step is an event before the next one is done (see `history`), and each can be done again: a kill at any moment
-leaves a state from which `resume` finishes the same attempt, and an architect that has answered is not asked again.
+Each step is recorded as an event before the next one (see `healing_history`), and each can be repeated: after a kill at
+any moment, `resume` finishes the same attempt, and an architect that has answered is not asked again.
 """
 
 import os
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.model.documents import Event, State, nebula_phases
+from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
-from faber.nebula.healing.architect import ArchitectClient, ArchitectFailed, Planned, plan_remediation
+from faber.nebula.healing.architect import ArchitectFailed, Planned, plan_remediation
 from faber.nebula.healing.diagnosis import FailureKind, HealingPolicy, SkipReason
-from faber.nebula.healing.failure_loader import Stopped, stopped_phase
-from faber.nebula.healing.healing_history import Attempt, attempts_of
-from faber.nebula.healing.healing_log import healing_events, recorded_summary
-from faber.nebula.healing.partial_work import PartialWork, healing_context
+from faber.nebula.healing.failure_from_log import PhaseEnd, phase_failure
+from faber.nebula.healing.failure_loader import PhaseFailure, describe, phase_cycles, recorded_end, spec_of
+from faber.nebula.healing.healing_history import Attempt, HealingHistory, heal_attempts, original_of
+from faber.nebula.healing.partial_work import healing_context
 from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.phase.budget import LEAST, Ledger
 from faber.nebula.phase.invariants import KeepsWork
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
-from faber.nebula.plan.parse import parse_phase
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.phase_file import parse_phase
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.run.phase_worker import Start
-from faber.nebula.run.recorder import Journal
+from faber.responses.llm import LLMClient
+from faber.store.layout import Layout
 
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
 
 class MakeArchitect(Protocol):
-    """One conversation with an architect that may spend `budget` US dollars."""
+    """Starts a conversation with an architect that may spend `budget` US dollars."""
 
-    def __call__(self, spec: PhaseSpec, budget: float) -> ArchitectClient:
+    def __call__(self, spec: PhaseSpec, budget: float) -> LLMClient:
         """`spec` is the failed phase."""
 
 
+class Architects(NamedTuple):
+    """Makes architects; `record` logs their recovered responses."""
+
+    make: MakeArchitect
+    record: Record = lambda recovery: []
+
+
+class HealingJournal(Protocol):
+    """The run's log, as healing reads and writes it."""
+
+    layout: Layout
+    run_id: str
+    state: State
+
+    @property
+    def phases(self) -> Mapping[str, NebulaPhase]:
+        """The phases in the run's state."""
+
+    @property
+    def healing(self) -> HealingHistory:
+        """The history of healing, up to date."""
+
+    def record(
+        self,
+        type: str,
+        /,
+        phase: str | None = None,
+        *,
+        status: str | None = None,
+        message: str | None = None,
+        **metadata: Any,
+    ) -> int:
+        """Append an event."""
+
+    def project(self) -> None:
+        """Write the state files now."""
+
+
+class HealingView(Protocol):
+    """Shows healing to a person."""
+
+    def show(self, phase: str, what: str) -> None:
+        """Show what happens to a phase."""
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+
+
 class Inserted(NamedTuple):
-    """A remediation in the graph: its spec, the graph, and what waits for it now."""
+    """A remediation in the graph: its spec, the new graph, and the phases that depend on it now."""
 
     spec: PhaseSpec
     insertion: Insertion
 
 
 class GroupHealer:
-    """Heals the failed phases of one run. `policy` says whether and how often; `again` heals also what an earlier run
-    gave up. `directory` is the nebula's. The group's own thread calls everything but what `begin` and `resume` return.
-    """
+    """Heals the failed phases of one run. `policy` says whether and how often; `again` also heals what an earlier run
+    gave up. `directory` is the nebula's. Everything runs in the group's own thread, except what `begin` and `resume`
+    return. `placed` are the names of the phase files that were written."""
 
     def __init__(
         self,
         nebula: Nebula,
         directory: str,
-        journal: Journal,
+        journal: HealingJournal,
         ledger: Ledger,
         policy: HealingPolicy,
-        architect: MakeArchitect,
+        architects: Architects,
         *,
-        again: bool = False,
-        record: Record = lambda recovery: [],
-        show: Callable[[str, str], None] = lambda phase, what: None,
-        line: Callable[[str], None] = lambda text: None,
+        again: bool,
+        view: HealingView,
     ) -> None:
         self.nebula = nebula
         self.directory = directory
         self.journal = journal
         self.ledger = ledger
         self.policy = policy
-        self._architect = architect
-        self._again = again
-        self._recovered = record
         self.placed: set[str] = set()
-        self._show = show
-        self._line = line
+        self._architects = architects
+        self._again = again
+        self._view = view
+        self._specs = {spec.id: spec for spec in nebula.phases}
+        self._failures: dict[str, PhaseFailure] = {}
 
     # --- deciding ----------------------------------------------------------------------------------
 
-    def begin(self, phase: str) -> Callable[[], Planned] | None:
-        """What is to be run in a worker to heal the failed `phase`; None where it stays failed, which is recorded."""
-        try:
-            stopped = self._stopped(phase)
-        except FaberError as error:
-            word = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
-            self.journal.record("healing_skipped", phase, message=error.message, reason=word.value, kind="unhealable")
-            return None
-        left = self.ledger.left(healing=True)
-        reason = self.policy.why_not(stopped.diagnosis, stopped.attempts, left)
-        if reason is not None:
-            self._record(healing_history.healing_skipped(stopped.diagnosis, reason))
-            if self.policy.enabled:
-                self._show(phase, f"not healed ({reason.value}): {stopped.diagnosis.summary}")
-            return None
-        attempt = stopped.attempts + 1
-        self._record(healing_history.healing_start(stopped.diagnosis, stopped.original, attempt))
-        self.journal.project()  # an architect takes minutes, in which nothing else may happen
-        self._show(phase, f"healing ({stopped.diagnosis.kind.value}): {stopped.diagnosis.summary}")
-        return self._planning(phase, stopped, attempt)
+    def begin(self, phase: str, error: Exception) -> Callable[[], Planned] | None:
+        """What a worker runs to plan the remediation of `phase`, which failed with `error`; None if the phase stays
+        failed, which is recorded."""
+        return self._begin(phase, _end_of(error))
 
     def resume(self, phase: str) -> Callable[[], Planned] | None:
-        """As `begin` for a phase that failed before this process: an attempt that was begun is finished, one that was
-        given up is not repeated unless that is asked for, or healing was off then and is on now."""
-        mine = [attempt for attempt in self._attempts() if attempt.phase == phase]
-        last = mine[-1] if mine else None
+        """Like `begin`, for a phase that failed before this process started.
+
+        An unfinished attempt is finished. An abandoned one is repeated only if that is wanted, or if healing was off
+        then and is on now.
+        """
+        last = self.journal.healing.last_of(phase)
         if last is None or (last.reason == SkipReason.POLICY_DISABLED and self.policy.enabled):
-            return self.begin(phase)
+            return self._begin(phase, None)
         if last.stage == "planned":
-            return lambda: self._planned_before(last)
+            return lambda: _planned_before(last)
         if last.stage == "started":
             try:
-                return self._planning(phase, self._stopped(phase), last.number)
-            except FaberError as error:  # what it was to be planned from is gone
+                return self._planning(self._failure(phase, None), last.number)
+            except FaberError as error:  # what the plan needs is gone
                 self.gave_up(phase, error)
                 return None
-        return self.begin(phase) if self._again and last.stage in ("skipped", "failed") else None
+        return self._begin(phase, None) if self._again and last.stage in ("skipped", "failed") else None
 
     def is_healed(self, phase: str) -> bool:
-        """True if a remediation took the phase's place."""
-        return "remediation" in self._phases(self.journal.state).get(phase, {})
+        """True if a remediation replaces the phase."""
+        return "remediation" in self.journal.phases.get(phase, {})
+
+    def _begin(self, phase: str, end: PhaseEnd | None) -> Callable[[], Planned] | None:
+        try:
+            failure = self._failure(phase, end)
+        except FaberError as error:
+            reason = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
+            self.journal.record("healing_skipped", phase, message=error.message, reason=reason.value, kind="unhealable")
+            return None
+        why_not = self.policy.why_not(failure.diagnosis, failure.attempts, self.ledger.left(healing=True))
+        if why_not is not None:
+            self._record(healing_history.healing_skipped(failure.diagnosis, why_not))
+            if self.policy.enabled:
+                self._view.show(phase, f"not healed ({why_not.value}): {failure.diagnosis.summary}")
+            return None
+        attempt = failure.attempts + 1
+        self._record(healing_history.healing_start(failure.diagnosis, failure.original, attempt))
+        self.journal.project()  # an architect takes minutes, during which nothing else may happen
+        self._view.show(phase, f"healing ({failure.diagnosis.kind.value}): {failure.diagnosis.summary}")
+        return self._planning(failure, attempt)
 
     # --- acting ------------------------------------------------------------------------------------
 
     def insert(self, phase: str, planned: Planned, dag: Dag) -> Inserted:
-        """Put the remediation in the place of `phase`: recorded, written beside the other phases, in the graph. The
-        graph is a new value, so that nothing has changed if any of it fails."""
+        """Insert the remediation of `phase`: record it, write its phase file, and put it into the graph.
+
+        The graph is a new value, so that nothing has changed if any of this fails.
+        """
         spec = planned.spec
         insertion = insert_remediation_phase(dag, phase, spec, self.nebula.settings(spec).priority)
-        if phase not in {attempt.phase for attempt in self._attempts() if attempt.stage == "planned"}:
+        attempt = self.journal.healing.last_of(phase) or Attempt(phase)
+        if attempt.stage != "planned":
             self._record(healing_history.healing_plan(phase, spec, planned.text, planned.cost_usd))
         file = place_remediation(self.directory, spec)
         self.placed.add(file)
+        self._specs[spec.id] = spec
         self._record(healing_history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
         self.journal.project()
-        kind = next((each.kind for each in reversed(self._attempts()) if each.phase == phase), "")
-        self._line(healing_history.live_line(phase, kind, spec.id, spec.title))
-        self._show(phase, f"failed; {spec.id} is queued")
+        self._view.line(healing_history.live_line(phase, attempt.kind, spec.id, spec.title))
+        self._view.show(phase, f"failed; {spec.id} is queued")
         return Inserted(spec, insertion)
 
     def gave_up(self, phase: str, error: BaseException) -> None:
@@ -144,50 +199,49 @@ class GroupHealer:
         reason = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         cost = error.cost_usd if isinstance(error, ArchitectFailed) else None
         self._record(healing_history.healing_done(phase, success=False, cost=cost, reason=reason))
-        self._show(phase, f"not healed: {reason}")
+        self._view.show(phase, f"not healed: {reason}")
 
     def ended(self, phase: str, *, success: bool) -> None:
-        """If `phase` is a remediation, say in the log what became of it."""
-        known = self._phases(self.journal.state).get(phase, {"status": "pending"})
+        """Record the result of `phase` if it is a remediation."""
+        known = self._known(phase)
         failed = known.get("remedies")
         if failed is not None:
             cost = known.get("cost", 0.0)
             self._record(healing_history.healing_done(failed, success=success, cost=cost, remediation=phase))
 
     def settle(self) -> None:
-        """Say in the log what became of remediations that ended when there was no time to say so."""
-        phases = self._phases(self.journal.state)
-        for attempt in self._attempts():
-            status = phases.get(attempt.remediation, {"status": "pending"})["status"]
+        """Record the results of remediations that an earlier process did not get to record."""
+        for attempt in list(self.journal.healing.attempts):
+            status = self._known(attempt.remediation)["status"]
             if attempt.stage == "inserted" and status in ("done", "failed"):
                 self.ended(attempt.remediation, success=status == "done")
 
     def question(self, phase: str) -> tuple[str, dict[str, str]] | None:
-        """What a person is asked before the remediation `phase` begins, and its context; None for other phases, and for
-        one that was begun."""
-        known = self._phases(self.journal.state).get(phase, {"status": "pending"})
+        """What a person is asked before the remediation `phase` starts, and its context; None for other phases, and for
+        one that has started."""
+        known = self._known(phase)
         failed = known.get("remedies")
         if failed is None or known["status"] != "pending":
             return None
-        mine = next((each for each in reversed(self._attempts()) if each.remediation == phase), Attempt(failed))
-        prompt = f'Phase {failed} failed ({mine.kind}). Begin its remediation {phase}: "{mine.title}"?'
+        attempt = self.journal.healing.last_with(phase) or Attempt(failed)
+        prompt = f'Phase {failed} failed ({attempt.kind}). Start its remediation {phase}: "{attempt.title}"?'
         return prompt, {"remedies": failed, "file": os.path.join(self.directory, f"{phase}.md")}
 
     def refused(self, phase: str, reason: str) -> None:
-        """A person does not want the remediation `phase`: what it was to remedy stays failed."""
-        failed = self._phases(self.journal.state)[phase].get("remedies", phase)
+        """A person rejected the remediation `phase`: the phase that it remedies stays failed."""
+        failed = self._known(phase).get("remedies", phase)
         self._record(healing_history.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason))
 
     def start_of(self, phase: str) -> Start | None:
-        """How a remediation begins: from the failed phase's last commit, told what to keep. None for other phases."""
-        phases = self._phases(self.journal.state)
-        failed = phases.get(phase, {"status": "pending"}).get("remedies")
+        """How a remediation starts: at the failed phase's last commit, with instructions to keep its work. None for
+        other phases."""
+        failed = self._known(phase).get("remedies")
         if failed is None:
             return None
-        chain = [self._stopped(failed)]
-        while (before := phases.get(chain[-1].spec.id, {"status": "pending"}).get("remedies")) is not None:
-            chain.append(self._stopped(before))
-        # A second remediation keeps the first attempt's work as well as the first remediation's.
+        chain = [self._known_failure(failed)]
+        while (before := self._known(chain[-1].spec.id).get("remedies")) is not None:
+            chain.append(self._known_failure(before))
+        # A second remediation must also keep the work of the original phase.
         kept = [(work, each.named_files) for each in chain if (work := each.partial_work) and work.commit_shas]
         if not kept:
             return Start(remedies=True)
@@ -200,37 +254,44 @@ class GroupHealer:
             integrate=chain[0].diagnosis.kind is FailureKind.MERGE_CONFLICT,
         )
 
-    def summary(self) -> str:
-        """What healing did in this run, for the end of a report."""
-        return recorded_summary(self.journal.layout, self.journal.run_id)
-
     # --- inside ------------------------------------------------------------------------------------
 
-    def _stopped(self, phase: str) -> Stopped:
-        """The failure of `phase`, from its files; raises what `stopped_phase` raises."""
-        self.journal.project()
-        return stopped_phase(self.journal.layout, self.directory, phase)
+    def _known_failure(self, phase: str) -> PhaseFailure:
+        return self._failures.get(phase) or self._failure(phase, None)
 
-    def _planning(self, phase: str, stopped: Stopped, attempt: int) -> Callable[[], Planned]:
-        taken = [name for name in self._phases(self.journal.state) if name != phase]
-        new_id = remediation_id(stopped.original, attempt, taken)
-        work: PartialWork | None = stopped.partial_work
+    def _failure(self, phase: str, end: PhaseEnd | None) -> PhaseFailure:
+        """The failure of `phase`, which ended with `end`; None: as the log says. Raises `UnknownPhase`, and
+        `InvalidCheckpoint` if nothing is left of its cycles."""
+        journal, spec = self.journal, spec_of(self._specs.values(), phase)
+        directory = journal.layout.run_dir(journal.run_id)
+        cycles = phase_cycles(self.directory, phase, directory)
+        if end is None:
+            end = recorded_end(directory, journal.state, phase) or PhaseEnd(reason=self._known(phase).get("reason", ""))
+        recorded = phase_failure(phase, cycles, end._replace(cost_usd=self._known(phase).get("cost") or None))
+        failure = describe(journal.layout.root, self.nebula, spec, recorded, [])._replace(
+            attempts=heal_attempts(journal.state, phase), original=original_of(journal.state, phase)
+        )
+        self._failures[phase] = failure
+        return failure
+
+    def _planning(self, failure: PhaseFailure, attempt: int) -> Callable[[], Planned]:
+        phase = failure.spec.id
+        new_id = remediation_id(failure.original, attempt, [name for name in self.journal.phases if name != phase])
 
         def plan() -> Planned:
             grant = self.ledger.grant(ARCHITECT_USD, healing=True, least=LEAST)
             if grant is None:
                 raise ArchitectFailed("No money is left for an architect.", 0.0)
             with grant:
-                client = self._architect(stopped.spec, grant.amount)
                 try:
                     planned = plan_remediation(
-                        client,
-                        stopped.diagnosis,
+                        self._architects.make(failure.spec, grant.amount),
+                        failure.diagnosis,
                         self.nebula,
-                        stopped.spec,
-                        work,
+                        failure.spec,
+                        failure.partial_work,
                         new_id=new_id,
-                        record=self._recovered,
+                        record=self._architects.record,
                     )
                 except ArchitectFailed as error:
                     self._count(phase, grant.settle(error.cost_usd))
@@ -243,23 +304,25 @@ class GroupHealer:
     def _count(self, phase: str, cost: float) -> None:
         self.journal.record("agent_turn", phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
 
-    def _planned_before(self, attempt: Attempt) -> Planned:
-        """What an architect answered before this process began: the event has the whole file."""
-        problems: list[Problem] = []
-        spec, _ = parse_phase(f"{attempt.remediation}.md", attempt.phase_file, problems)
-        if spec is None:
-            raise ArchitectFailed("The plan in the log cannot be read.", attempt.architect_cost, problems)
-        return Planned(spec, attempt.phase_file, attempt.architect_cost, 0, [])
-
-    def _record(self, record: healing_history.Record) -> None:
+    def _record(self, record: healing_history.HealingRecord) -> None:
         self.journal.record(record.type, record.phase, **record.arguments)
 
-    def _attempts(self) -> list[Attempt]:
-        return attempts_of(self._events())
+    def _known(self, phase: str) -> NebulaPhase:
+        return self.journal.phases.get(phase, {"status": "pending"})
 
-    def _events(self) -> list[Event]:
-        return healing_events(self.journal.layout, self.journal.run_id)
 
-    @staticmethod
-    def _phases(state: State) -> dict[str, NebulaPhase]:
-        return nebula_phases(state)
+def _end_of(error: Exception) -> PhaseEnd:
+    """The end of a phase, as its event records it."""
+    if not isinstance(error, FaberError):
+        return PhaseEnd("internal_error", f"{type(error).__name__}: {error}")
+    spent, limit = error.fields.get("spent_usd"), error.fields.get("limit_usd")
+    return PhaseEnd(error.code, error.message, None, spent, limit)
+
+
+def _planned_before(attempt: Attempt) -> Planned:
+    """The architect's answer to an earlier process: the event contains the whole file."""
+    problems: list[NebulaProblem] = []
+    spec, _ = parse_phase(f"{attempt.remediation}.md", attempt.phase_file, problems)
+    if spec is None:
+        raise ArchitectFailed("The plan in the log cannot be parsed.", attempt.architect_cost, problems)
+    return Planned(spec, attempt.phase_file, attempt.architect_cost, 0, [])

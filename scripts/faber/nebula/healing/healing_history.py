@@ -1,9 +1,9 @@
-"""Healing as the run's log has it: what each event carries, and what the events say of each attempt. Pure.
+"""Healing in the run's log: what each event carries, and the history of attempts that the events form.
 
-The order in which an attempt is recorded makes a kill harmless: `healing_start` (the attempt counts from here),
-`healing_plan` with the whole phase file (from here the architect is not asked again), then the phase file beside the
-others, then `healing_insert`. Whoever resumes looks at `attempts_of`: an attempt that is `started` is planned now, one
-that is `planned` gets its file and its insertion from the event, and both are the same attempt.
+An attempt is recorded in an order that makes a kill harmless: `healing_start` (the attempt counts from here),
+`healing_plan` with the whole phase file (from here the architect is not asked again), then the phase file is written,
+then `healing_insert`. A resume plans an attempt that is `started`, and inserts one that is `planned` from its event;
+both stay the same attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,23 +14,24 @@ from faber.model.documents import Event, State, nebula_phases
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
 from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.store import log
+from faber.store.layout import Layout
 
-Stage = Literal["started", "planned", "inserted", "skipped", "failed", "done"]
-UNFINISHED: frozenset[Stage] = frozenset(("started", "planned"))
+AttemptStage = Literal["started", "planned", "inserted", "skipped", "failed", "done"]
 _REWIRED = 200  # names kept in an event
 
 
-class Record(NamedTuple):
-    """An event to append about the phase that failed: `journal.record(type, phase, **arguments)`."""
+class HealingRecord(NamedTuple):
+    """An event to append about the failed phase: `journal.record(type, phase, **arguments)`."""
 
     type: str
     phase: str
     arguments: dict[str, Any]
 
 
-def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> Record:
-    """Attempt number `attempt` for the phase `original`, whose own or whose last remediation's failure this is."""
-    return Record(
+def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> HealingRecord:
+    """Attempt number `attempt` for the phase `original`, which failed itself or whose last remediation failed."""
+    return HealingRecord(
         "healing_start",
         diagnosis.phase_id,
         {
@@ -44,14 +45,14 @@ def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> R
     )
 
 
-def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> Record:
+def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> HealingRecord:
     """The phase stays failed without an attempt."""
     arguments = {"message": diagnosis.summary, "reason": reason.value, "kind": diagnosis.kind.value}
-    return Record("healing_skipped", diagnosis.phase_id, arguments)
+    return HealingRecord("healing_skipped", diagnosis.phase_id, arguments)
 
 
-def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> Record:
-    """The architect's answer, made fit to be inserted: its whole file, so that it is asked for once."""
+def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> HealingRecord:
+    """The planned remediation with its whole phase file, so that the architect is asked only once."""
     arguments = {
         "message": spec.title,
         "remediation": spec.id,
@@ -59,11 +60,13 @@ def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float 
         "architect_cost": architect_cost,
         "phase_file": text,
     }
-    return Record("healing_plan", failed, arguments)
+    return HealingRecord("healing_plan", failed, arguments)
 
 
-def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = "") -> Record:
-    """The remediation is in the graph: `rewired` wait for it now; `file` is its phase file."""
+def healing_insert(
+    failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = ""
+) -> HealingRecord:
+    """The remediation is in the graph; the phases `rewired` depend on it now; `file` is its phase file."""
     arguments = {
         "message": healing_message(spec.id, rewired),
         "remediation": spec.id,
@@ -72,12 +75,14 @@ def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file
         "file": file,
         "digest": digest or None,
     }
-    return Record("healing_insert", failed, arguments)
+    return HealingRecord("healing_insert", failed, arguments)
 
 
-def healing_done(failed: str, *, success: bool, cost: float | None, remediation: str = "", reason: str = "") -> Record:
-    """How the attempt ended. `cost` in US dollars is the remediation's, or the architect's where there is no
-    remediation, because the architect gave none: then `reason` says why."""
+def healing_done(
+    failed: str, *, success: bool, cost: float | None, remediation: str = "", reason: str = ""
+) -> HealingRecord:
+    """The end of an attempt. `cost` in US dollars is the remediation's. Without a remediation it is the architect's,
+    and `reason` says why there is none."""
     arguments = {
         "status": "done" if success else "failed",
         "message": reason or None,
@@ -85,33 +90,33 @@ def healing_done(failed: str, *, success: bool, cost: float | None, remediation:
         "cost": cost,
         "remediation": remediation or None,
     }
-    return Record("healing_done", failed, arguments)
+    return HealingRecord("healing_done", failed, arguments)
 
 
 def healing_message(remediation: str, rewired: Sequence[str]) -> str:
-    """What an insertion does, in a sentence."""
+    """The effect of an insertion, in a sentence."""
     if not rewired:
-        return f"{remediation} is queued; nothing waited for the failed phase."
+        return f"{remediation} is queued; no phase depended on the failed phase."
     named = ", ".join(rewired[:5]) + (f" and {len(rewired) - 5} more" if len(rewired) > 5 else "")
-    return f"{remediation} is queued; {named} {'wait' if len(rewired) > 1 else 'waits'} for it now."
+    return f"{remediation} is queued; {named} now {'depend' if len(rewired) > 1 else 'depends'} on it."
 
 
-# --- reading ---------------------------------------------------------------------------------------
+# --- the history -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One failure and what was done about it. Money in US dollars, None where it is not known.
+    """One failure and what was done about it. Money in US dollars, None if unknown.
 
-    `phase` is what failed, `original` the phase that people wrote, `number` counts the attempts for it. `stage` is
-    `started`, `planned` (`phase_file` is its whole file), `inserted`, or how it ended: `skipped` and `failed` (for
-    `reason`), or `done`.
+    `phase` failed; `original` is the phase that people wrote; `number` counts the attempts for it. `stage` is
+    `started`, `planned` (`phase_file` is the whole file), `inserted`, or the end: `skipped` or `failed` (for `reason`),
+    or `done`.
     """
 
     phase: str
     original: str = ""
     number: int = 1
-    stage: Stage = "started"
+    stage: AttemptStage = "started"
     kind: str = ""
     cycles: int = 0
     spent: float = 0.0
@@ -123,82 +128,102 @@ class Attempt:
     reason: str = ""
 
 
-class Healed(NamedTuple):
-    """What a remediation came to: whether it was approved and merged, and its cost in US dollars (None: not known)."""
+class RemediationResult(NamedTuple):
+    """The result of a remediation: whether it was merged, and its cost in US dollars (None: unknown)."""
 
     success: bool
     cost_usd: float | None = 0.0
 
 
-def attempts_of(events: Iterable[Event]) -> list[Attempt]:
-    """Every failure that healing had to do with, in the order of the log; other events are passed over."""
-    found: list[Attempt] = []
-    open_: dict[str, int] = {}
-    for event in events:
-        kind, phase, given = event["type"], event.get("phase", ""), event.get("metadata", {})
-        if kind in ("healing_start", "healing_skipped"):
-            open_[phase] = len(found)
-            found.append(_begun(event, given))
-        elif kind in _CHANGES and phase in open_:
-            place = open_[phase]
-            found[place] = replace(found[place], **_CHANGES[kind](event, given))
-    return found
+class HealingHistory:
+    """The fold of a run's healing events. `attempts` are in the order of the log; `results` are those of remediations,
+    by id."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.attempts: list[Attempt] = []
+        self.results: dict[str, RemediationResult] = {}
+        self._open: dict[str, int] = {}
+        self.take(events)
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Fold more events; those of other types are ignored."""
+        for event in events:
+            kind = event["type"]
+            if not kind.startswith("healing_"):
+                continue
+            phase, given = event.get("phase", ""), event.get("metadata", {})
+            if kind in ("healing_start", "healing_skipped"):
+                self._open[phase] = len(self.attempts)
+                self.attempts.append(_new_attempt(event, given))
+            elif phase in self._open:
+                place = self._open[phase]
+                self.attempts[place] = _advanced(self.attempts[place], event, given)
+            if kind == "healing_done" and given.get("remediation"):
+                result = RemediationResult(event.get("status") == "done", given.get("cost"))
+                self.results[str(given["remediation"])] = result
+
+    def last_of(self, phase: str) -> Attempt | None:
+        """The newest attempt for the failed `phase`."""
+        return next((each for each in reversed(self.attempts) if each.phase == phase), None)
+
+    def last_with(self, remediation: str) -> Attempt | None:
+        """The newest attempt whose remediation is `remediation`."""
+        return next((each for each in reversed(self.attempts) if each.remediation == remediation), None)
+
+    def summary(self) -> str:
+        """What healing did, for the end of a report: a line of totals, and a line for each failure. Failures while
+        healing was off do not count; empty without any."""
+        attempts = [each for each in self.attempts if each.reason != SkipReason.POLICY_DISABLED]
+        if not attempts:
+            return ""
+        healed = sum(1 for each in attempts if _is_healed(each, self.results))
+        costs = [_cost(each, self.results) for each in attempts]
+        known = sum(cost for cost in costs if cost is not None)
+        more = "at least " if None in costs else ""
+        count = f"{len(attempts)} failure{'s' if len(attempts) > 1 else ''}"
+        lines = [f"Healing: {count}, {healed} healed; cost {more}{known:.2f} dollars"]
+        return "\n".join([*lines, *(f"  {_line(each, self.results)}" for each in attempts)]) + "\n"
 
 
-def _begun(event: Event, given: Mapping[str, Any]) -> Attempt:
+def read_history(layout: Layout, run_id: str) -> HealingHistory:
+    """The history of healing in a stored run."""
+    directory = layout.run_dir(run_id)
+    return HealingHistory(
+        log.read_event(directory, entry.file) for entry in log.listing(directory) if entry.type.startswith("healing_")
+    )
+
+
+def _new_attempt(event: Event, given: Mapping[str, Any]) -> Attempt:
     phase = event["phase"]
-    begun = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
+    attempt = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
     if event["type"] == "healing_skipped":
-        return replace(begun, stage="skipped", reason=str(given.get("reason", "")))
+        return replace(attempt, stage="skipped", reason=str(given.get("reason", "")))
     cycles, spent, number = given.get("cycles", 0), given.get("spent", 0.0), given.get("attempt", 1)
-    return replace(begun, cycles=int(cycles), spent=float(spent), number=int(number))
+    return replace(attempt, cycles=int(cycles), spent=float(spent), number=int(number))
 
 
-def _planned(event: Event, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "stage": "planned",
-        "remediation": str(given["remediation"]),
-        "title": str(given.get("title", "")),
-        "phase_file": str(given.get("phase_file", "")),
-        "architect_cost": given.get("architect_cost"),
-    }
-
-
-def _inserted(event: Event, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "stage": "inserted",
-        "remediation": str(given["remediation"]),
-        "rewired": tuple(map(str, given.get("rewired", ()))),
-    }
-
-
-def _ended(event: Event, given: Mapping[str, Any]) -> dict[str, Any]:
+def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attempt:
+    if event["type"] == "healing_plan":
+        return replace(
+            attempt,
+            stage="planned",
+            remediation=str(given["remediation"]),
+            title=str(given.get("title", "")),
+            phase_file=str(given.get("phase_file", "")),
+            architect_cost=given.get("architect_cost"),
+        )
+    if event["type"] == "healing_insert":
+        rewired = tuple(map(str, given.get("rewired", ())))
+        return replace(attempt, stage="inserted", remediation=str(given["remediation"]), rewired=rewired)
+    reason = event.get("message", "")
     if given.get("remediation"):
-        return {"stage": "done" if event.get("status") == "done" else "failed", "reason": event.get("message", "")}
-    return {"stage": "failed", "reason": event.get("message", ""), "architect_cost": given.get("cost")}
-
-
-_CHANGES = {"healing_plan": _planned, "healing_insert": _inserted, "healing_done": _ended}
-
-
-def results_of(events: Iterable[Event]) -> dict[str, Healed]:
-    """What each remediation came to, by its id."""
-    found = {}
-    for event in events:
-        given = event.get("metadata", {})
-        if event["type"] == "healing_done" and given.get("remediation"):
-            found[str(given["remediation"])] = Healed(event.get("status") == "done", given.get("cost"))
-    return found
-
-
-def unfinished(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """The attempts that a kill interrupted before their remediation was inserted."""
-    return [attempt for attempt in attempts if attempt.stage in UNFINISHED]
+        return replace(attempt, stage="done" if event.get("status") == "done" else "failed", reason=reason)
+    return replace(attempt, stage="failed", reason=reason, architect_cost=given.get("cost"))
 
 
 def without_planned(nebula: Nebula, attempts: Iterable[Attempt]) -> Nebula:
-    """The nebula without remediations that are planned and not inserted: killed in between, their file stands beside
-    the others already, and taken for a phase like any other it would run without the work it is to go on from."""
+    """The nebula without remediations that are planned but not inserted. After a kill in between, their phase file may
+    exist; as an ordinary phase it would run without the work that it builds on."""
     planned = {attempt.remediation for attempt in attempts if attempt.stage == "planned"}
     return replace(nebula, phases=tuple(spec for spec in nebula.phases if spec.id not in planned))
 
@@ -207,13 +232,13 @@ def without_planned(nebula: Nebula, attempts: Iterable[Attempt]) -> Nebula:
 
 
 def remediations(state: State) -> dict[str, str]:
-    """The remediation of each phase that has one, as `nebula_dag` takes it."""
+    """The remediation of each phase that has one, as `nebula_dag` expects it."""
     phases = nebula_phases(state)
     return {name: phase["remediation"] for name, phase in phases.items() if "remediation" in phase}
 
 
 def original_of(state: State, phase: str) -> str:
-    """The phase that people wrote, of which `phase` is a remediation, or a remediation's; else `phase` itself."""
+    """The phase that people wrote and that `phase` remedies, directly or indirectly; else `phase` itself."""
     phases = nebula_phases(state)
     seen = {phase}
     while phase in phases and (before := phases[phase].get("remedies")) is not None and before not in seen:
@@ -223,7 +248,7 @@ def original_of(state: State, phase: str) -> str:
 
 
 def heal_attempts(state: State, phase: str) -> int:
-    """How often healing was begun for the original of `phase`: its own failures and those of its remediations."""
+    """The number of attempts for the original of `phase`, those for its remediations included."""
     phases = nebula_phases(state)
     original = original_of(state, phase)
     family = [name for name in phases if original_of(state, name) == original]
@@ -234,48 +259,33 @@ def heal_attempts(state: State, phase: str) -> int:
 
 
 def live_line(phase: str, kind: str, remediation: str, title: str) -> str:
-    """What the live view shows: `healing parser (max_cycles) → heal-parser: "Handle empty input"`."""
+    """The line of the live view: `healing parser (max_cycles) → heal-parser: "Handle empty input"`."""
     return f'healing {phase} ({kind}) → {remediation}: "{shorten(" ".join(inert(title).split()), 100)}"'
 
 
-def healing_summary(attempts: Sequence[Attempt], results: Mapping[str, Healed]) -> str:
-    """What healing did, for the end of a report: a line of totals and one for each failure; empty without any, and of
-    failures while healing was off nothing is said."""
-    attempts = [each for each in attempts if each.reason != SkipReason.POLICY_DISABLED]
-    if not attempts:
-        return ""
-    healed = sum(1 for each in attempts if _is_healed(each, results))
-    costs = [_cost(each, results) for each in attempts]
-    known = sum(cost for cost in costs if cost is not None)
-    more = " at least" if None in costs else ""
-    count = f"{len(attempts)} failure{'s' if len(attempts) > 1 else ''}"
-    lines = [f"Healing: {count}, {healed} healed;{more} {known:.2f} dollars for it"]
-    return "\n".join([*lines, *(f"  {_line(each, results)}" for each in attempts)]) + "\n"
-
-
-def _is_healed(attempt: Attempt, results: Mapping[str, Healed]) -> bool:
+def _is_healed(attempt: Attempt, results: Mapping[str, RemediationResult]) -> bool:
     result = results.get(attempt.remediation)
     return attempt.stage == "done" if result is None else result.success
 
 
-def _cost(attempt: Attempt, results: Mapping[str, Healed]) -> float | None:
+def _cost(attempt: Attempt, results: Mapping[str, RemediationResult]) -> float | None:
     result = results.get(attempt.remediation) if attempt.remediation else None
     if attempt.architect_cost is None or (result is not None and result.cost_usd is None):
         return None
     return attempt.architect_cost + (result.cost_usd or 0.0 if result is not None else 0.0)
 
 
-_STAGES: dict[Stage, str] = {
-    "started": "the architect has not answered",
+_STAGES: dict[AttemptStage, str] = {
+    "started": "waiting for the architect",
     "planned": "planned, not inserted",
-    "inserted": "not ended",
+    "inserted": "not finished",
     "skipped": "not healed",
     "failed": "failed",
     "done": "done",
 }
 
 
-def _line(attempt: Attempt, results: Mapping[str, Healed]) -> str:
+def _line(attempt: Attempt, results: Mapping[str, RemediationResult]) -> str:
     what = f"{attempt.phase} ({attempt.kind or 'unknown'})"
     reason = f": {shorten(' '.join(inert(attempt.reason).split()), 120)}" if attempt.reason else ""
     if not attempt.remediation:

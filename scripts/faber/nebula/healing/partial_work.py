@@ -1,9 +1,9 @@
-"""What a failed phase leaves to the one that remedies it (seed 000). Pure but for the question to git."""
+"""The work of a failed phase that its remediation builds on. Pure, except for asking git."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from faber.model.text import encodable, inert, redact, shorten
 from faber.nebula.phase.cycle_state import CycleState, Stage
@@ -16,24 +16,24 @@ DESCRIPTION = 500
 COMMITS = 50
 SECTION = "## Partial Work"
 _MARKS = re.compile(r"\[((?:END )?AUTO-HEALING CONTEXT)\]", re.IGNORECASE)
-# The coder's work of the cycle is there and committed; what judges it may not have ended.
+# The coder's work of the cycle is committed; its checks and its review may not be finished.
 _WORKED = frozenset(Stage) - {Stage.IDLE, Stage.BEAD_CREATED, Stage.CODING, Stage.ERROR}
 
 
 class GitDiffLister(Protocol):
-    """Lists the files that differ between two commits; `PhaseTree` is one."""
+    """Lists the files that differ between two commits."""
 
     def diff_file_list(self, base: str, head: str) -> list[str]:
-        """Paths relative to the repository, of a renamed file the new one."""
+        """Paths relative to the repository; the new path of a renamed file."""
 
 
 @dataclass(frozen=True)
 class PartialWork:
-    """How far a phase came before it failed.
+    """How far a phase got before it failed.
 
-    `commit_shas` are its newest commit of each cycle, in order, `base_commit_sha` where its branch began (empty: not
-    known). `files_touched` are the files that differ between the two, at most 100, of `files_total`. `cycles_used`
-    counts the cycles whose coder left its work. `last_findings` are the objections that were open at the end.
+    `commit_shas` are the newest commits of its cycles, in order; `base_commit_sha` is where its branch began (empty:
+    unknown). `files_touched` are at most 100 of the `files_total` files that differ between base and last commit.
+    `cycles_used` counts the cycles in which the coder finished. `last_findings` are those open at the end.
     """
 
     phase_id: str
@@ -46,10 +46,10 @@ class PartialWork:
 
     @property
     def last_commit(self) -> str | None:
-        """Where the remediation's branch begins; None where nothing was committed."""
+        """Where the remediation's branch begins; None if nothing was committed."""
         return self.commit_shas[-1] if self.commit_shas else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The work as a JSON object."""
         return {
             "phase_id": self.phase_id,
@@ -63,10 +63,10 @@ class PartialWork:
 
 
 def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id: str) -> PartialWork | None:
-    """What the phase with this `state` did; None where no cycle came as far as the coder's work (seed 000).
+    """The work of the phase with this `state`; None if its coder finished no cycle.
 
-    The files are those between its base and its last commit; without either there are none, and git is not asked.
-    Raises what `git` raises, where it does not know the commits.
+    The files are those that differ between its base and its last commit; without either, git is not asked. Raises the
+    errors of `git` if it does not know the commits.
     """
     if state is None:
         return None
@@ -91,8 +91,8 @@ def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id
 
 
 def finding_texts(findings: Iterable[Finding], note: str = "") -> tuple[str, ...]:
-    """One line a finding, gravest first: `[major] src/a.py:3: what is wrong`, and `note`; at most 40 and how many
-    more."""
+    """One line per finding, most severe first: `[major] src/a.py:3: what is wrong`, and `note`; at most 40, and a count
+    of the others."""
     ordered = sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), each.cycle, each.id))
     return limited([finding_text(finding) + note for finding in ordered])
 
@@ -110,7 +110,7 @@ def limited(lines: Sequence[str], limit: int = FINDINGS) -> tuple[str, ...]:
 
 
 def healing_context(work: PartialWork) -> str:
-    """What a remediation's coder and reviewer are told before everything else: seed 000's block."""
+    """The block at the top of the prompts of a remediation's coder and reviewer."""
     return (
         "[AUTO-HEALING CONTEXT]\n"
         "This phase remediates a prior failure. The following commits contain partial\n"
@@ -125,7 +125,7 @@ def healing_context(work: PartialWork) -> str:
 
 
 def architect_section(work: PartialWork) -> str:
-    """Seed 000's section of the architect's prompt."""
+    """The section on partial work of the architect's prompt."""
     return (
         "### Partial Work from Failed Phase\n"
         f"- Base commit: {work.base_commit_sha or 'none'}\n"
@@ -140,14 +140,14 @@ def architect_section(work: PartialWork) -> str:
 
 
 def body_section(work: PartialWork) -> str:
-    """The section of a remediation's phase file, where its architect wrote none."""
+    """The section on partial work of a remediation's phase file, if its architect wrote none."""
     return (
         f"{SECTION}\n\n"
-        f"The phase `{work.phase_id}` did {work.cycles_used} cycles of this work and failed. What it did is in this "
-        "branch: build on it, do not revert it.\n\n"
+        f"The phase `{work.phase_id}` failed after {work.cycles_used} cycles. Its work is on this branch: build on it, "
+        "do not revert it.\n\n"
         f"Commits: {', '.join(commit[:12] for commit in _commits(work)) or 'none'}.\n\n"
-        f"Files it touched:\n\n{_list(_files(work))}\n\n"
-        f"What its reviewer still objected to:\n\n{_list(work.last_findings)}"
+        f"Files touched:\n\n{_list(_files(work))}\n\n"
+        f"Findings still open:\n\n{_list(work.last_findings)}"
     )
 
 
@@ -155,7 +155,7 @@ def _commits(work: PartialWork) -> tuple[str, ...]:
     known = work.commit_shas
     if len(known) <= COMMITS:
         return known
-    # The newest hold the others.
+    # The newest ones contain the others.
     return (f"{len(known) - COMMITS} earlier ones", *known[-COMMITS:])
 
 
@@ -173,7 +173,7 @@ def _below(lines: Sequence[str]) -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Nothing that an agent wrote ends the block it stands in."""
+    """An agent's text must not end the block that contains it."""
     return _MARKS.sub(r"(\1)", text)
 
 

@@ -1,4 +1,4 @@
-"""The phase that remedies a failed one: its id, its limits, its body, its file. Pure but for writing the file."""
+"""The remediation phase: its id, its limits, its body, its file. Pure, except for writing the file."""
 
 import os
 import re
@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from faber.model.ids import MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
 from faber.model.text import encodable, inert, redact, shorten
 from faber.nebula.healing.partial_work import PartialWork, body_section
-from faber.nebula.plan.parse import MAX_CYCLES
+from faber.nebula.plan.phase_file import MAX_CYCLES, write_phase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.plan.write import write_phase
 from faber.store.files import read_bytes, write_atomic
 
 LABEL = "auto-healing"
@@ -20,8 +19,8 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)\Z")
 
 
 def remediation_id(original: str, attempt: int = 1, taken: Collection[str] = ()) -> str:
-    """`heal-<original>` for the first attempt, `heal-<n>-<original>` for later ones; where a phase of the nebula's own
-    is called so (upper and lower case are one), the next number that is free.
+    """`heal-<original>` for the first attempt, `heal-<n>-<original>` for later ones. If a phase already has that id
+    (ignoring case), the next free number is used.
 
     `original` is the phase that people wrote, whichever of its remediations failed.
     """
@@ -41,17 +40,17 @@ def finalize_remediation_spec(
     new_id: str,
     partial_work: PartialWork | None,
 ) -> PhaseSpec:
-    """The phase that is really inserted, from what the architect wrote (`spec`) and the phase that `failed`.
+    """The phase to insert, from the architect's `spec` and the phase that `failed`.
 
-    The architect's are title and body, and limits where they are lower. Everything that says what a phase may do is the
-    failed phase's: scope, gate, model, type, priority, assignee, and its labels with `auto-healing`. It waits for
-    nothing, blocks nothing, and has no keys that faber does not know. It may touch what the failed phase's did, which
-    has ended: `allow_scope_overlap` says so to whoever validates the files later.
+    Title and body are the architect's, and so are limits that are lower. Everything that defines what a phase may do
+    comes from the failed phase: scope, gate, model, type, priority, assignee, and its labels plus `auto-healing`. The
+    remediation has no dependencies and no unknown keys. `allow_scope_overlap` is set because its scope is that of the
+    failed phase.
     """
     settings = nebula.settings(failed)
     title = shorten(" ".join(_clean(spec.title).split()), TITLE)
     if not title or title == spec.id:
-        title = shorten(f"Remedy {failed.title}", TITLE)
+        title = shorten(f"Fix {failed.title}", TITLE)
     return PhaseSpec(
         id=new_id,
         title=title,
@@ -85,7 +84,7 @@ def _clean(text: str) -> str:
 
 
 def _body(body: str, work: PartialWork | None) -> str:
-    """The architect's text with a section `## Partial Work` where there is such work, and without where not."""
+    """The architect's text, with a section `## Partial Work` if there is any, and without one otherwise."""
     task, written = split_partial_work(body)
     if work is None:
         return shorten(task, BODY)
@@ -94,7 +93,7 @@ def _body(body: str, work: PartialWork | None) -> str:
 
 
 def split_partial_work(body: str) -> tuple[str, str]:
-    """The text without its sections `## Partial Work`, and those sections; headings in code are text."""
+    """The text without its sections `## Partial Work`, and those sections. Headings in code blocks do not count."""
     task: list[str] = []
     sections: list[str] = []
     inside = False
@@ -106,7 +105,7 @@ def split_partial_work(body: str) -> tuple[str, str]:
 
 
 def _lines(body: str) -> Iterator[tuple[str, int | None, str]]:
-    """Each line, with the level and the text of the heading that it is."""
+    """Each line, with level and text if it is a heading."""
     fence = ""
     for line in body.split("\n"):
         found = _FENCE.match(line)
@@ -126,7 +125,7 @@ def _lines(body: str) -> Iterator[tuple[str, int | None, str]]:
 
 
 def remediation_file(phase_id: str) -> str:
-    """The name of a remediation's phase file; raises `ValueError` for an id that no file may carry."""
+    """The name of a remediation's phase file; raises `ValueError` for an invalid id."""
     reason = phase_id_problem(phase_id, MAX_REMEDIATION_ID)
     if reason:
         raise ValueError(f"The id {phase_id[:60]!a} {reason}.")
@@ -134,10 +133,10 @@ def remediation_file(phase_id: str) -> str:
 
 
 def place_remediation(directory: str, spec: PhaseSpec) -> str:
-    """Write the phase file of `spec` into the nebula's `directory`, whole or not at all; answers its name.
+    """Write the phase file of `spec` into the nebula's `directory` atomically; returns its name.
 
-    Done again it changes nothing, so a healing that was killed is finished by doing it again. A file of that name that
-    says something else is somebody's: it is left, and the next free name is taken. Raises `StoreUnwritable`.
+    A repetition changes nothing, so a healing that was killed can be finished by repeating it. An existing file with
+    other content is left alone, and the next free name is used. Raises `StoreUnwritable`.
     """
     text = write_phase(spec).encode()
     name = remediation_file(spec.id)

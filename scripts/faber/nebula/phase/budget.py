@@ -1,20 +1,20 @@
-"""The money of a run with many workers: what is spent is recorded, what running turns may spend is set aside.
+"""The budget of a run with many workers.
 
-A turn is given a grant before it starts, and nothing is granted that is not there: however many turns run at once,
-their grants and what was spent never come to more than the limit.
+A turn gets a grant before it starts. However many turns run at once, their grants plus what was spent never exceed the
+limit.
 """
 
 import threading
 from typing import Self
 
-# The smallest grant that is worth a turn, in US dollars; and what a turn rather waits for, while others hold more.
+# In US dollars: the smallest grant worth a turn, and the grant worth waiting for while others hold money.
 LEAST = 0.01
 ENOUGH = 0.5
 
 
 class Grant:
-    """What one turn may spend, in US dollars. Settle it once with what it did spend; leaving it as a context manager
-    unsettled settles it as spent whole: a turn that was killed does not say what it cost."""
+    """What one turn may spend, in US dollars. Settle it once with the actual cost. A context manager that exits
+    unsettled counts all of it as spent, because a killed turn does not report its cost."""
 
     def __init__(self, ledger: "Ledger", amount: float, *, healing: bool) -> None:
         self.amount = amount
@@ -23,7 +23,7 @@ class Grant:
         self._open = True
 
     def settle(self, spent: float | None) -> float:
-        """Give back what was not spent; None counts as all of it. What is counted is returned."""
+        """Return the unspent rest to the ledger; None counts as all of it. Returns the amount counted."""
         if not self._open:
             return 0.0
         self._open = False
@@ -39,10 +39,10 @@ class Grant:
 
 
 class Ledger:
-    """What a run may spend and has spent, in US dollars; safe to use from many threads.
+    """What a run may spend and has spent, in US dollars; thread-safe.
 
-    `limit` None: no limit, and grants are as large as is asked for. `reserve` is kept for healing: only grants with
-    `healing=True` may use it. `spent` is what earlier processes of the run spent, of which `healing_spent` on healing.
+    `limit` None: no limit, every grant is given in full. Only grants with `healing=True` may use `reserve`. `spent` is
+    what earlier processes of the run spent, of which `healing_spent` on healing.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """What was spent in all."""
+        """The total spent."""
         with self._lock:
             return self._spent
 
     def left(self, *, healing: bool = False) -> float | None:
-        """What a grant could be at most now; None without a limit."""
+        """The largest possible grant now; None without a limit."""
         with self._lock:
             return self._left(healing)
 
     def grant(self, wanted: float, *, healing: bool = False, least: float = LEAST) -> Grant | None:
-        """`wanted` dollars, or what is left of them; None where less than `least` is left."""
+        """`wanted` dollars, or what is left; None if less than `least` is left."""
         with self._lock:
             left = self._left(healing)
             amount = wanted if left is None else min(wanted, left)
@@ -82,9 +82,9 @@ class Ledger:
             return Grant(self, amount, healing=healing)
 
     def grant_when_free(self, wanted: float, cancel: threading.Event, *, healing: bool = False) -> Grant | None:
-        """As `grant`, but where others hold what is missing, wait until they settle.
+        """Like `grant`, but waits while others hold the missing money.
 
-        None where less than `LEAST` is left although nobody holds anything, or `cancel` was set.
+        None if less than `LEAST` is left and nobody holds any, or if `cancel` is set.
         """
         while not cancel.is_set():
             with self._lock:
@@ -99,13 +99,13 @@ class Ledger:
             return None
         left = self.limit - self._spent - self._granted
         if not healing:
-            # What healing has used of its reserve need not be kept twice.
+            # What healing has already used of its reserve is not kept again.
             left -= max(0.0, self.reserve - self._healing_spent - self._healing_granted)
         return max(0.0, left)
 
     def _settle(self, grant: Grant, spent: float) -> None:
         with self._lock:
-            # Sums of fractions leave dust; without a turn that runs, nothing is held.
+            # Rounding errors add up; without an open grant nothing is held.
             self._open -= 1
             self._granted = self._granted - grant.amount if self._open else 0.0
             self._spent += spent

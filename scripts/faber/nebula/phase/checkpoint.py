@@ -1,18 +1,17 @@
-"""A phase's saved cycle state, valid for its branch at one commit (seed 002): written, read, judged, set aside."""
+"""A phase's saved cycle state, valid for its branch at one commit: written, read, validated, parked."""
 
 import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from faber.errors import UnsafeFile
 from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
 from faber.nebula.phase.cycle_state import CycleState, Stage, from_table, to_table
 from faber.nebula.phase.phase_errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint
+from faber.nebula.plan.toml_text import toml_text
 from faber.store.files import make_directories, read_bytes, sync_directory, unwritable, write_atomic
 from faber.store.strict import Malformed, toml_value
-from faber.store.toml_text import table_text
 
 VERSION = 1
 PREFIX = "checkpoint."
@@ -22,9 +21,8 @@ MAX_CHECKPOINT = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint file. `git_sha` is the head of the phase's branch that `state` belongs to, `event_id` the
-    newest event of the run when it was written (0 where there is none), `created_at` a UTC time that orders
-    nothing."""
+    """One checkpoint file. `git_sha` is the head of the phase's branch that `state` belongs to; `event_id` is the
+    newest event of the run at that time (0 if there is none); `created_at` (UTC) is informational."""
 
     phase_id: str
     nebula_name: str
@@ -39,26 +37,21 @@ class Checkpoint:
 
 
 def to_toml(checkpoint: Checkpoint) -> str:
-    """The text of a checkpoint's file. Lone surrogates, which no file can hold, become U+FFFD."""
-    head = {
+    """The text of the checkpoint file. Lone surrogates become U+FFFD."""
+    table = {
         "version": checkpoint.version,
         "phase_id": checkpoint.phase_id,
         "nebula_name": checkpoint.nebula_name,
         "created_at": checkpoint.created_at,
         "git_sha": checkpoint.git_sha,
         "event_id": checkpoint.event_id,
+        "state": to_table(checkpoint.state),
     }
-    state = to_table(checkpoint.state)
-    findings = {name: state.pop(name) for name in ("findings", "all_findings")}
-    text = table_text(head) + "\n[state]\n" + table_text(state)
-    for name, items in findings.items():
-        for item in items:
-            text += f"\n[[state.{name}]]\n{table_text(item)}"
-    return text
+    return toml_text(table)
 
 
 def from_toml(text: str) -> Checkpoint:
-    """The checkpoint in `text`, not yet judged. Raises `InvalidCheckpoint` for what is none."""
+    """Parse a checkpoint without validating it. Raises `InvalidCheckpoint`."""
     try:
         table = toml_value(text, MAX_CHECKPOINT)
     except Malformed as error:
@@ -66,14 +59,14 @@ def from_toml(text: str) -> Checkpoint:
     version = table.get("version")
     if version != VERSION or isinstance(version, bool):
         raise IncompatibleCheckpoint(
-            f"The checkpoint is of version {str(version)[:40]}; this faber reads version {VERSION}.",
+            f"The checkpoint has version {str(version)[:40]}; this faber reads version {VERSION}.",
             version=version,
             known=VERSION,
         )
     texts = {name: table.get(name, "") for name in ("phase_id", "nebula_name", "created_at", "git_sha")}
     event_id, state = table.get("event_id", 0), table.get("state")
     if not all(isinstance(value, str) for value in texts.values()) or not isinstance(state, Mapping):
-        raise InvalidCheckpoint("The checkpoint lacks its state, or a field of it has the wrong type.")
+        raise InvalidCheckpoint("The checkpoint has no state, or a field has the wrong type.")
     if not isinstance(event_id, int) or isinstance(event_id, bool) or not texts["phase_id"]:
         raise InvalidCheckpoint("The checkpoint has no phase_id, or its event_id is not a number.")
     try:
@@ -82,26 +75,26 @@ def from_toml(text: str) -> Checkpoint:
         raise InvalidCheckpoint(f"The checkpoint is invalid: its state {error}.", phase=texts["phase_id"]) from None
 
 
-# --- judging ---------------------------------------------------------------------------------------
+# --- validation ------------------------------------------------------------------------------------
 
 
 def validate(checkpoint: Checkpoint, current_sha: str) -> None:
-    """Raise unless the phase can be gone on with from `checkpoint` on a branch at `current_sha`.
+    """Raise unless the phase can resume from `checkpoint` on a branch at `current_sha`.
 
-    `IncompatibleCheckpoint` for another version; `InvalidCheckpoint` for a cycle below 1, a phase that is
-    none, or a limit of cycles below 1; `CheckpointMoved`, naming both commits, where the branch is elsewhere.
+    `IncompatibleCheckpoint` for another version; `InvalidCheckpoint` for a cycle or a cycle limit below 1, or an
+    unknown stage; `CheckpointMoved`, with both commits, if the branch is at another commit.
     """
     state, name = checkpoint.state, checkpoint.phase_id
     if checkpoint.version != VERSION:
-        message = f"The checkpoint of {name} is of version {checkpoint.version}; this faber reads version {VERSION}."
+        message = f"The checkpoint of {name} has version {checkpoint.version}; this faber reads version {VERSION}."
         raise IncompatibleCheckpoint(message, version=checkpoint.version, known=VERSION, phase=name)
     if state.cycle < 1:
         raise InvalidCheckpoint(f"The checkpoint of {name} is in cycle {state.cycle}; cycles count from 1.", phase=name)
     if state.phase not in tuple(Stage) or state.max_cycles < 1:
-        raise InvalidCheckpoint(f"The checkpoint of {name} is in no phase of a cycle.", phase=name)
+        raise InvalidCheckpoint(f"The checkpoint of {name} is in no known stage of a cycle.", phase=name)
     if checkpoint.git_sha != current_sha:
         raise CheckpointMoved(
-            f"The checkpoint of {name} belongs to commit {checkpoint.git_sha[:40]}, its branch is at "
+            f"The checkpoint of {name} belongs to commit {checkpoint.git_sha[:40]}, but its branch is at "
             f"{current_sha[:40] or 'no commit'}.",
             phase=name,
             expected=checkpoint.git_sha,
@@ -113,7 +106,7 @@ def validate(checkpoint: Checkpoint, current_sha: str) -> None:
 
 
 def checkpoint_file(phase_id: str) -> str:
-    """The name of a phase's checkpoint; raises `InvalidCheckpoint` for an id that no file may carry."""
+    """The file name of a phase's checkpoint; raises `InvalidCheckpoint` for an invalid phase id."""
     reason = phase_id_problem(phase_id, MAX_REMEDIATION_ID)
     if reason:
         raise InvalidCheckpoint(f"The phase id {phase_id[:60]!a} {reason}.", phase=ascii(phase_id))
@@ -121,7 +114,7 @@ def checkpoint_file(phase_id: str) -> str:
 
 
 def save(directory: str, checkpoint: Checkpoint) -> str:
-    """Write `checkpoint` into `directory`, whole or not at all; answers its path. Raises `StoreUnwritable`."""
+    """Write `checkpoint` into `directory` atomically; returns its path. Raises `StoreUnwritable`."""
     path = os.path.join(directory, checkpoint_file(checkpoint.phase_id))
     write_atomic(path, to_toml(checkpoint).encode())
     return path
@@ -130,7 +123,7 @@ def save(directory: str, checkpoint: Checkpoint) -> str:
 def load(directory: str, phase_id: str) -> Checkpoint | None:
     """The checkpoint of `phase_id` in `directory`; None if there is none.
 
-    Raises `InvalidCheckpoint` for a file that cannot be read, is none, or names another phase.
+    Raises `InvalidCheckpoint` if the file cannot be read or parsed, or belongs to another phase.
     """
     name = checkpoint_file(phase_id)
     try:
@@ -150,7 +143,7 @@ def load(directory: str, phase_id: str) -> Checkpoint | None:
 
 
 def load_all(directory: str) -> dict[str, Checkpoint | InvalidCheckpoint]:
-    """Every checkpoint in `directory` by its phase, sorted; of those that cannot be read, why."""
+    """Every checkpoint in `directory` by phase, sorted; for an unreadable one, the error."""
     found: dict[str, Checkpoint | InvalidCheckpoint] = {}
     try:
         names = sorted(os.listdir(directory))
@@ -171,7 +164,7 @@ def load_all(directory: str) -> dict[str, Checkpoint | InvalidCheckpoint]:
 
 
 def remove(directory: str, phase_id: str) -> bool:
-    """Remove the checkpoint of a phase that is done; true if there was one."""
+    """Remove the checkpoint of a phase; true if there was one."""
     path = os.path.join(directory, checkpoint_file(phase_id))
     try:
         os.unlink(path)
@@ -184,9 +177,10 @@ def remove(directory: str, phase_id: str) -> bool:
 
 
 def park(directory: str, phase_id: str, into: str) -> str | None:
-    """Set the checkpoint of a phase aside under `into`, whatever it holds; answers where, None if there is none.
+    """Move the checkpoint of a phase into the directory `into`, valid or not; returns its new path, None if there is
+    none.
 
-    An earlier one is never overwritten: the file gets the next free number.
+    The file gets the next free number, so that an earlier one is never overwritten.
     """
     path = os.path.join(directory, checkpoint_file(phase_id))
     if not os.path.lexists(path):
@@ -207,7 +201,7 @@ def park(directory: str, phase_id: str, into: str) -> str | None:
 
 
 def _move(path: str, target: str) -> None:
-    """Move without overwriting: a second name, then without the first. Killed in between, both are there."""
+    """Move without overwriting: link, then unlink. After a kill in between, both names exist."""
     try:
         os.link(path, target, follow_symlinks=False)
     except OSError as error:
@@ -222,8 +216,8 @@ def _move(path: str, target: str) -> None:
     os.unlink(path)
 
 
-def document(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What `faber` shows of a checkpoint: everything but the outputs and findings themselves."""
+def document(checkpoint: Checkpoint) -> dict[str, object]:
+    """A checkpoint for display, without the outputs and the findings themselves."""
     state = checkpoint.state
     cycle, stage = state.next_stage
     return {

@@ -1,6 +1,6 @@
-"""Where the cycles of one phase stand: everything the loop needs to go on in another process.
+"""The state of one phase's cycles: everything that the loop needs to resume in another process.
 
-The fields and the stages are those of the tool that seed 002 comes from, so that its checkpoints mean the same.
+Fields and stages match those of the tool whose checkpoints faber reads, so that they have the same meaning.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ MAX_FINDINGS = 2_000
 
 
 class Stage(IntEnum):
-    """What a cycle is doing. Checkpoints hold the number."""
+    """The stage of a cycle. Checkpoints contain the number."""
 
     IDLE = 0
     BEAD_CREATED = 1
@@ -31,7 +31,7 @@ class Stage(IntEnum):
 
     @property
     def word(self) -> str:
-        """The stage in words: `code_complete`."""
+        """The name of the stage: `code_complete`."""
         return self.name.lower()
 
 
@@ -40,10 +40,9 @@ class CycleState:
     """One phase's cycles. Money in US dollars; `cycle` counts from 1 (0 before the first).
 
     `phase` is the stage of the current cycle. `coder_output`, `review_output`, `lint_output` and `filter_output` are
-    the newest of their kind; `filter_check_name` names the filter that failed last, empty if none did.
-    `findings` are those of the current cycle, `all_findings` of all. `base_commit_sha` is where the phase's
-    branch began, `cycle_commits` the newest commit of each completed cycle, in order. `task_bead_id` is the work
-    item in another tool's tracker.
+    the newest of their kind; `filter_check_name` names the filter that failed last, empty if none did. `findings` are
+    those of the current cycle, `all_findings` those of all cycles. `base_commit_sha` is where the phase's branch began,
+    `cycle_commits` the newest commit of each completed cycle, in order. `task_bead_id` is another tool's work item.
     """
 
     task_title: str
@@ -65,10 +64,10 @@ class CycleState:
 
     @property
     def next_stage(self) -> tuple[int, Stage]:
-        """The cycle and the stage to go on with after a stop here.
+        """The cycle and the stage with which to resume after an interruption here.
 
-        What was complete is not done again: after a review the next cycle begins, after the coder's commit the
-        filters; an approved phase has only its merge left. A turn whose answer may be incomplete is taken again.
+        Completed stages are not repeated: after a review the next cycle starts, after the coder's commit the filters
+        run; an approved phase only needs its merge. A turn whose answer may be incomplete is repeated.
         """
         following = {
             Stage.IDLE: (max(self.cycle, 1), Stage.CODING),
@@ -86,10 +85,9 @@ class CycleState:
         return following[self.phase]
 
 
-def to_table(state: CycleState) -> dict[str, Any]:
-    """The state as TOML can hold it. Of an output longer than 100,000 characters the end is kept, where errors
-    stand; of more than 2,000 findings the newest."""
-    table: dict[str, Any] = {}
+def to_table(state: CycleState) -> dict[str, object]:
+    """The state as a TOML table. Outputs are cut to their last 100,000 characters, findings to the newest 2,000."""
+    table: dict[str, object] = {}
     for field in fields(state):
         value = getattr(state, field.name)
         if field.name in ("findings", "all_findings"):
@@ -101,14 +99,14 @@ def to_table(state: CycleState) -> dict[str, Any]:
     return table
 
 
-def _finding_table(finding: Finding) -> dict[str, Any]:
+def _finding_table(finding: Finding) -> dict[str, object]:
     return {field.name: value for field in fields(finding) if (value := getattr(finding, field.name)) not in (None, "")}
 
 
 def from_table(table: Mapping[str, Any]) -> CycleState:
-    """The state in a table that `to_table` made, or another tool of the same fields; unknown keys are passed over.
+    """The state in a table from `to_table`, or from another tool with the same fields; unknown keys are ignored.
 
-    Raises `ValueError`, in words that complete "its state …", for a value of the wrong type or a stage that is none.
+    Raises `ValueError`, with a message that completes "its state …", for a value of the wrong type or an unknown stage.
     """
     given: dict[str, Any] = {}
     for name, kind in _KINDS.items():
@@ -123,10 +121,10 @@ def from_table(table: Mapping[str, Any]) -> CycleState:
     try:
         given["phase"] = Stage(given.get("phase", 0))
     except ValueError:
-        raise ValueError(f"is in phase {given['phase']}, which is none") from None
+        raise ValueError(f"has the unknown stage {given['phase']}") from None
     commits = given.get("cycle_commits", [])
     if not all(isinstance(commit, str) for commit in commits):
-        raise ValueError("has cycle_commits that are not texts")
+        raise ValueError("has cycle_commits that are not text")
     given["cycle_commits"] = tuple(commits)
     for name in ("findings", "all_findings"):
         given[name] = tuple(_finding(item) for item in given.get(name, []))
@@ -149,11 +147,11 @@ def _finding(item: Any) -> Finding:
     texts["status"] = item.get("status") or "found"
     line, cycle = item.get("line"), item.get("cycle", 1)
     if not all(isinstance(text, str) for text in texts.values()) or texts["status"] not in STATUSES:
-        raise ValueError("has a finding that is none")
+        raise ValueError("has an invalid finding")
     if texts["severity"] not in SEVERITIES:
-        raise ValueError(f"has a finding of severity {texts['severity'][:40]!a}")
+        raise ValueError(f"has a finding with the unknown severity {texts['severity'][:40]!a}")
     if isinstance(cycle, bool) or not isinstance(cycle, int) or not isinstance(line, (int, type(None))):
-        raise ValueError("has a finding with a wrong line or cycle")
+        raise ValueError("has a finding with an invalid line or cycle")
     return Finding(
         id=texts["id"],
         severity=texts["severity"],

@@ -1,4 +1,4 @@
-"""Filters: the project's own checks between the coder's commit and the review."""
+"""Run filters: the project's own checks between the coder's commit and the review."""
 
 import os
 import threading
@@ -9,22 +9,15 @@ from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import Outcome
 from faber.agents.process import Running
 from faber.model.text import inert, redact
+from faber.nebula.plan.specs import Filter
 
-KEPT_OUTPUT = 8_000  # characters, from the end: errors are there
-MAX_OUTPUT = 64 * 1024 * 1024  # bytes that a filter may print
+KEPT_OUTPUT = 8_000  # characters from the end, where errors are
+MAX_OUTPUT = 64 * 1024 * 1024  # bytes
 _SHELL = "/bin/sh"
 
 
-class Check(NamedTuple):
-    """One filter: `command` is a line for `/bin/sh -c`, or a program and its arguments; `timeout` in seconds."""
-
-    name: str
-    command: str | Sequence[str]
-    timeout: float
-
-
 class FilterResult(NamedTuple):
-    """What a filter came to. `output` is its end (stdout and stderr as they came), inert and without credentials;
+    """The result of a filter. `output` is the end of its interleaved stdout and stderr, inert and without credentials;
     `detail` says in one line how it ended."""
 
     name: str
@@ -36,39 +29,39 @@ class FilterResult(NamedTuple):
 
 
 def run_filters(
-    checks: Sequence[Check],
+    filters: Sequence[Filter],
     directory: str,
     *,
     cancel: threading.Event,
     label: str,
     environment: Mapping[str, str] | None = None,
 ) -> list[FilterResult]:
-    """Run the filters in order in `directory`, up to and with the first that fails; one result each.
+    """Run the filters in order in `directory`, up to and including the first that fails; one result each.
 
-    Every process of a filter is ended with it. `label` marks them as `agents.running.end_turns` knows them.
+    All processes of a filter end with it. `label` marks them, so that `end_turns` finds those of a killed faber.
     """
     results = []
-    for check in checks:
-        results.append(run_filter(check, directory, cancel=cancel, label=label, environment=environment))
+    for one in filters:
+        results.append(run_filter(one, directory, cancel=cancel, label=label, environment=environment))
         if not results[-1].passed:
             break
     return results
 
 
 def run_filter(
-    check: Check,
+    one: Filter,
     directory: str,
     *,
     cancel: threading.Event,
     label: str,
     environment: Mapping[str, str] | None = None,
 ) -> FilterResult:
-    """One filter; see `run_filters`."""
-    command = [_SHELL, "-c", check.command] if isinstance(check.command, str) else list(check.command)
+    """Run one filter; see `run_filters`."""
+    command = [_SHELL, "-c", one.command] if isinstance(one.command, str) else list(one.command)
     marker = f"{label}.{os.urandom(8).hex()}"
     variables = agent_environment(os.environ if environment is None else environment, {}, marker)
     running = Running(
-        # One stream, so that what it says stays in the order in which it said it.
+        # One stream keeps the order of what it prints.
         [_SHELL, "-c", 'exec "$@" 2>&1', "sh", *command],
         cwd=directory,
         environment=variables,
@@ -77,13 +70,13 @@ def run_filter(
         grace=1.0,
     )
     end = _End(4 * KEPT_OUTPUT)
-    ended = running.wait(end.take, timeout=check.timeout, max_output=MAX_OUTPUT, cancelled=cancel)
+    ended = running.wait(end.take, timeout=one.timeout, max_output=MAX_OUTPUT, cancelled=cancel)
     output = redact(inert(end.text()))[-KEPT_OUTPUT:]
     passed = ended.exit_status == 0 and ended.ended_by is None
     return FilterResult(
-        name=check.name,
+        name=one.name,
         passed=passed,
-        detail="passed" if passed else _detail(check, ended.exit_status, ended.ended_by),
+        detail="passed" if passed else _detail(one, ended.exit_status, ended.ended_by),
         output=output,
         seconds=ended.seconds,
         cancelled=ended.ended_by is Outcome.CANCELLED,
@@ -91,7 +84,7 @@ def run_filter(
 
 
 class _End:
-    """The last bytes of what comes line by line."""
+    """The last bytes of a stream of lines."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -106,13 +99,13 @@ class _End:
         return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
 
 
-def _detail(check: Check, status: int | None, ended_by: Outcome | None) -> str:
+def _detail(one: Filter, status: int | None, ended_by: Outcome | None) -> str:
     if ended_by is Outcome.TIMED_OUT:
-        return f"did not end within {check.timeout:g} s"
+        return f"did not end within {one.timeout:g} s"
     if ended_by is Outcome.CANCELLED:
         return "was cancelled"
     if ended_by is Outcome.TOO_MUCH_OUTPUT:
-        return "printed more than a filter may"
+        return "printed too much"
     if status is None:
         return "could not be started"
     return f"was killed by signal {status - 128}" if status > 128 else f"ended with status {status}"

@@ -1,6 +1,7 @@
-"""Checks of the loop's own on what a coder committed, beside the project's filters."""
+"""faber's own checks of what a coder committed, in addition to the project's filters."""
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from faber.git import diff
 from faber.nebula.phase.prompts import bullets
@@ -9,12 +10,21 @@ from faber.nebula.worktrees.phase_tree import PhaseTree
 SHOWN = 20
 
 
-class KeepsWork:
-    """A phase that goes on from a failed one's work does not take it back (seed 000).
+class Guard(Protocol):
+    """A check of the commit `head` that runs before the filters."""
 
-    The failed phase's `commits` (the last is what it came to, `base` where it began) stay in the history, and no file
-    that they changed is as it was before them, empty or gone, unless a finding that is open asks for it: `named` are
-    the files that the failed phase's findings name. A file that moved is not taken back where its content is found
+    name: str
+
+    def problem(self, tree: PhaseTree, head: str, open_files: frozenset[str]) -> str | None:
+        """What the coder must fix, None if nothing. `open_files` are the files that open findings name."""
+
+
+class KeepsWork:
+    """A phase that builds on a failed phase's work must not revert it.
+
+    The failed phase's `commits` (the last is its head, `base` where its branch began) must stay in the history. No file
+    that they changed may be back in its earlier state, empty or deleted, unless an open finding asks for it; `named`
+    are the files that the failed phase's findings name. A moved file does not count as reverted if its content exists
     under another name.
     """
 
@@ -26,26 +36,26 @@ class KeepsWork:
         self.named = frozenset(map(_plain, named))
 
     def problem(self, tree: PhaseTree, head: str, open_files: frozenset[str]) -> str | None:
-        """What was taken back on the way to `head`, None if nothing."""
+        """What was reverted on the way to `head`, None if nothing."""
         if not self.commits or not self.base:
             return None
         lost = [commit for commit in self.commits if not _is_in(tree, commit, head)]
         if lost:
             gone = bullets(commit[:12] for commit in lost[:SHOWN])
-            return f"The commits of the earlier attempt must stay in this branch's history. These are not:\n{gone}"
+            return f"The commits of the earlier attempt must stay in this branch's history. These are missing:\n{gone}"
         failed = self.commits[-1]
         allowed = self.named | frozenset(map(_plain, open_files))
-        taken = [path for path in diff.reverted_files(tree.git, self.base, failed, head) if path not in allowed]
-        if taken:
+        reverted = [path for path in diff.reverted_files(tree.git, self.base, failed, head) if path not in allowed]
+        if reverted:
             moved = diff.moved_from(tree.git, failed, head)
-            taken = [path for path in taken if path not in moved]
-        if not taken:
+            reverted = [path for path in reverted if path not in moved]
+        if not reverted:
             return None
-        more = f"\n- and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
+        more = f"\n- and {len(reverted) - SHOWN} more" if len(reverted) > SHOWN else ""
         return (
-            "These files are again as they were before the earlier attempt, or empty, or gone: its work on them is "
-            f"lost, and no finding asks for that. Bring it back (`git show {failed[:12]}:PATH`) and build on it:\n"
-            f"{bullets(taken[:SHOWN])}{more}"
+            "These files are back in the state before the earlier attempt, or empty, or deleted. The earlier attempt's "
+            "work on them is lost, and no finding asks for that. Restore it "
+            f"(`git show {failed[:12]}:PATH`) and build on it:\n{bullets(reverted[:SHOWN])}{more}"
         )
 
 

@@ -1,4 +1,4 @@
-"""How the work on one phase ends: a `TaskResult`, or an error that carries it with the cycles' state."""
+"""How the work on a phase ends: a `TaskResult`, or an error with the result and the state of the cycles."""
 
 from dataclasses import dataclass, replace
 
@@ -9,11 +9,11 @@ from faber.nebula.phase.findings import Finding
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What the work on one phase came to.
+    """The result of the work on one phase.
 
-    `cycles` is how many were begun, `cost_usd` what all its turns cost, `turns` how many there were. `base_commit` is
-    where its branch began, `commit` where it is (the same where nothing was committed). `report` is the last review's
-    summary, `reason` why it is not approved, `findings` what is open.
+    `cycles` counts the cycles started, `turns` the agents' turns, `cost_usd` what these cost. `base_commit` is where
+    the branch began, `commit` its head. `report` is the last review's summary, `reason` says why it is not approved,
+    `findings` are the open ones.
     """
 
     phase_id: str
@@ -29,7 +29,7 @@ class TaskResult:
 
 
 class LoopEnded(FaberError):
-    """The work on a phase ended without approval; `result` and `state` say how far it came."""
+    """The work on a phase ended without approval; `result` and `state` say how far it got."""
 
     code = "phase_failed"
     exit_code = Exit.UNFINISHED
@@ -47,13 +47,13 @@ class LoopEnded(FaberError):
 
 
 class MaxCyclesReached(LoopEnded):
-    """No cycle is left, or another would be no different."""
+    """No cycle is left, or another one would change nothing."""
 
     code = "max_cycles"
 
 
 class BudgetExceeded(LoopEnded):
-    """What the phase, or the run, may spend is spent. `spent` and `limit` in US dollars."""
+    """The budget of the phase or of the run is exhausted. `spent` and `limit` in US dollars."""
 
     code = "budget_exceeded"
     recovery = "Raise max_budget_usd, then `faber nebula apply DIR --resume --retry-failed`."
@@ -72,20 +72,20 @@ class FilterFailed(LoopEnded):
 
 
 class MergeConflict(LoopEnded):
-    """The phase's work does not go together with what was merged before, and its coder could not solve it."""
+    """The phase's work conflicts with what was merged before, and its coder could not resolve it."""
 
     code = "merge_conflict"
 
 
 class PhaseCancelled(LoopEnded):
-    """The work was stopped from outside; it can be gone on with."""
+    """The work was stopped from outside; it can be resumed."""
 
     code = "cancelled"
     exit_code = Exit.INTERRUPTED
-    recovery = "`faber nebula apply DIR --resume` goes on."
+    recovery = "`faber nebula apply DIR --resume` continues."
 
 
 class AgentFailed(LoopEnded):
-    """An agent gave nothing to go on with."""
+    """An agent produced nothing usable."""
 
     code = "agent_failed"

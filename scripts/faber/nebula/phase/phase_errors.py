@@ -1,22 +1,22 @@
-"""How a checkpoint says no."""
+"""Errors of checkpoints."""
 
 from faber.errors import FaberError
 
 
 class InvalidCheckpoint(FaberError):
-    """A checkpoint that cannot be gone on from; it is parked, and the phase starts afresh."""
+    """A checkpoint that cannot be resumed from; it is parked, and the phase starts over."""
 
     code = "invalid_checkpoint"
-    recovery = "Nothing needs doing: the phase starts afresh with what was done as partial work."
+    recovery = "No action needed: the phase starts over, with the earlier commits as partial work."
 
 
 class IncompatibleCheckpoint(InvalidCheckpoint):
-    """A checkpoint of another format."""
+    """A checkpoint of an unsupported version."""
 
     code = "checkpoint_version"
 
 
 class CheckpointMoved(InvalidCheckpoint):
-    """The phase's branch is not at the commit that the checkpoint belongs to."""
+    """The phase's branch is not at the checkpoint's commit."""
 
     code = "checkpoint_sha_mismatch"

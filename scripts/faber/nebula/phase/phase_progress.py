@@ -1,9 +1,9 @@
-"""Where the work on one phase stands: its state, its money, what of it is kept, and the ways in which it ends."""
+"""The progress of one phase: its cycle state, its costs, its checkpoints, and the ways in which its loop ends."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from faber.agents.outcome import TurnResult
 from faber.errors import Notice
@@ -11,6 +11,8 @@ from faber.model.text import shorten
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
 from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.findings import Finding
+from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import (
     BudgetExceeded,
     FilterFailed,
@@ -19,124 +21,140 @@ from faber.nebula.phase.outcomes import (
     PhaseCancelled,
     TaskResult,
 )
+from faber.nebula.phase.phase_task import PhaseTask
 from faber.nebula.phase.reviews import Review, fingerprint
-from faber.nebula.phase.task import PhaseTask
 from faber.nebula.worktrees.phase_tree import PhaseTree
 
-TURN_USD = 5.0  # what one turn may spend at most, in US dollars
+TURN_USD = 5.0  # the most that one turn may spend, in US dollars
 
 
-class Record(Protocol):
+class RecordEvent(Protocol):
     """Appends an event of this phase to the run's log."""
 
     def __call__(
         self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object
     ) -> None:
-        """`metadata` without what is None."""
+        """Metadata that is None is left out."""
 
 
-class Progress:
-    """What `Loop` knows of its phase; the stages themselves are there."""
+# Looks at what lies outside the tree. The function it returns looks again and lists what was written in between.
+Watch = Callable[[], Callable[[], Sequence[str]]]
 
-    def __init__(
-        self,
-        task: PhaseTask,
-        tree: PhaseTree,
-        *,
-        ledger: Ledger,
-        record: Record,
-        checkpoint: Callable[[CycleState, str], None],
-        cancel: threading.Event,
-        base_commit: str,
-        healing: bool,
-        notice: Callable[[Notice], None],
-    ) -> None:
+
+def _ignore(notice: Notice) -> None:
+    """Nobody is told."""
+
+
+class LoopSetup(NamedTuple):
+    """What a loop works with, besides its task, its tree and its agents.
+
+    `save` gets the cycle state and the head that it belongs to, after every stage; it must not raise. `cancel` stops
+    the current turn or filter. `label` marks the processes of filters. With `healing`, turns may use the ledger's
+    reserve.
+    """
+
+    ledger: Ledger
+    record: RecordEvent
+    save: Callable[[CycleState, str], None]
+    cancel: threading.Event
+    label: str
+    healing: bool = False
+    guards: Sequence[Guard] = ()
+    notice: Callable[[Notice], None] = _ignore
+    watch: Watch = lambda: list
+
+
+class PhaseProgress:
+    """What a loop knows about its phase. `head` is the newest commit of the phase's branch."""
+
+    def __init__(self, task: PhaseTask, tree: PhaseTree, setup: LoopSetup, base_commit: str) -> None:
         self.task = task
         self.tree = tree
-        self.ledger = ledger
+        self.setup = setup
         self.base_commit = base_commit
+        self.head = base_commit
         self.state = CycleState(
             task.title, task.max_cycles, max_budget_usd=task.max_budget_usd or 0.0, base_commit_sha=base_commit
         )
         self.turns = 0
-        self._record = record
-        self._save = checkpoint
-        self._cancel = cancel
-        self._healing = healing
-        self._notice = notice
-        self._head = base_commit
+        self.notes: list[str] = []
+        self.review: Review | None = None
         self._idle_cycles = 0
         self._reviewed: set[tuple[str, frozenset[str]]] = set()
-        self._notes: list[str] = []
-        self._last: Review | None = None
 
-    # --- ends --------------------------------------------------------------------------------------
+    # --- the ends ----------------------------------------------------------------------------------
 
-    def _stop_if_out_of_cycles(self, cycle: int) -> None:
-        if self._cancel.is_set():
-            self._fail(PhaseCancelled, f"It was stopped before cycle {cycle}.")
+    def stop_if_cancelled(self, when: str) -> None:
+        """Raise `PhaseCancelled` if the run is being stopped."""
+        if self.setup.cancel.is_set():
+            self.fail(PhaseCancelled, f"Stopped {when}.")
+
+    def stop_if_out_of_cycles(self, cycle: int) -> None:
+        """Raise unless cycle number `cycle` may start."""
+        self.stop_if_cancelled(f"before cycle {cycle}")
         if cycle <= self.task.max_cycles:
             return
         failed = self.state.filter_check_name
         if failed:
-            self._fail(FilterFailed, f"The filter {failed} still fails after {self.task.max_cycles} cycles.")
-        self._fail(MaxCyclesReached, f"It was not approved in {self.task.max_cycles} cycles.{self._open_now()}")
+            self.fail(FilterFailed, f"The filter {failed} still fails after {self.task.max_cycles} cycles.")
+        self.fail(MaxCyclesReached, f"It was not approved in {self.task.max_cycles} cycles.{self._open_now()}")
 
-    def _stop_if_no_progress(self, review: Review) -> None:
-        seen = (self._tree_of(self._head), fingerprint(review.findings))
+    def stop_if_no_progress(self, review: Review) -> None:
+        """Raise if the same findings were raised twice on the same tree, or the coder is idle."""
+        seen = (self.tree_of(self.head), fingerprint(review.findings))
         if seen in self._reviewed:
-            self._fail(MaxCyclesReached, f"The same findings were raised twice on the same tree.{self._open_now()}")
+            self.fail(MaxCyclesReached, f"The same findings were raised twice on the same tree.{self._open_now()}")
         self._reviewed.add(seen)
-        self._stop_if_idle()
+        self.stop_if_idle()
 
-    def _stop_if_idle(self) -> None:
+    def stop_if_idle(self) -> None:
+        """Raise if the coder changed nothing in two cycles."""
         if self._idle_cycles >= 2:
-            self._fail(MaxCyclesReached, f"The coder changed nothing in two cycles.{self._open_now()}")
+            self.fail(MaxCyclesReached, f"The coder changed nothing in two cycles.{self._open_now()}")
 
-    def _open_now(self) -> str:
-        count = sum(finding.is_open for finding in self.state.findings)
-        return f" {count} findings are open." if count else ""
-
-    def _grant(self) -> Grant:
-        self._stop_if_broke()
-        left = self._left()
-        grant = self.ledger.grant_when_free(
-            min(TURN_USD, left) if left is not None else TURN_USD, self._cancel, healing=self._healing
-        )
-        if grant is None:
-            if self._cancel.is_set():
-                self._fail(PhaseCancelled, "It was stopped while it waited for its budget.")
-            spent, limit = self.ledger.spent, self.ledger.limit or 0.0
-            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; no turn can be paid."
-            self._fail_budget(said, spent, limit)
-        return grant
-
-    def _left(self) -> float | None:
-        limit = self.task.max_budget_usd
-        return None if limit is None else limit - self.state.total_cost_usd
-
-    def _stop_if_broke(self) -> None:
+    def stop_if_broke(self) -> None:
+        """Raise `BudgetExceeded` if the phase has spent its own budget."""
         left, limit = self._left(), self.task.max_budget_usd
         if left is not None and limit is not None and left < LEAST:
             spent = self.state.total_cost_usd
             self._fail_budget(f"It has spent {spent:.2f} of {limit:.2f} dollars.", spent, limit)
 
-    def _fail_budget(self, reason: str, spent: float, limit: float) -> NoReturn:
-        self._checkpoint_end()
-        raise BudgetExceeded(reason, self._result(), self.state, spent=spent, limit=limit)
-
-    def _fail(self, kind: type[LoopEnded], reason: str) -> NoReturn:
+    def fail(self, kind: type[LoopEnded], reason: str) -> NoReturn:
+        """End the loop. Unless it was cancelled, the last state is saved."""
         if kind is not PhaseCancelled:
-            self._checkpoint_end()
-        raise kind(shorten(reason, 1_000), self._result(), self.state)
+            self.setup.save(self.state, self.head)
+        raise kind(shorten(reason, 1_000), self.result(), self.state)
 
-    # --- what is kept ------------------------------------------------------------------------------
+    def _fail_budget(self, reason: str, spent: float, limit: float) -> NoReturn:
+        self.setup.save(self.state, self.head)
+        raise BudgetExceeded(reason, self.result(), self.state, spent=spent, limit=limit)
 
-    def _count(self, role: str, turn: TurnResult | ReviewTurn, grant: Grant) -> None:
+    def _open_now(self) -> str:
+        count = len(self.open_findings)
+        return f" Open findings: {count}." if count else ""
+
+    # --- money -------------------------------------------------------------------------------------
+
+    def grant(self) -> Grant:
+        """Money for the next turn; waits while other phases hold it. Raises `BudgetExceeded` if there is none."""
+        self.stop_if_broke()
+        left, ledger, cancel = self._left(), self.setup.ledger, self.setup.cancel
+        wanted = min(TURN_USD, left) if left is not None else TURN_USD
+        grant = ledger.grant_when_free(wanted, cancel, healing=self.setup.healing)
+        if grant is None:
+            self.stop_if_cancelled("while waiting for its budget")
+            spent, limit = ledger.spent, ledger.limit or 0.0
+            self._fail_budget(
+                f"The run has spent {spent:.2f} of {limit:.2f} dollars; its budget is exhausted.", spent, limit
+            )
+        return grant
+
+    def count(self, role: str, turn: TurnResult | ReviewTurn, grant: Grant) -> None:
+        """Settle what a turn cost, and record the turn."""
         counted = grant.settle(turn.cost_usd)
         self.turns += 1
         self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
-        self._record(
+        self.setup.record(
             "agent_turn",
             role=role,
             cycle=self.state.cycle,
@@ -148,34 +166,76 @@ class Progress:
             error=shorten(turn.error, 300) or None,
         )
 
-    def _complete_cycle(self) -> None:
-        still = [finding for finding in self.state.findings if finding.is_open]
-        self._record("cycle_complete", cycle=self.state.cycle, findings=len(still))
+    def _left(self) -> float | None:
+        limit = self.task.max_budget_usd
+        return None if limit is None else limit - self.state.total_cost_usd
 
-    def _checkpoint(self, stage: Stage, **changes: object) -> None:
+    # --- the state ---------------------------------------------------------------------------------
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings that are not fixed."""
+        return tuple(finding for finding in self.state.findings if finding.is_open)
+
+    def resume_at(self, state: CycleState, head: str) -> None:
+        """Continue from a saved state on a tree whose head is `head`, with the task's limits."""
+        task = self.task
+        self.head = head
+        self.state = replace(
+            state,
+            task_title=task.title,
+            max_cycles=task.max_cycles,
+            max_budget_usd=task.max_budget_usd or 0.0,
+            base_commit_sha=state.base_commit_sha or self.base_commit,
+        )
+        self.base_commit = self.state.base_commit_sha
+
+    def committed(self, head: str, refused: str | None, check: str) -> bool:
+        """Take in what the coder left: the new head, or why it could not be committed (under the name `check`).
+
+        True if there was anything new.
+        """
+        moved = head != self.head
+        self.head = head
+        if moved:
+            self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, head))
+            self.setup.record("cycle_commit", cycle=self.state.cycle, commit=head)
+        self._idle_cycles = 0 if moved or refused else self._idle_cycles + 1
+        self.state = replace(self.state, filter_check_name=check if refused else "", filter_output=refused or "")
+        return moved or refused is not None
+
+    def known_reviewed(self) -> None:
+        """The current tree was reviewed with the current findings before this process."""
+        self._reviewed.add((self.tree_of(self.head), fingerprint(self.state.findings)))
+
+    def complete_cycle(self) -> None:
+        """Record the end of a cycle."""
+        self.setup.record("cycle_complete", cycle=self.state.cycle, findings=len(self.open_findings))
+
+    def checkpoint(self, stage: Stage, **changes: object) -> None:
+        """Save the state at the end of `stage`."""
         self.state = replace(self.state, phase=stage, **changes)  # type: ignore[arg-type]
-        self._save(self.state, self._head)
+        self.setup.save(self.state, self.head)
 
-    def _checkpoint_end(self) -> None:
-        """At the end of a phase that failed: what it knew is kept, at the stage where it stopped."""
-        self._save(self.state, self._head)
-
-    def _result(self, *, approved: bool = False) -> TaskResult:
+    def result(self, *, approved: bool = False) -> TaskResult:
+        """What the work came to so far."""
         return TaskResult(
             phase_id=self.task.id,
             approved=approved,
             cycles=self.state.cycle,
             cost_usd=self.state.total_cost_usd,
             base_commit=self.base_commit,
-            commit=self._head,
+            commit=self.head,
             turns=self.turns,
-            report=self._last.summary if self._last else "",
-            findings=tuple(finding for finding in self.state.findings if finding.is_open),
+            report=self.review.summary if self.review else "",
+            findings=self.open_findings,
         )
 
-    def _tree_of(self, commit: str) -> str:
+    def tree_of(self, commit: str) -> str:
+        """The tree id of a commit."""
         return self.tree.git.line("rev-parse", "--verify", f"{commit}^{{tree}}")
 
-    def _tell(self, notice: Notice) -> None:
-        self._notice(notice)
-        self._notes.append(notice.message)
+    def tell(self, notice: Notice) -> None:
+        """Show a notice to people, and add it to the coder's next prompt."""
+        self.setup.notice(notice)
+        self.notes.append(notice.message)

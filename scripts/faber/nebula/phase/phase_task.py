@@ -1,16 +1,42 @@
-"""A phase of a nebula as its loop is given it. Pure."""
+"""The task of one phase, as its agents and its loop get it. Pure."""
 
-from faber.nebula.phase.filters import Check
-from faber.nebula.phase.task import PhaseTask
-from faber.nebula.plan.specs import Command, Filter, Nebula, PhaseSpec
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faber.nebula.plan.specs import Filter, Nebula, PhaseSpec
 
 SETUP = "setup"
+
+
+@dataclass(frozen=True)
+class PhaseTask:
+    """A phase as its agents see it.
+
+    `body` is the task in Markdown; `scope` the globs it may touch (empty: everything). `goals` and `constraints` are
+    the project's. `project_context` precedes them (healing's note on an earlier attempt). `partial_work` describes an
+    abandoned attempt of this phase. `max_budget_usd` None: only the run's limit applies. `directory` is where filters
+    run, relative to the top of the tree; `top` is the path of the tree, shown to the agents.
+    """
+
+    id: str
+    title: str
+    body: str
+    max_cycles: int
+    max_budget_usd: float | None = None
+    scope: Sequence[str] = ()
+    goals: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    project_context: str = ""
+    partial_work: str = ""
+    filters: Sequence[Filter] = ()
+    directory: str = "."
+    top: str = ""
 
 
 def phase_task(
     nebula: Nebula, spec: PhaseSpec, *, top: str = "", project_context: str = "", partial_work: str = ""
 ) -> PhaseTask:
-    """What `spec`'s agents are told in the tree at `top`, with the limits in force."""
+    """The task of `spec` in the tree at `top`, with its effective limits."""
     settings = nebula.settings(spec)
     return PhaseTask(
         id=spec.id,
@@ -23,35 +49,26 @@ def phase_task(
         constraints=nebula.context.constraints,
         project_context=project_context,
         partial_work=partial_work,
-        filters=[check_of(each) for each in nebula.filters],
+        filters=nebula.filters,
         directory=nebula.context.working_dir,
         top=top,
     )
 
 
-def check_of(one: Filter) -> Check:
-    """A `[[filter]]` as the loop runs it."""
-    return Check(one.name, _command(one.command), one.timeout)
-
-
-def setup_check(nebula: Nebula) -> Check | None:
-    """`setup` as a check to run once in a new worktree; None if there is none."""
+def setup_filter(nebula: Nebula) -> Filter | None:
+    """`setup` as a filter to run once in a new worktree; None if there is none."""
     execution = nebula.execution
-    return None if execution.setup is None else Check(SETUP, _command(execution.setup), execution.setup_timeout)
+    return None if execution.setup is None else Filter(SETUP, execution.setup, execution.setup_timeout)
 
 
-def _command(command: Command) -> str | tuple[str, ...]:
-    return command
-
-
-def abandoned_work(why: str, commits: list[str], files: list[str], total: int) -> str:
-    """What a phase that starts afresh is told of an attempt that was given up; empty where it left no commit."""
+def abandoned_work(why: str, commits: Sequence[str], files: Sequence[str], total: int) -> str:
+    """The coder's note on an abandoned attempt; empty if it left no commit."""
     if not commits:
         return ""
     listed = "\n".join(f"- {path}" for path in files)
     more = f"\n- and {total - len(files)} more files" if total > len(files) else ""
     kept = ", ".join(commit[:12] for commit in commits)
     return (
-        f"An earlier attempt was given up: {why} It is not in this directory, but its commits are kept: {kept}. "
-        f"They touched:\n{listed}{more}\n\nLook at them with `git show` and take over what is right."
+        f"An earlier attempt was abandoned: {why} Its changes are not in this directory, but its commits are kept: "
+        f"{kept}. They touched:\n{listed}{more}\n\nInspect them with `git show` and reuse what is correct."
     )

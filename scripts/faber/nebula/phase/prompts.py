@@ -1,14 +1,15 @@
-"""What coder and reviewer are told: pure functions of the phase and of what happened in it.
+"""The prompts of coder and reviewer. Pure.
 
-Each turn is a conversation of its own, so each prompt is whole. Text that an agent, a filter or a repository wrote is
-fenced and named as material.
+Each turn is a new conversation, so each prompt is complete. Text that an agent, a filter or a repository wrote is
+fenced and labelled as material.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from faber.nebula.phase.findings import SEVERITIES, Finding
-from faber.nebula.phase.task import PhaseTask
+from faber.nebula.phase.phase_task import PhaseTask
 
 CODER_OUTPUT = 4_000
 FILTER_OUTPUT = 6_000
@@ -24,78 +25,95 @@ def coder_prompt(
     failed_filter: tuple[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> str:
-    """The coder's turn of `cycle`: the task, what is objected to, and what failed.
+    """The coder's prompt for `cycle`.
 
-    `findings` are the open ones, `failed_filter` the name and output of the filter that stopped the last cycle, `notes`
-    are sentences of the loop's own about the tree.
+    `findings` are the open ones, `failed_filter` is the name and output of the check that failed last, `notes` are
+    sentences about the worktree or the last turn.
     """
     parts = [_head(task, cycle), *_project(task), _section("Task", task.body.strip() or task.title)]
     if task.scope:
-        parts.append(_section("Scope", "Change only files that these globs match:\n" + bullets(task.scope)))
+        parts.append(_section("Scope", "Change only files that match these globs:\n" + bullets(task.scope)))
     if task.partial_work:
-        parts.append(_section("Work that is already here", task.partial_work.strip()))
+        parts.append(_section("Earlier work", task.partial_work.strip()))
     if failed_filter is not None:
         name, output = failed_filter
-        said = fenced(output, FILTER_OUTPUT)
-        parts.append(_section("A check failed", f"`{name}` must pass. What it said, its end:\n\n{said}"))
+        shown = fenced(output, FILTER_OUTPUT)
+        parts.append(_section("Failed check", f"`{name}` failed and must pass. The end of its output:\n\n{shown}"))
     if findings:
-        parts.append(_section("Open findings", "The reviewer objects to:\n" + finding_lines(findings)))
+        parts.append(_section("Open findings", "Fix what the reviewer objects to:\n" + finding_lines(findings)))
     if notes:
-        parts.append(_section("Note", bullets(notes)))
+        parts.append(_section("Notes", bullets(notes)))
     if cycle == 1 and not task.partial_work:
-        closing = "Do the task in this directory. "
+        start = "Do the task in this directory."
     else:
-        closing = "What was done before is in this directory. Build on it; do not start over. "
-    closing += "Do not commit: what you leave is committed for you. End with one paragraph on what you changed and why."
-    return _joined([*parts, _section("Now", closing)])
+        start = "This directory contains the work so far. Build on it; do not start over."
+    closing = f"{start} Do not commit; your changes are committed for you. {_REPORT}"
+    return _joined([*parts, _section("Instructions", closing)])
+
+
+_REPORT = "End with one paragraph that says what you changed and why."
 
 
 def conflict_prompt(task: PhaseTask, *, cycle: int, files: Sequence[str]) -> str:
-    """The coder's turn that resolves a merge with the work of other phases."""
+    """The coder's prompt for resolving a merge with the work of other phases."""
     text = (
-        "Other phases were merged since this one began, and both changed the same places. The merge stands in this "
-        "directory with conflict markers in:\n" + bullets(files) + "\n\nResolve every one so that both intentions "
-        "hold, and remove all markers. Do not give up what either side did; do not commit; do not abort the merge."
+        f"Since this phase started, other phases changed the same places. {merge_note(files)} Do not drop either "
+        f"side's work. Do not commit, and do not abort the merge. {_REPORT}"
     )
     parts = [_head(task, cycle), *_project(task), _section("Task of this phase", task.body.strip() or task.title)]
-    return _joined([*parts, _section("Now", text)])
+    return _joined([*parts, _section("Instructions", text)])
 
 
-def reviewer_prompt(
-    task: PhaseTask,
-    *,
-    cycle: int,
-    tree: str,
-    base: str,
-    head: str,
-    files: Sequence[str],
-    total_files: int,
-    diff: str,
-    coder_output: str,
-    earlier: Sequence[Finding] = (),
-    outside_scope: Sequence[str] = (),
-    filters: Sequence[str] = (),
-) -> str:
-    """The reviewer's turn of `cycle` on the tree `tree`: the task, what changed since `base`, the earlier findings."""
-    parts = [_head(task, cycle, "Review of phase"), *_project(task)]
+def merge_note(files: Sequence[str]) -> str:
+    """The coder's instructions for a merge in progress with conflicts in `files`."""
+    return (
+        "A merge with the work of other phases is in progress in this directory, with conflict markers in:\n"
+        f"{bullets(files)}\n\nResolve every conflict so that the intent of both sides is kept, and remove all markers."
+    )
+
+
+class ReviewSubject(NamedTuple):
+    """What is reviewed in one cycle: the changes from `base` to `head`, whose tree is `tree`.
+
+    `files` are the first of `total_files` changed files, `earlier` all findings so far, `outside_scope` changed files
+    that no glob of the scope matches, `filters` the checks that passed.
+    """
+
+    cycle: int
+    tree: str
+    base: str
+    head: str
+    files: Sequence[str]
+    total_files: int
+    diff: str
+    coder_output: str
+    earlier: Sequence[Finding] = ()
+    outside_scope: Sequence[str] = ()
+    filters: Sequence[str] = ()
+
+
+def reviewer_prompt(task: PhaseTask, subject: ReviewSubject) -> str:
+    """The reviewer's prompt."""
+    parts = [_head(task, subject.cycle, "Review of phase"), *_project(task)]
     parts.append(_section("Task", task.body.strip() or task.title))
-    listed = bullets(files) if files else "- nothing"
-    if total_files > len(files):
-        listed += f"\n- and {total_files - len(files)} more files"
-    parts.append(_section("What changed", f"Commits {base[:12]} to {head[:12]}:\n{listed}\n\n{fenced(diff, DIFF)}"))
-    if outside_scope:
+    listed = bullets(subject.files) if subject.files else "- nothing"
+    if subject.total_files > len(subject.files):
+        listed += f"\n- and {subject.total_files - len(subject.files)} more files"
+    span = f"Commits {subject.base[:12]} to {subject.head[:12]}:"
+    parts.append(_section("Changes", f"{span}\n{listed}\n\n{fenced(subject.diff, DIFF)}"))
+    if subject.outside_scope:
         parts.append(
-            _section("Outside the scope", "Changed though no glob of the scope matches:\n" + bullets(outside_scope))
+            _section("Outside the scope", "Changed files that are not in scope:\n" + bullets(subject.outside_scope))
         )
-    if filters:
-        parts.append(_section("Checks that passed", bullets(filters)))
-    if coder_output:
-        said = fenced(coder_output, CODER_OUTPUT)
-        parts.append(_section("What the coder says", f"A claim to verify, not a fact:\n\n{said}"))
-    if earlier:
-        listed = finding_lines(earlier, status=True)
-        parts.append(_section("Earlier findings", f"Verify each in the files as they are now:\n{listed}"))
-    parts.append(_section("Answer", _ANSWER.format(tree=tree)))
+    if subject.filters:
+        parts.append(_section("Checks that passed", bullets(subject.filters)))
+    if subject.coder_output:
+        said = fenced(subject.coder_output, CODER_OUTPUT)
+        parts.append(_section("The coder's report", f"Verify these claims; they are not facts:\n\n{said}"))
+    if subject.earlier:
+        listed = finding_lines(subject.earlier, status=True)
+        parts.append(_section("Earlier findings", f"Verify each one in the current files:\n{listed}"))
+    parts.append(_section("Answer", _ANSWER.format(tree=subject.tree)))
     return _joined(parts)
 
 
@@ -103,19 +121,20 @@ _ANSWER = """Read the files you need in this directory. Then answer with one JSO
 
 {{"verdict": "approved" or "not_approved",
  "tree": "{tree}",
- "summary": "what was done and what you think of it, in a few sentences",
+ "summary": "what was done, and your assessment, in a few sentences",
  "findings": [{{"severity": "critical" | "major" | "minor" | "info", "description": "…", "file": "path", "line": 1}}],
  "earlier": [{{"id": "f-…", "status": "fixed" | "still_present" | "regressed"}}]}}
 
-`findings` are new objections only; `earlier` has every finding of the list above. `tree` names what you reviewed: \
-copy it. Approve only if the task is done whole and nothing critical or major is left; if you are not sure, do not."""
+`findings` contains only new objections; `earlier` contains every finding listed above. `tree` identifies what you \
+reviewed: copy it. Approve only if the task is complete and no critical or major finding is open. If in doubt, do not \
+approve."""
 
 
 # --- parts -----------------------------------------------------------------------------------------
 
 
 def finding_lines(findings: Iterable[Finding], *, status: bool = False) -> str:
-    """One line a finding, gravest first: id, severity, place, description; `status` adds how it stands."""
+    """One line per finding, most severe first: id, severity, place, description; `status` adds its status."""
     ordered = sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.cycle, finding.id))
     lines = [_finding_line(finding, status) for finding in ordered[:SHOWN_FINDINGS]]
     if len(ordered) > SHOWN_FINDINGS:
@@ -125,20 +144,20 @@ def finding_lines(findings: Iterable[Finding], *, status: bool = False) -> str:
 
 def _finding_line(finding: Finding, status: bool) -> str:
     place = f" {finding.file}" + (f":{finding.line}" if finding.line else "") if finding.file else ""
-    standing = f" ({finding.status.replace('_', ' ')}, cycle {finding.cycle})" if status else ""
-    return f"- {finding.id} [{finding.severity}]{place}{standing}: {' '.join(finding.description.split())}"
+    shown = f" ({finding.status.replace('_', ' ')}, cycle {finding.cycle})" if status else ""
+    return f"- {finding.id} [{finding.severity}]{place}{shown}: {' '.join(finding.description.split())}"
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A Markdown list, one line an entry."""
+    """A Markdown list with one line per entry."""
     return "\n".join(f"- {' '.join(line.split())}" for line in lines)
 
 
 def fenced(text: str, limit: int) -> str:
-    """The end of `text` in at most `limit` characters as a code block that nothing in it can close."""
+    """The last `limit` characters of `text` in a code block that nothing inside can close."""
     kept = text.strip("\n")
     if len(kept) > limit:
-        kept = f"[… {len(kept) - limit} characters before this]\n{kept[-limit:]}"
+        kept = f"[… {len(kept) - limit} characters omitted]\n{kept[-limit:]}"
     longest = max((len(run) for run in re.findall(r"`{3,}", kept)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{kept}\n{fence}"

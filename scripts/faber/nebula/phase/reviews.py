@@ -1,11 +1,11 @@
-"""What a reviewer says, as data: the schema of its answer, and what it makes of the findings. Pure."""
+"""A review as data: the schema of the answer, and its effect on the findings. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from faber.model.text import inert, redact, shorten
-from faber.nebula.phase.findings import SEVERITIES, Finding, blocking, finding_id, make_finding
+from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, Severity, blocking, make_finding
 
 APPROVED = "approved"
 NOT_APPROVED = "not_approved"
@@ -20,7 +20,7 @@ REVIEW_SCHEMA: dict[str, Any] = {
     "required": ["verdict", "tree", "summary", "findings", "earlier"],
     "properties": {
         "verdict": {"enum": [APPROVED, NOT_APPROVED]},
-        "tree": {"type": "string", "description": "the tree id that the prompt names"},
+        "tree": {"type": "string", "description": "the tree id given in the prompt"},
         "summary": {"type": "string", "maxLength": 8_000},
         "findings": {
             "type": "array",
@@ -40,7 +40,7 @@ REVIEW_SCHEMA: dict[str, Any] = {
         "earlier": {
             "type": "array",
             "maxItems": 500,
-            "description": "each earlier finding, verified",
+            "description": "the verified status of each earlier finding",
             "items": {
                 "type": "object",
                 "required": ["id", "status"],
@@ -56,8 +56,8 @@ REVIEW_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Review:
-    """A review taken in. `findings` are all that were ever raised, as they stand now; `reason` says in a sentence
-    why it is not an approval, empty where it is one."""
+    """A review and its effect. `findings` are all findings ever raised, with their current status; `reason` is a
+    sentence that says why it does not approve, empty if it does."""
 
     approved: bool
     reason: str
@@ -66,16 +66,16 @@ class Review:
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
-        """What is still objected to."""
+        """The findings that are not fixed."""
         return tuple(finding for finding in self.findings if finding.is_open)
 
 
 def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Sequence[Finding]) -> Review:
     """The review in `answer`, which fits `REVIEW_SCHEMA`, of the tree `tree` in `cycle`.
 
-    `earlier` are the findings so far. What the reviewer does not mention of them is as it was: an objection goes away
-    only when it is said to be fixed. Approved is only what the reviewer approves, of this very tree, with no critical
-    or major finding open.
+    `earlier` are the findings so far. One that the reviewer does not mention keeps its status: only an explicit `fixed`
+    closes it. The review approves only if the reviewer approves this very tree and no critical or major finding is
+    open.
     """
     said = {item["id"]: item["status"] for item in answer["earlier"]}
     verified = [_verified(finding, said.get(finding.id)) for finding in earlier]
@@ -87,10 +87,11 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
             known[finding.id] = len(verified)
             verified.append(finding)
             continue
-        # Raised again in the same words: it is the old one, and it is there.
+        # Raised again in the same words: the old finding is still present.
         old = verified[position]
-        was_fixed = earlier[position].status == "fixed" if position < len(earlier) else False
-        status: Any = old.status if position >= len(earlier) else "regressed" if was_fixed else "still_present"
+        status: FindingStatus = old.status
+        if position < len(earlier):
+            status = "regressed" if earlier[position].status == "fixed" else "still_present"
         verified[position] = replace(
             old, status=status, line=finding.line or old.line, severity=_graver(old.severity, finding.severity)
         )
@@ -99,11 +100,11 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
 
 
 def fingerprint(findings: Iterable[Finding]) -> frozenset[str]:
-    """What tells one set of open objections from another: their ids."""
+    """The ids of the open findings, which identify a set of objections."""
     return frozenset(finding.id for finding in findings if finding.is_open)
 
 
-def _verified(finding: Finding, status: Any) -> Finding:
+def _verified(finding: Finding, status: FindingStatus | None) -> Finding:
     if status is None:
         return replace(finding, status="still_present") if finding.status == "found" else finding
     if finding.status == "fixed" and status == "still_present":
@@ -116,7 +117,7 @@ def _raised(raised: Mapping[str, Any], cycle: int) -> Finding:
     return make_finding(raised["severity"], description, file=file, line=raised.get("line"), cycle=cycle)
 
 
-def _graver(one: Any, other: Any) -> Any:
+def _graver(one: Severity, other: Severity) -> Severity:
     return min(one, other, key=SEVERITIES.index)
 
 
@@ -124,23 +125,12 @@ def _objection(answer: Mapping[str, Any], tree: str, against: Sequence[Finding])
     if answer["verdict"] != APPROVED:
         return "The reviewer did not approve."
     if answer["tree"].strip() != tree:
-        return f"The reviewer approved another tree than {tree[:12]}."
+        return f"The reviewer approved a different tree than {tree[:12]}."
     if against:
         named = ", ".join(f"{finding.severity} {finding.id}" for finding in against[:5])
-        return f"The reviewer approved, but {len(against)} blocking findings are open: {named}."
+        return f"The reviewer approved with {len(against)} blocking findings open: {named}."
     return ""
 
 
 def _clean(text: str, limit: int) -> str:
     return shorten(redact(inert(text)).strip(), limit)
-
-
-__all__ = [
-    "APPROVED",
-    "NOT_APPROVED",
-    "REVIEW_SCHEMA",
-    "Review",
-    "finding_id",
-    "fingerprint",
-    "take_review",
-]

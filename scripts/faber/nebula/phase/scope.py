@@ -1,14 +1,14 @@
-"""Which changed files lie outside a phase's scope. Pure."""
+"""Find changed files outside a phase's scope. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 
 def outside(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
-    """Those of `paths` (relative, with `/`) that no glob matches; none where there are no globs.
+    """The `paths` (relative, with `/`) that no glob matches; none if there are no globs.
 
-    `*` and `?` stay within a name, `**` crosses directories, `[…]` is a set; what a glob matches it matches with
-    everything below.
+    `*` and `?` stay within a path component, `**` crosses directories, `[…]` is a set. A glob also matches everything
+    below what it matches.
     """
     if not globs:
         return []

@@ -1,4 +1,4 @@
-"""A plan for people: as text, and as a graph for Graphviz or Mermaid. Pure, from the plan's JSON document."""
+"""A plan for people: text, or a graph for Graphviz or Mermaid. Pure functions of the plan's JSON document."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _TITLE = 60
 
 
 def text(plan: Mapping[str, Any]) -> str:
-    """The plan as lines: what it is, its waves, each phase with its settings and what a resume would do."""
+    """The plan as lines: its totals, its waves, and each phase with its settings and what a resume would do."""
     execution = plan["execution"]
     budget = execution["max_budget_usd"]
     lines = [
@@ -49,7 +49,7 @@ def text(plan: Mapping[str, Any]) -> str:
 
 
 def status_text(status: Mapping[str, Any]) -> str:
-    """Where the phases stand, one a line."""
+    """The status of each phase, one line each."""
     run = status["run"]
     counts = ", ".join(f"{count} {word}" for word, count in sorted(status["counts"].items()))
     spent = f", {_money(run['cost_usd'])} spent" if run and run["cost_usd"] else ""
@@ -74,7 +74,7 @@ def status_text(status: Mapping[str, Any]) -> str:
 
 
 def dot(plan: Mapping[str, Any]) -> str:
-    """The graph for Graphviz: an arrow leads from a phase to those that wait for it."""
+    """The graph for Graphviz, with an arrow from each phase to those that depend on it."""
     critical = set(plan["critical_path"])
     lines = ["digraph nebula {", "  rankdir=LR;", '  node [shape=box, style="rounded,filled", fillcolor=white];']
     for phase in plan["phases"]:
@@ -88,7 +88,7 @@ def dot(plan: Mapping[str, Any]) -> str:
 
 
 def mermaid(plan: Mapping[str, Any]) -> str:
-    """The graph for Mermaid, as GitHub shows it in a fenced block."""
+    """The graph for Mermaid, as GitHub renders it in a fenced block."""
     numbers = {phase["id"]: number for number, phase in enumerate(plan["phases"])}
     lines = ["flowchart LR"]
     lines += [
@@ -122,5 +122,5 @@ def _dot_text(words: str) -> str:
 
 
 def _mermaid_text(words: str) -> str:
-    # Mermaid's own way to write a character is `#code;`.
+    # Mermaid escapes a character as `#code;`.
     return re.sub(r"""[^\w .,:()/'+-]""", lambda match: f"#{ord(match[0])};", words)

@@ -1,6 +1,6 @@
-"""The order of a nebula's phases: a directed acyclic graph, and surgery on it. Pure.
+"""The dependency graph of a nebula's phases, and the insertion of remediation phases. Pure.
 
-A `Dag` is a value: inserting a phase answers another one, or raises and leaves everything as it was.
+A `Dag` is a value: inserting a phase returns a new one, or raises and changes nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,9 +17,9 @@ Edges = Mapping[str, tuple[str, ...]]
 
 
 class Dag(NamedTuple):
-    """Phases by id. `dependencies` and `dependents` are the direct ones, each sorted; `priorities` rank phases
-    that are otherwise equal (smaller first); `lengths` count the phases of the longest chain of dependents
-    that begins with each, itself included."""
+    """Phases by id. `dependencies` and `dependents` are direct and sorted. `priorities` break ties (smaller first).
+    `lengths` is the number of phases in the longest chain of dependents that starts with each phase, itself
+    included."""
 
     dependencies: Edges
     dependents: Edges
@@ -27,20 +27,20 @@ class Dag(NamedTuple):
     lengths: Mapping[str, int]
 
     def rank(self, phase: str) -> tuple[int, int, str]:
-        """What ready phases are sorted by: the longest chain first, then priority, then id."""
+        """The sort key of ready phases: longest chain first, then priority, then id."""
         return (-self.lengths[phase], self.priorities[phase], phase)
 
 
 class Insertion(NamedTuple):
-    """The graph with a remediation phase, and the phases that now wait for it instead of the failed one, sorted."""
+    """The graph with a remediation phase, and the phases that now depend on it instead of the failed one, sorted."""
 
     dag: Dag
     rewired: tuple[str, ...]
 
 
 def edges_of(phases: Iterable[PhaseSpec]) -> dict[str, set[str]]:
-    """Each phase's direct dependencies: `depends_on`, and from the other side `blocks`. Names that no phase
-    has are left out; of two phases with one id the first counts."""
+    """Each phase's direct dependencies, from its own `depends_on` and from the `blocks` of others. Unknown names are
+    left out. If two phases share an id, the first counts."""
     specs: dict[str, PhaseSpec] = {}
     for spec in phases:
         specs.setdefault(spec.id, spec)
@@ -53,10 +53,10 @@ def edges_of(phases: Iterable[PhaseSpec]) -> dict[str, set[str]]:
 
 
 def nebula_dag(nebula: Nebula, remediations: Mapping[str, str] | None = None) -> Dag:
-    """The graph of a nebula that was found to be valid; raises as `build`.
+    """The graph of a valid nebula; raises like `build`.
 
-    `remediations` are those of an earlier run, the remediation by the failed phase: whatever waited for the
-    failed one waits for the last of its remediations, as after `insert_remediation_phase`.
+    `remediations` maps failed phases of an earlier run to their remediations. Whatever depended on the failed phase
+    depends on the last of its remediations, as after `insert_remediation_phase`.
     """
     priorities = {spec.id: nebula.settings(spec).priority for spec in nebula.phases}
     edges = edges_of(nebula.phases)
@@ -75,19 +75,19 @@ def _last(taken_over: Mapping[str, str], phase: str) -> str:
 
 
 def build(edges: Mapping[str, Collection[str]], priorities: Mapping[str, int] | None = None) -> Dag:
-    """The graph in which each phase waits for those that `edges` gives it.
+    """The graph in which each phase depends on the phases that `edges` lists for it.
 
-    Raises `InvalidNebula` for a cycle (named, `a → b → a`, each waiting for the next) and `UnknownPhase` for
-    a dependency that is no key of `edges`.
+    Raises `InvalidNebula` for a cycle (shown as `a → b → a`, each depending on the next) and `UnknownPhase` for a
+    dependency that is not a key of `edges`.
     """
     for name, needed in edges.items():
         for other in needed:
             if other not in edges:
-                raise UnknownPhase(f"{name} waits for {other[:80]!a}, which is not there.", phase=ascii(other))
+                raise UnknownPhase(f"{name} depends on {other[:80]!a}, which does not exist.", phase=ascii(other))
     try:
         order = list(TopologicalSorter(edges).static_order())
     except CycleError as error:
-        raise InvalidNebula(f"Phases wait for each other: {shown(cycle_of(error))}.", problems=[]) from None
+        raise InvalidNebula(f"Phases depend on each other: {shown(cycle_of(error))}.", problems=[]) from None
     dependents: dict[str, list[str]] = {name: [] for name in edges}
     for name in sorted(edges):
         for other in set(edges[name]):
@@ -108,14 +108,14 @@ def build(edges: Mapping[str, Collection[str]], priorities: Mapping[str, int] | 
 
 
 def cycle_of(error: CycleError) -> list[str]:
-    """The cycle that `graphlib` found, each phase waiting for the next, from its smallest id around to it."""
+    """The cycle that `graphlib` found, each phase depending on the next, starting and ending with the smallest id."""
     ring: list[str] = list(reversed(error.args[1][1:]))
     first = ring.index(min(ring))
     return [*ring[first:], *ring[:first], ring[first]]
 
 
 def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Cycles of `edges` that share no edge, at most 20, so that each is one thing to correct."""
+    """At most 20 cycles of `edges` that share no edge, so that each can be fixed separately."""
     left = {name: set(needed) for name, needed in edges.items()}
     found: list[list[str]] = []
     while len(found) < MAX_CYCLES_SHOWN:
@@ -132,7 +132,7 @@ def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
 
 
 def shown(ring: list[str]) -> str:
-    """A cycle for a message: `a → b → a`; the middle of a long one is only counted."""
+    """A cycle for a message: `a → b → a`; the middle of a long one is replaced by a count."""
     if len(ring) > 20:
         ring = [*ring[:10], f"… {len(ring) - 19} more …", *ring[-9:]]
     return " → ".join(ring)
@@ -142,18 +142,13 @@ def shown(ring: list[str]) -> str:
 
 
 def direct_dependents(dag: Dag, phase: str) -> tuple[str, ...]:
-    """The phases that wait for `phase` itself, sorted; raises `UnknownPhase`."""
+    """The phases that depend directly on `phase`, sorted; raises `UnknownPhase`."""
     return dag.dependents[_known(dag, phase)]
 
 
 def descendants(dag: Dag, phase: str) -> set[str]:
-    """The phases that wait for `phase`, directly or through others; raises `UnknownPhase`."""
+    """The phases that depend on `phase`, directly or indirectly; raises `UnknownPhase`."""
     return _reach(dag.dependents, _known(dag, phase))
-
-
-def ancestors(dag: Dag, phase: str) -> set[str]:
-    """The phases that `phase` waits for, directly or through others; raises `UnknownPhase`."""
-    return _reach(dag.dependencies, _known(dag, phase))
 
 
 def _known(dag: Dag, phase: str) -> str:
@@ -174,9 +169,9 @@ def _reach(edges: Edges, start: str) -> set[str]:
 
 
 def waves(dag: Dag) -> list[list[str]]:
-    """The phases by the earliest moment at which each could begin if all took equally long, best first in each.
+    """The phases grouped by the earliest time each could start if all took equally long, best first in each group.
 
-    Phases are not dispatched in waves: each begins when what it waits for is done.
+    Phases are not dispatched in waves: each starts as soon as its dependencies are done.
     """
     sorter = TopologicalSorter(dag.dependencies)
     sorter.prepare()
@@ -189,7 +184,7 @@ def waves(dag: Dag) -> list[list[str]]:
 
 
 def critical_path(dag: Dag) -> list[str]:
-    """The longest chain of phases, from the one that begins first; of equal ones that of the better rank."""
+    """The longest chain of phases, in order of execution; ties go to the better rank."""
     best = [name for name, needed in dag.dependencies.items() if not needed]
     path = []
     while best:
@@ -198,36 +193,24 @@ def critical_path(dag: Dag) -> list[str]:
     return path
 
 
-def ready_set(dag: Dag, done: Collection[str], failed: Collection[str], running: Collection[str]) -> list[str]:
-    """The phases that may begin now, best first: everything they wait for is done, and they themselves are
-    neither done nor failed nor running. `Frontier` answers the same step by step."""
-    done = set(done)
-    begun = done | set(failed) | set(running)
-    return sorted(
-        (name for name, needed in dag.dependencies.items() if name not in begun and done.issuperset(needed)),
-        key=dag.rank,
-    )
-
-
 # --- surgery ---------------------------------------------------------------------------------------
 
 
 def insert_remediation_phase(dag: Dag, failed_id: str, spec: PhaseSpec, priority: int | None = None) -> Insertion:
-    """Put `spec` between the failed phase and those that waited for it.
+    """Put `spec` between the failed phase and its dependents.
 
-    The phases that waited for `failed_id` wait for `spec` instead; `spec` waits for nothing, so there can be
-    no cycle; every other edge stays. `priority` is that in force for `spec`, else the failed phase's. Raises
-    `UnknownPhase` for an unknown failed id, and `InvalidNebula` for an id that is taken or unusable or a spec with
-    dependencies of its own; then nothing was changed.
+    The dependents of `failed_id` depend on `spec` instead. `spec` depends on nothing, so no cycle can arise; every
+    other edge stays. `priority` defaults to the failed phase's. Raises `UnknownPhase` for an unknown failed id, and
+    `InvalidNebula` if the new id is taken or invalid, or if `spec` has dependencies of its own.
     """
     rewired = direct_dependents(dag, failed_id)
     reason = phase_id_problem(spec.id, MAX_REMEDIATION_ID)
     if reason:
         raise InvalidNebula(f"The remediation's id {spec.id[:80]!a} {reason}.", phase=ascii(spec.id), problems=[])
     if spec.id in dag.dependencies:
-        raise InvalidNebula(f"There is already a phase {spec.id}.", phase=spec.id, problems=[])
+        raise InvalidNebula(f"The phase {spec.id} already exists.", phase=spec.id, problems=[])
     if spec.depends_on or spec.blocks:
-        raise InvalidNebula(f"The remediation {spec.id} names phases it depends on.", phase=spec.id, problems=[])
+        raise InvalidNebula(f"The remediation {spec.id} must not have dependencies.", phase=spec.id, problems=[])
     dependencies = {**dag.dependencies, spec.id: ()}
     for name in rewired:
         dependencies[name] = tuple(sorted(spec.id if other == failed_id else other for other in dependencies[name]))

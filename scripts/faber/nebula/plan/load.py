@@ -1,20 +1,22 @@
-"""Reading a nebula's directory."""
+"""Read a nebula's directory."""
 
 import os
 
 from faber.errors import Severity
-from faber.nebula.plan.parse import MANIFEST, MAX_FILE, MAX_PHASES, Parsed, parse_nebula
+from faber.nebula.plan.parse import MANIFEST, MAX_PHASES, Parsed, parse_nebula
+from faber.nebula.plan.phase_file import MAX_FILE
 from faber.nebula.plan.plan_errors import InvalidNebula
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.problems import NebulaProblem
 from faber.store.external_files import Unreadable, read_text
 
 MAX_ALL = 64_000_000
 
 
 def load_nebula(directory: str) -> Parsed:
-    """The nebula in `directory`: `nebula.toml` and every `*.md` beside it but a README and hidden files.
+    """The nebula in `directory`: `nebula.toml` and every `*.md` next to it except README and hidden files.
 
-    What cannot be read is a problem, and the rest is read. Raises `InvalidNebula` where there is no directory.
+    A file that cannot be read becomes a problem; the rest is still read. Raises `InvalidNebula` if the directory
+    cannot be listed.
     """
     try:
         names = sorted(name for name in os.listdir(directory) if _is_phase_file(name))
@@ -23,12 +25,12 @@ def load_nebula(directory: str) -> Parsed:
             f"{directory!a} cannot be read: {error.strerror}.",
             directory=directory,
             problems=[],
-            recovery="Name a directory that holds a nebula.toml.",
+            recovery="Give a directory that contains a nebula.toml.",
         ) from None
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     if len(names) > MAX_PHASES:
         message = f"The directory has {len(names)} phase files; a nebula has at most {MAX_PHASES}."
-        problems.append(Problem("bounds", Severity.ERROR, MANIFEST, None, message, "Split the nebula."))
+        problems.append(NebulaProblem("bounds", Severity.ERROR, MANIFEST, None, message, "Split the nebula."))
         names = names[:MAX_PHASES]
     texts: dict[str, str] = {}
     size = 0
@@ -40,15 +42,15 @@ def load_nebula(directory: str) -> Parsed:
             problems.append(_unreadable(name, f"It {error.reason}.", "Make it a UTF-8 text file."))
         except FileNotFoundError:
             if name != MANIFEST:
-                problems.append(_unreadable(name, "It is not there any more.", "Run the command again."))
+                problems.append(_unreadable(name, "It no longer exists.", "Run the command again."))
         except OSError as error:
             problems.append(_unreadable(name, f"It cannot be read: {error.strerror}.", "Make it readable."))
         if size > MAX_ALL:
             message = f"The nebula has more than {MAX_ALL // 1_000_000} MB of text."
-            problems.append(Problem("bounds", Severity.ERROR, name, None, message, "Split the nebula."))
+            problems.append(NebulaProblem("bounds", Severity.ERROR, name, None, message, "Split the nebula."))
             break
     parsed = parse_nebula(directory, texts)
-    # nebula.toml was there and could not be read: that it is missing is not said besides.
+    # An unreadable nebula.toml must not be reported as missing as well.
     there = {problem.file for problem in problems if problem.category == "unreadable"}
     found = [p for p in parsed.problems if not (p.category == "unreadable" and p.file in there)]
     return parsed._replace(problems=problems + found)
@@ -58,5 +60,5 @@ def _is_phase_file(name: str) -> bool:
     return name.lower().endswith(".md") and not name.startswith(".") and name.lower() != "readme.md"
 
 
-def _unreadable(name: str, message: str, fix: str) -> Problem:
-    return Problem("unreadable", Severity.ERROR, name, None, message, fix)
+def _unreadable(name: str, message: str, fix: str) -> NebulaProblem:
+    return NebulaProblem("unreadable", Severity.ERROR, name, None, message, fix)

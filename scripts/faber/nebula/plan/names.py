@@ -1,4 +1,4 @@
-"""What the branches, refs and directories of a nebula's run are called. Pure."""
+"""Names of the branches, refs and directories of a nebula's run. Pure."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ _SHORT = 40
 
 
 class Names(NamedTuple):
-    """The names that belong to one run of one nebula; `nebula` and `short` are parts of refs."""
+    """The names of one run of one nebula; `nebula` and `short` are components of refs."""
 
     run_id: str
     nebula: str
@@ -20,7 +20,7 @@ class Names(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What all branches of the run begin with."""
+        """The prefix of all branches of the run."""
         return f"faber/{self.nebula}/{self.short}"
 
     @property
@@ -29,25 +29,28 @@ class Names(NamedTuple):
         return f"{self.prefix}/integration"
 
     def phase_branch(self, phase_id: str) -> str:
-        """The branch that a phase is worked on."""
+        """The branch of a phase."""
         return f"{self.prefix}/phase/{part(phase_id)}"
 
     @property
     def own_refs(self) -> tuple[str, ...]:
-        """The prefixes of all refs that the run moves."""
+        """The prefixes of all refs that the run writes."""
         return f"refs/heads/{self.prefix}/", f"refs/faber/parked/{self.run_id}/"
 
 
 def names_of(nebula: str, run_id: str) -> Names:
-    """The names of a run; raises `InvalidRunId`. Of a run id that ends in a UUID the first eight digits are taken, of
-    others eight digits of their hash, so that runs whose ids begin alike have different branches."""
+    """The names of a run; raises `InvalidRunId`.
+
+    `short` is the first eight digits of the UUID at the end of the run id, or eight digits of the id's hash if it does
+    not end in one, so that similar ids have different branches.
+    """
     last = check_run_id(run_id).rpartition("/")[2]
     return Names(run_id, part(nebula), last[:8].lower() if _is_uuid(last) else _hash(run_id, 8))
 
 
 def part(text: str) -> str:
-    """`text` as one part of a ref and of a path: itself where git and every file system take it so, else what can be
-    kept of it and its hash. Different texts have different parts."""
+    """`text` as one component of a ref and of a path: unchanged if git and every file system accept it, else a slug and
+    a hash. Different texts have different components."""
     plain = _PLAIN.fullmatch(text) and ".." not in text and not text.endswith(".")
     if plain and not text.lower().endswith(".lock"):
         return text

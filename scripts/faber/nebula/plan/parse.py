@@ -1,13 +1,12 @@
-"""From the texts of a nebula's files to its values, and everything that is wrong with their form. Pure."""
+"""Parse nebula.toml and the phase files, collecting every formal problem. Pure."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from faber.errors import Severity
-from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
-from faber.nebula.plan.problems import Problem
+from faber.nebula.plan.phase_file import MAX_BUDGET_USD, MAX_CYCLES, MAX_FILE, parse_phase
+from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import (
     FILTER_SECONDS,
     GATES,
@@ -24,39 +23,34 @@ from faber.nebula.plan.specs import (
     Execution,
     Filter,
     Nebula,
-    PhaseSpec,
 )
-from faber.nebula.plan.toml_tables import Source, Table, read_source
+from faber.nebula.plan.toml_tables import Source, TomlTable, read_source
 
 MANIFEST = "nebula.toml"
-FENCE = "+++"
-MAX_FILE = 256_000
-MAX_PHASES = 5_000  # what a run's state has room for
-MAX_BUDGET_USD = 1_000_000.0
-MAX_CYCLES = 100
+MAX_PHASES = 5_000  # the limit of a run's state
 MAX_SECONDS = 86_400
 MAX_NAME = 200
 
 
 class Parsed(NamedTuple):
-    """A nebula as far as it could be read, all that is wrong with its form, and the sources by file, which
-    know the line of each key. Phases whose id is missing or unusable are left out."""
+    """A nebula as far as it could be parsed, its formal problems, and the sources by file, which know the line of each
+    key. Phases without a valid id are left out."""
 
     nebula: Nebula
-    problems: list[Problem]
+    problems: list[NebulaProblem]
     sources: dict[str, Source]
 
 
 def parse_nebula(directory: str, texts: Mapping[str, str]) -> Parsed:
-    """The nebula whose files have these `texts`, `nebula.toml` and the phases' by their names.
+    """The nebula whose files have these `texts`, by file name. `directory` is only stored.
 
-    `directory` is only remembered. A `nebula.toml` that is missing is a problem like any other.
+    A missing `nebula.toml` is a problem like any other.
     """
-    problems: list[Problem] = []
+    problems: list[NebulaProblem] = []
     sources: dict[str, Source] = {}
     if MANIFEST not in texts:
         message, fix = "There is no nebula.toml.", f'Write one with [nebula] and name = "{directory[-40:]}".'
-        problems.append(Problem("unreadable", Severity.ERROR, MANIFEST, None, message, fix))
+        problems.append(NebulaProblem("unreadable", Severity.ERROR, MANIFEST, None, message, fix))
     seen = len(problems)
     source = read_source(MANIFEST, texts.get(MANIFEST, "").removeprefix("\ufeff"), MAX_FILE, problems)
     sources[MANIFEST] = source
@@ -74,8 +68,8 @@ def parse_nebula(directory: str, texts: Mapping[str, str]) -> Parsed:
 # --- nebula.toml -----------------------------------------------------------------------------------
 
 
-def _manifest(directory: str, source: Source, problems: list[Problem], *, readable: bool) -> Nebula:
-    top = Table(source, (), source.value, problems, None)
+def _manifest(directory: str, source: Source, problems: list[NebulaProblem], *, readable: bool) -> Nebula:
+    top = TomlTable(source, (), source.value, problems, None)
     extra: dict[str, Any] = {}
     about, defaults = top.table("nebula"), top.table("defaults")
     name = (about.text("name", MAX_NAME) or "").strip()
@@ -106,7 +100,7 @@ def _manifest(directory: str, source: Source, problems: list[Problem], *, readab
     return made
 
 
-def _defaults(table: Table) -> Defaults:
+def _defaults(table: TomlTable) -> Defaults:
     priority = table.integer("priority", 0, MAX_PRIORITY)
     return Defaults(
         type=table.text("type") or "task",
@@ -116,16 +110,16 @@ def _defaults(table: Table) -> Defaults:
     )
 
 
-def _execution(table: Table) -> Execution:
+def _execution(table: TomlTable) -> Execution:
     isolation = table.choice("isolation", ISOLATIONS, "unknown_isolation") or "worktree"
     workers = table.integer("max_workers", 1, 1_000, unset=0)
     if isolation == "tree" and workers not in (None, 1):
-        message = f"Phases share one tree, and max_workers is {workers}."
+        message = f"Phases share one tree, but max_workers is {workers}."
         table.note("bounds", "max_workers", message, 'Use max_workers = 1, or isolation = "worktree".')
     budget = table.number("max_budget_usd", MAX_BUDGET_USD)
     reserve = table.number("healing_budget_reserve", MAX_BUDGET_USD, zero=True)
     if reserve is not None and budget is not None and reserve >= budget:
-        message = f"healing_budget_reserve ({reserve:g}) leaves nothing of max_budget_usd ({budget:g})."
+        message = f"healing_budget_reserve ({reserve:g}) uses up max_budget_usd ({budget:g})."
         table.note("bounds", "healing_budget_reserve", message, "Reserve less than the budget.")
     return Execution(
         max_workers=1 if isolation == "tree" else workers or MAX_WORKERS,
@@ -144,7 +138,7 @@ def _execution(table: Table) -> Execution:
     )
 
 
-def _context(table: Table) -> Context:
+def _context(table: TomlTable) -> Context:
     working = table.text("working_dir") or "."
     if working.startswith(("/", "~")) or ".." in working.split("/") or not working.isprintable():
         message = f"working_dir {working[:80]!a} is not inside the repository."
@@ -158,11 +152,11 @@ def _context(table: Table) -> Context:
     )
 
 
-def _dependencies(table: Table) -> Dependencies:
+def _dependencies(table: TomlTable) -> Dependencies:
     return Dependencies(table.texts("requires_nebulae") or (), table.texts("requires_beads") or ())
 
 
-def _filters(top: Table) -> tuple[Filter, ...]:
+def _filters(top: TomlTable) -> tuple[Filter, ...]:
     found: dict[str, Filter] = {}
     for table in top.tables("filter"):
         name, command = (table.text("name", MAX_NAME) or "").strip(), table.command("command")
@@ -178,71 +172,3 @@ def _filters(top: Table) -> tuple[Filter, ...]:
         if name and command is not None:
             found.setdefault(name, Filter(name, command, seconds, left))
     return tuple(found.values())
-
-
-# --- phase files -----------------------------------------------------------------------------------
-
-
-def parse_phase(file: str, text: str, problems: list[Problem]) -> tuple[PhaseSpec | None, Source]:
-    """The phase in `text`, and where its keys stand; None, and a problem, where it has no usable id."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    lines = text.split("\n")
-    close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), None)
-    if lines[0].rstrip() != FENCE or close is None:
-        opened = lines[0].rstrip() == FENCE
-        message = "The header is not closed." if opened else "The file does not begin with a TOML header."
-        fix = "End the header with a line of +++." if opened else "Begin it with +++, or move it out of the nebula."
-        problems.append(Problem("bad_header", Severity.ERROR, file, 1, message, fix))
-        return None, Source(file, {}, {(): 1})
-    seen = len(problems)
-    source = read_source(file, "\n".join(lines[1:close]) + "\n", MAX_FILE, problems, 1)
-    if len(problems) > seen:
-        return None, source
-    source.lines[()] = 1
-    return _phase(file, source, "\n".join(lines[close + 1 :]).strip(), text, problems), source
-
-
-def _phase(file: str, source: Source, body: str, text: str, problems: list[Problem]) -> PhaseSpec | None:
-    name = source.value.get("id")
-    table = Table(source, (), source.value, problems, name[:100] if isinstance(name, str) and name else None)
-    given = table.text("id")
-    if given is None or not given.strip():
-        if "id" not in source.value or given is not None:
-            fix = f'Add id = "{file.removesuffix(".md")[:60]}".'
-            table.note("missing_id", "id", "The phase has no id.", fix)
-        given = ""
-    elif reason := phase_id_problem(given, MAX_REMEDIATION_ID if given.startswith(REMEDIATION) else MAX_PHASE_ID):
-        fix = "Use letters, digits, '-' and '_', at most 80, the first a letter or digit."
-        table.note("bad_id", "id", f"The id {given[:60]!a} {reason}.", fix)
-        given = ""
-    title = (table.text("title") or "").strip()
-    if not title:
-        table.note("missing_key", "title", "The phase has no title.", 'Add title = "…".', Severity.WARNING)
-    if not body:
-        message = "The phase has no text below its header: its title is all a coder is told."
-        table.note("empty", (), message, "Describe what is to be done.", Severity.WARNING)
-    spec = PhaseSpec(
-        id=given,
-        title=title or given,
-        body=body,
-        type=table.text("type") or None,
-        priority=table.integer("priority", 0, MAX_PRIORITY),
-        depends_on=_once(table.texts("depends_on")),
-        blocks=_once(table.texts("blocks")),
-        labels=table.texts("labels"),
-        assignee=table.text("assignee"),
-        scope=_once(table.texts("scope")),
-        allow_scope_overlap=bool(table.flag("allow_scope_overlap")),
-        max_review_cycles=table.integer("max_review_cycles", 1, MAX_CYCLES, unset=0),
-        max_budget_usd=table.number("max_budget_usd", MAX_BUDGET_USD),
-        model=table.text("model") or None,
-        gate=table.choice("gate", GATES, "unknown_gate"),
-        extra=table.rest(),
-        file=file,
-        digest=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
-    )
-    return spec if given else None
-
-
-def _once(names: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names or ()))

@@ -1,24 +1,24 @@
-"""How a nebula's files say no."""
+"""Errors in a nebula's files."""
 
 from faber.errors import FaberError
 
 
 class InvalidNebula(FaberError):
-    """A directory that cannot be worked through as a nebula; `problems` says all that is wrong."""
+    """A directory that is not a valid nebula; `problems` lists everything that is wrong."""
 
     code = "invalid_nebula"
     recovery = "Correct the files named; `faber nebula validate DIR` checks them."
 
 
 class UnknownPhase(FaberError):
-    """A phase that the nebula does not have."""
+    """The nebula has no such phase."""
 
     code = "unknown_phase"
     recovery = "Use one of the nebula's phases; `faber nebula plan DIR` lists them."
 
 
 class NebulaStateUnreadable(FaberError):
-    """nebula.state.toml cannot be read; it is left as it is."""
+    """nebula.state.toml cannot be read; it is left unchanged."""
 
     code = "nebula_state_unreadable"
-    recovery = "Restore the file, or move it away: it is written again from the run's events."
+    recovery = "Restore the file, or move it away: it is regenerated from the run's events."

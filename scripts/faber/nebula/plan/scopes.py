@@ -1,16 +1,16 @@
-"""What a phase may touch: globs of paths, and whether two of them can match the same file. Pure.
+"""The scope of a phase: globs of paths, and whether two globs can match the same file. Pure.
 
-A glob is relative to the repository. In a part of it `*` stands for any characters but `/`, `?` for one,
-`[a-z]` and `[!a-z]` for one of a class; `**` as a whole part stands for any number of parts. A glob means what
-it matches and everything below that: `src` and `src/` are the whole directory. Only where its last part has an
-ending (`*.py`, `go.mod`) and no slash follows are files meant, with nothing below them.
+A glob is relative to the repository. Within a part, `*` matches any characters except `/`, `?` matches one, and `[a-z]`
+or `[!a-z]` matches one of a class; `**` as a whole part matches any number of parts. A glob also covers everything
+below what it matches: `src` and `src/` mean the whole directory. Only if its last part has an extension (`*.py`,
+`go.mod`) and no slash follows does it mean files alone.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-# The characters that one token of a part stands for: ranges of code points, apart and in order. None is a `*`.
+# The characters that one token matches: disjoint, sorted ranges of code points. None is a `*`.
 Ranges = tuple[tuple[int, int], ...]
 Part = tuple[Ranges | None, ...]
 ANY_PARTS = "**"
@@ -19,30 +19,30 @@ _SLASH = ord("/")
 
 
 def scope_problem(glob: str) -> str | None:
-    """Why `glob` cannot be a scope, as the end of the sentence "the scope …"; None if it can."""
+    """Why `glob` is not a valid scope, as the end of the sentence "The scope …"; None if it is."""
     if not glob.strip():
         return "is empty"
     if glob.startswith(("/", "~")) or (len(glob) > 1 and glob[1] == ":"):
         return "is not relative to the repository"
     parts = glob.split("/")
     if ".." in parts:
-        return "has '..', which leads out of it"
+        return "contains '..', which leaves the repository"
     if any(part.lower() == ".git" for part in parts):
         return "is inside git's own directory"
     if "\\" in glob:
-        return "has a backslash; the parts of a path are separated by '/'"
+        return "contains a backslash; separate path components with '/'"
     if not glob.isprintable():
-        return "has a character that cannot be printed"
+        return "contains an unprintable character"
     return None
 
 
 def overlap(one: str, other: str) -> bool:
-    """True if there is a path that both globs mean."""
+    """True if some path is covered by both globs."""
     return _meet(_parts(one), _parts(other))
 
 
 def literal_prefix(glob: str) -> tuple[str, ...]:
-    """The leading parts of `glob` that have no wildcard: what it means lies below them."""
+    """The leading parts of `glob` without wildcards: everything it covers lies below them."""
     found: list[str] = []
     for part in _split(glob):
         if part == ANY_PARTS or any(character in part for character in "*?["):
@@ -60,7 +60,7 @@ def _split(glob: str) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def _parts(glob: str) -> tuple[Part | str, ...]:
-    """The parts of a glob, and `**` for what lies below it unless it means files."""
+    """The parts of a glob, plus `**` for what lies below it unless it means files alone."""
     split = _split(glob)
     parts = tuple(ANY_PARTS if part == ANY_PARTS else _tokens(part) for part in split)
     is_file = bool(split) and "." in split[-1][1:] and not glob.endswith("/") and split[-1] != ANY_PARTS
@@ -68,8 +68,8 @@ def _parts(glob: str) -> tuple[Part | str, ...]:
 
 
 def _meet(one: Sequence[Part | str], other: Sequence[Part | str]) -> bool:
-    """True if a sequence of parts fits both: the pairs of places that can be reached together."""
-    # `**` at the place (i, j) may take nothing (the place moves on) or one part more (it stays).
+    """True if some sequence of parts matches both: a search over the reachable pairs of positions."""
+    # `**` at position (i, j) matches nothing (the position advances) or one more part (it stays).
     reached = {(0, 0)}
     left = [(0, 0)]
     while left:
@@ -92,7 +92,7 @@ def _steps(one: Sequence[Part | str], other: Sequence[Part | str], i: int, j: in
         yield i, j + 1
     if a is None or b is None:
         return
-    # One part more on both sides: `**` stays where it is. Two `**` would stay together, which leads nowhere new.
+    # One more part on both sides: `**` stays. If both are `**`, the position would not change.
     if a == ANY_PARTS and b != ANY_PARTS:
         yield i, j + 1
     elif b == ANY_PARTS and a != ANY_PARTS:
@@ -103,7 +103,7 @@ def _steps(one: Sequence[Part | str], other: Sequence[Part | str], i: int, j: in
 
 @lru_cache(maxsize=20_000)
 def _parts_meet(one: Part, other: Part) -> bool:
-    """True if some non-empty text fits both parts."""
+    """True if some non-empty text matches both parts."""
     reached = {(0, 0)}
     left = [(0, 0)]
     while left:
@@ -135,7 +135,7 @@ def _share(one: Ranges, other: Ranges) -> bool:
 
 
 def _tokens(part: str) -> Part:
-    """A part as tokens. An unclosed `[` stands for itself."""
+    """A part as tokens. An unclosed `[` is literal."""
     found: list[Ranges | None] = []
     at = 0
     while at < len(part):
@@ -156,7 +156,7 @@ def _tokens(part: str) -> Part:
 
 
 def _class_end(part: str, at: int) -> int | None:
-    """Where the class that begins at `at` ends; a `]` that comes first in it is one of its characters."""
+    """The end of the class that starts at `at`; a leading `]` is one of its characters."""
     first = at + 1 + (part[at + 1 : at + 2] in ("!", "^"))
     end = part.find("]", first + 1)
     return end if end > 0 else None
@@ -182,9 +182,9 @@ def _class(text: str) -> Ranges:
 
 
 def _outside(ranges: Collection[tuple[int, int]]) -> Ranges:
-    """Every character but those of `ranges` and the slash."""
+    """Every character except those in `ranges` and the slash."""
     found = []
-    begin = 1  # no path has a NUL
+    begin = 1  # no path contains NUL
     for low, high in sorted([*ranges, (_SLASH, _SLASH)]):
         if begin < low:
             found.append((begin, low - 1))
@@ -207,28 +207,28 @@ def _without_slash(low: int, high: int) -> Iterator[tuple[int, int]]:
 # --- pairs -----------------------------------------------------------------------------------------
 
 
-class Claim(NamedTuple):
-    """A glob of a phase's scope; `number` is its place in the scope."""
+class PathPattern(NamedTuple):
+    """A glob of a phase's scope; `number` is its index in the scope."""
 
     phase: str
     number: int
     glob: str
 
 
-def candidates(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
-    """The pairs of claims of different phases whose globs may overlap, the earlier of the two first.
+def candidates(patterns: Sequence[PathPattern]) -> Iterator[tuple[PathPattern, PathPattern]]:
+    """The pairs of patterns of different phases that may overlap, the earlier of the two first.
 
-    Globs can only meet where the literal beginning of one begins that of the other; so a nebula whose phases
-    keep to directories of their own has next to no pairs to decide.
+    Two globs can only overlap if the literal prefix of one is a prefix of the other's, so a nebula whose phases keep to
+    separate directories has almost no pairs to check.
     """
-    ordered = sorted(range(len(claims)), key=lambda place: (literal_prefix(claims[place].glob), place))
+    ordered = sorted(range(len(patterns)), key=lambda place: (literal_prefix(patterns[place].glob), place))
     open_: list[tuple[tuple[str, ...], int]] = []
     for place in ordered:
-        prefix = literal_prefix(claims[place].glob)
+        prefix = literal_prefix(patterns[place].glob)
         while open_ and prefix[: len(open_[-1][0])] != open_[-1][0]:
             open_.pop()
         for _, earlier in open_:
-            if claims[earlier].phase != claims[place].phase:
+            if patterns[earlier].phase != patterns[place].phase:
                 first, second = sorted((earlier, place))
-                yield claims[first], claims[second]
+                yield patterns[first], patterns[second]
         open_.append((prefix, place))

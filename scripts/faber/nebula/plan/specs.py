@@ -1,4 +1,4 @@
-"""A nebula and its phases as their files describe them: values only, nothing is read or decided here."""
+"""A nebula and its phases as values; nothing is read or decided here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from faber.model.ids import slug
 
 GATES = ("trust", "review", "approve", "watch")
 ISOLATIONS = ("worktree", "tree")
-# A smaller number is more urgent; trackers of work use 0 to 4.
+# A smaller number is more urgent; issue trackers use 0 to 4.
 PRIORITY = 2
 MAX_PRIORITY = 99
 MAX_REVIEW_CYCLES = 5
@@ -23,7 +23,7 @@ Command = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Defaults:
-    """`[defaults]`: what a phase that does not say otherwise gets."""
+    """`[defaults]`: the values for phases that do not set their own."""
 
     type: str = "task"
     priority: int = PRIORITY
@@ -33,15 +33,14 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Execution:
-    """`[execution]`: how the nebula is worked through.
+    """`[execution]`: how the nebula is run.
 
-    `max_workers` phases at once (1 to 1,000; one alone with `isolation = "tree"`). `max_review_cycles` per phase
-    (1 to 100). `max_budget_usd` for the whole run in US dollars, None for no limit. `model` None for the agents'
-    own default. `agent_tools` are the tools a coder may use, None for the agent's own list; a reviewer only
-    reads. `turn_timeout` is how many seconds one turn of an agent may take. `setup` is run once in each new
-    worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase. `healing_budget_reserve` in
-    US dollars: what normal phases may not spend; a fifth of `max_budget_usd` where it is not given, None (nothing
-    needs to be kept) where there is no budget either.
+    `max_workers` phases at once (1 to 1,000; always 1 with `isolation = "tree"`). `max_review_cycles` per phase (1 to
+    100). `max_budget_usd` for the whole run in US dollars, None for no limit. `model`: None for the agents' default.
+    `agent_tools` are the tools a coder may use, None for the agent's own list; a reviewer only reads. `turn_timeout`:
+    seconds per agent turn. `setup` runs once in each new worktree, for at most `setup_timeout` seconds.
+    `healing_max_attempts` per phase. `healing_budget_reserve`: US dollars that normal phases may not spend; by default
+    a fifth of `max_budget_usd`, None if there is no budget.
     """
 
     max_workers: int = MAX_WORKERS
@@ -61,7 +60,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Context:
-    """`[context]`: what every prompt says of the project. `working_dir` is relative to the repository."""
+    """`[context]`: what every prompt says about the project. `working_dir` is relative to the repository."""
 
     repo: str = ""
     working_dir: str = "."
@@ -71,8 +70,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """`[dependencies]`: what must be done before this nebula begins, by the names of other nebulas and of
-    another tool's work items."""
+    """`[dependencies]`: prerequisites of the nebula: names of other nebulas and of another tool's work items."""
 
     requires_nebulae: tuple[str, ...] = ()
     requires_beads: tuple[str, ...] = ()
@@ -82,24 +80,23 @@ class Dependencies:
 class Filter:
     """`[[filter]]`: a check between the coder's commit and the review.
 
-    `command` as text is a line for `/bin/sh -c`, as a list a program and its arguments; both run in the
-    worktree's `working_dir` for at most `timeout` seconds. Exit status 0 passes.
+    `command` is a line for `/bin/sh -c`, or a program and its arguments. It runs in the worktree's `working_dir` for at
+    most `timeout` seconds. Exit status 0 passes.
     """
 
     name: str
     command: Command
-    timeout: int = FILTER_SECONDS
+    timeout: float = FILTER_SECONDS
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PhaseSpec:
-    """A phase file. A field that is None was not given: the nebula's setting is in force (see `Settings`).
+    """A phase file. A field that is None was not set; the nebula's value applies (see `PhaseSettings`).
 
-    `depends_on` are phases that must be done before this one, `blocks` phases that wait for this one,
-    `scope` the globs of what it may touch, relative to the repository; a glob means what it matches and
-    everything below it. `max_budget_usd` in US dollars. `extra` holds the keys that faber does not know.
-    `file` and `digest` (of the file's text) say where it was read; they do not take part in comparisons.
+    `depends_on`: phases that must be done before this one. `blocks`: phases that depend on this one. `scope`: globs of
+    what it may touch (see `scopes`). `max_budget_usd` in US dollars. `extra`: keys that faber does not know. `file` and
+    `digest` (of the file's text) identify the source and are ignored in comparisons.
     """
 
     id: str
@@ -123,8 +120,8 @@ class PhaseSpec:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is in force for one phase. `max_budget_usd` None: only the run's limit holds."""
+class PhaseSettings:
+    """The effective settings of one phase. `max_budget_usd` None: only the run's limit applies."""
 
     type: str
     priority: int
@@ -138,7 +135,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Nebula:
-    """A directory of phases, in the order of their files' names. `extra` holds unknown keys by their table."""
+    """A directory of phases, ordered by file name. `extra` holds unknown keys by table."""
 
     name: str
     directory: str
@@ -153,13 +150,13 @@ class Nebula:
 
     @property
     def slug(self) -> str:
-        """The name as one part of a branch."""
+        """The name as a component of a branch name."""
         return slug(self.name)
 
-    def settings(self, spec: PhaseSpec) -> Settings:
-        """What is in force for `spec`: its own values, else the nebula's."""
+    def settings(self, spec: PhaseSpec) -> PhaseSettings:
+        """The effective settings of `spec`: its own values, else the nebula's."""
         defaults, execution = self.defaults, self.execution
-        return Settings(
+        return PhaseSettings(
             type=defaults.type if spec.type is None else spec.type,
             priority=defaults.priority if spec.priority is None else spec.priority,
             labels=defaults.labels if spec.labels is None else spec.labels,

@@ -1,7 +1,7 @@
-"""nebula.state.toml: where a nebula's phases stand, in a file beside them that people and other tools read.
+"""nebula.state.toml: the status of a nebula's phases, in a file next to them for people and other tools.
 
-For a run of faber's own it is a projection of the run's events and never decides anything. A file that another
-tool wrote is read as far as it goes, and what faber does not know of it is kept when it is written again.
+For faber's own runs it is a projection of the run's events and never decides anything. A file written by another tool
+is read leniently, and unknown keys are preserved when it is rewritten.
 """
 
 import os
@@ -13,9 +13,9 @@ from faber.errors import Notice, Severity, UnsafeFile
 from faber.model.documents import State, nebula_of
 from faber.model.nebula_documents import NEBULA_STATUSES, NebulaPhase, NebulaStatus
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
+from faber.nebula.plan.toml_text import toml_text
 from faber.store.files import is_temporary, read_bytes, write_atomic
 from faber.store.strict import Malformed, toml_value
-from faber.store.toml_text import key_text, table_text, value_text
 
 STATE_FILE = "nebula.state.toml"
 VERSION = 1
@@ -24,8 +24,8 @@ MAX_STATE_FILE = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class PhaseRecord:
-    """One phase's entry. Times are UTC; `cost_usd` in US dollars; `commit` is the newest of its branch, `merged`
-    the merge of it. `extra` holds keys that faber does not know (`bead_id` of another tool)."""
+    """One phase's entry. Times are UTC; `cost_usd` in US dollars; `commit` is the head of its branch, `merged` its
+    merge commit. `extra` holds unknown keys (such as another tool's `bead_id`)."""
 
     status: NebulaStatus = "pending"
     created_at: str = ""
@@ -50,7 +50,7 @@ class PhaseRecord:
 
 @dataclass(frozen=True)
 class NebulaFile:
-    """The whole file. `run_id` and `last_event_id` say of which run it is a projection, and how far."""
+    """The whole file. `run_id` and `last_event_id` say which run it projects, and up to which event."""
 
     nebula_name: str = ""
     run_id: str = ""
@@ -64,9 +64,9 @@ class NebulaFile:
 
 
 def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
-    """The state file of the nebula in `directory`, None if there is none, and what was odd about it.
+    """The state file of the nebula in `directory` (None if there is none), and notices about oddities in it.
 
-    Raises `NebulaStateUnreadable` for a file that is there and is no TOML; it is left as it is.
+    Raises `NebulaStateUnreadable` if the file exists and is not TOML; it is left unchanged.
     """
     path = os.path.join(directory, STATE_FILE)
     try:
@@ -79,18 +79,18 @@ def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
 
 
 def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
-    """The file's values, read liberally: what does not fit becomes its default and a notice. Raises `Malformed`."""
+    """Parse leniently: an invalid value becomes its default and a notice. Raises `Malformed`."""
     table = toml_value(text, MAX_STATE_FILE)
     notices: list[Notice] = []
     if table.get("version", VERSION) != VERSION:
-        _note(notices, "nebula_state_version", f"It is of version {str(table['version'])[:40]}; read as version 1.")
+        _note(notices, "nebula_state_version", f"Unknown version {str(table['version'])[:40]}; read as version 1.")
     phases = table.get("phases")
     if not phases and isinstance(table.get("tasks"), dict):
-        _note(notices, "nebula_state_legacy", "It calls its phases tasks; they are read as phases.")
+        _note(notices, "nebula_state_legacy", "It uses `tasks` instead of `phases`; they are read as phases.")
         phases = table["tasks"]
         table = {key: value for key, value in table.items() if key != "tasks"}
     if phases is not None and not isinstance(phases, dict):
-        _note(notices, "nebula_state_odd", "Its phases are no table; none is read.")
+        _note(notices, "nebula_state_odd", "`phases` is not a table; no phase is read.")
         phases = None
     records = {name: _record(name, entry, notices) for name, entry in (phases or {}).items()}
     known = ("version", "nebula_name", "run_id", "last_event_id", "total_cost_usd", "phases")
@@ -138,7 +138,7 @@ _ORDER = (
 
 def _record(name: str, entry: Any, notices: list[Notice]) -> PhaseRecord:
     if not isinstance(entry, dict):
-        _note(notices, "nebula_state_odd", f"The entry of {name[:60]!a} is no table; it counts as pending.")
+        _note(notices, "nebula_state_odd", f"The entry of {name[:60]!a} is not a table; it counts as pending.")
         return PhaseRecord()
     status = entry.get("status", "pending")
     if status not in NEBULA_STATUSES:
@@ -153,7 +153,7 @@ def _as(table: Mapping[str, Any], key: str, kind: type, default: Any, notices: l
     value = table.get(key, default)
     fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
     if not fits:
-        _note(notices, "nebula_state_odd", f"{key} is not what it should be; it is passed over.")
+        _note(notices, "nebula_state_odd", f"{key} has the wrong type; it is ignored.")
         return default
     return float(value) if kind is float else value
 
@@ -167,14 +167,14 @@ def _note(notices: list[Notice], code: str, message: str) -> None:
 
 
 class StateWriter:
-    """Writes the state file again and again: only what changed is spelled anew, so that with thousands of
-    phases a change costs little more than putting the file in its place."""
+    """Writes the state file repeatedly. Only changed phases are formatted again, so that with thousands of phases a
+    change costs little more than replacing the file."""
 
     def __init__(self) -> None:
         self._texts: dict[str, tuple[PhaseRecord, str]] = {}
 
     def text(self, state: NebulaFile) -> str:
-        """The file's text. Reading it answers `state` again."""
+        """The file's text; parsing it returns an equal `state`."""
         head = {
             "version": VERSION,
             "nebula_name": state.nebula_name,
@@ -182,8 +182,7 @@ class StateWriter:
             "last_event_id": state.last_event_id or None,
             "total_cost_usd": state.total_cost_usd,
         }
-        # A table among the unknown keys is written on one line: a section would swallow the keys that follow.
-        parts = [table_text(head | {key: value for key, value in state.extra.items() if key not in head})]
+        parts = [toml_text(head | {key: value for key, value in state.extra.items() if key not in head})]
         for name, record in state.phases.items():
             known = self._texts.get(name)
             if known is None or (known[0] is not record and known[0] != record):
@@ -192,9 +191,9 @@ class StateWriter:
         return "".join(parts)
 
     def save(self, directory: str, state: NebulaFile) -> str:
-        """Write the file into `directory`, whole or not at all; answers its path. Raises `StoreUnwritable`.
+        """Write the file into `directory` atomically; returns its path. Raises `StoreUnwritable`.
 
-        It can be made again from the run's events, so it is not forced to the disk.
+        It can be regenerated from the run's events, so it is not synced to disk.
         """
         path = os.path.join(directory, STATE_FILE)
         write_atomic(path, self.text(state).encode(), durable=False)
@@ -202,18 +201,13 @@ class StateWriter:
 
 
 def _phase_text(name: str, record: PhaseRecord) -> str:
-    lines = [f"\n[phases.{key_text(name)}]\n"]
-    for key in _ORDER:
-        value = getattr(record, key)
-        if value not in ("", 0, None):
-            lines.append(f"{key} = {value_text(value)}\n")
-    lines.append(table_text({key: value for key, value in record.extra.items() if key not in _ORDER}))
-    return "".join(lines)
+    known = {key: value for key in _ORDER if (value := getattr(record, key)) not in ("", 0, None)}
+    return "\n" + toml_text({"phases": {name: known | {k: v for k, v in record.extra.items() if k not in _ORDER}}})
 
 
 def remove_unfinished(directory: str) -> None:
-    """Remove what a killed faber left of this file and of checkpoints that it was writing into `directory`; for whoever
-    leads the run, when nobody else writes there."""
+    """Remove temporary files of this file and of checkpoints that a killed faber left in `directory`. Only safe while
+    nobody else writes there."""
     for name in os.listdir(directory):
         if is_temporary(name) and name.startswith((f".{STATE_FILE}.", ".checkpoint.")):
             os.unlink(os.path.join(directory, name))
@@ -223,10 +217,10 @@ def remove_unfinished(directory: str) -> None:
 
 
 def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
-    """The file that the state of a nebula's run stands for. Pure.
+    """The file for the state of a nebula's run. Pure.
 
-    `before` is the file as it was: what faber does not know in it is kept, and so are phases that the run does
-    not have. A run without a nebula is an empty file.
+    `before` is the existing file: its unknown keys are kept, and so are phases that the run does not have. A run
+    without a nebula gives an empty file.
     """
     old = before or NebulaFile()
     nebula = nebula_of(state)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a nebula, at once. Pure: what is asked of the machine is passed in."""
+"""Find every problem of a nebula at once. Pure: lookups on the machine are passed in."""
 
 import re
 import shlex
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from faber.errors import Severity
 from faber.nebula.plan import graph
 from faber.nebula.plan.parse import MANIFEST, Parsed
-from faber.nebula.plan.problems import Problem, ordered
-from faber.nebula.plan.scopes import Claim, candidates, overlap, scope_problem
+from faber.nebula.plan.problems import NebulaProblem, ordered
+from faber.nebula.plan.scopes import PathPattern, candidates, overlap, scope_problem
 from faber.nebula.plan.specs import Command, PhaseSpec
 
 MAX_OVERLAPS = 100
 _SUGGESTIONS = 50
-# What a shell does itself, and words that begin something of which nothing can be told from outside.
+# Shell builtins and keywords: what they run cannot be determined statically.
 # fmt: off
 _SHELL_WORDS = frozenset((
     ".", ":", "[", "alias", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export",
@@ -26,16 +26,16 @@ _SHELL_WORDS = frozenset((
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
-class Machine(NamedTuple):
-    """What the nebula stands on: `has_program` says whether a program named without a slash is found,
-    `has_file` whether a path relative to the working directory of a phase is an executable file."""
+class Programs(NamedTuple):
+    """Lookups on this machine. `has_program`: is a program named without a slash on the path? `has_file`: is a path
+    relative to a phase's working directory an executable file?"""
 
     has_program: Callable[[str], bool]
     has_file: Callable[[str], bool]
 
 
-def validate(parsed: Parsed, machine: Machine) -> list[Problem]:
-    """Every problem of a nebula as read, in the order of files and lines."""
+def validate(parsed: Parsed, programs: Programs) -> list[NebulaProblem]:
+    """Every problem of a parsed nebula, ordered by file and line."""
     found = [
         *parsed.problems,
         *_emptiness(parsed),
@@ -43,30 +43,30 @@ def validate(parsed: Parsed, machine: Machine) -> list[Problem]:
         *_unknown_dependencies(parsed),
         *_cycles(parsed),
         *_scopes(parsed),
-        *_programs(parsed, machine),
+        *_programs(parsed, programs),
     ]
     return ordered(found)
 
 
-def _emptiness(parsed: Parsed) -> Iterator[Problem]:
-    # Where no phase could be read at all, that is what is said.
+def _emptiness(parsed: Parsed) -> Iterator[NebulaProblem]:
+    # If phase files exist but none could be parsed, their own problems say so.
     if not parsed.nebula.phases and len(parsed.sources) <= 1:
-        message = "The nebula has no phases: no *.md file stands beside nebula.toml."
-        yield Problem("empty", Severity.ERROR, MANIFEST, None, message, "Write a phase file.")
+        message = "The nebula has no phases: there is no *.md file next to nebula.toml."
+        yield NebulaProblem("empty", Severity.ERROR, MANIFEST, None, message, "Write a phase file.")
 
 
-def _duplicates(parsed: Parsed) -> Iterator[Problem]:
+def _duplicates(parsed: Parsed) -> Iterator[NebulaProblem]:
     seen: dict[str, PhaseSpec] = {}
     for spec in parsed.nebula.phases:
-        # A checkpoint's file and a branch carry the id, and not every file system tells `A` from `a`.
+        # Checkpoint files and branches contain the id, and some file systems ignore case.
         first = seen.setdefault(spec.id.lower(), spec)
         if first is not spec:
             other = f"{first.file}:{_line(parsed, first.file, ('id',))}"
-            message = f"The id {spec.id!a} is that of {other} too."
-            yield _problem(parsed, "duplicate_id", spec, ("id",), message, "Give each phase an id of its own.")
+            message = f"The id {spec.id!a} is also used by {other}."
+            yield _problem(parsed, "duplicate_id", spec, ("id",), message, "Give each phase a unique id.")
 
 
-def _unknown_dependencies(parsed: Parsed) -> Iterator[Problem]:
+def _unknown_dependencies(parsed: Parsed) -> Iterator[NebulaProblem]:
     known = {spec.id for spec in parsed.nebula.phases}
     suggested = 0
     for spec in parsed.nebula.phases:
@@ -77,18 +77,18 @@ def _unknown_dependencies(parsed: Parsed) -> Iterator[Problem]:
                     suggested += 1
                     fix = f"Did you mean {near[0]!a}?" if near else "Write the phase, or remove the name."
                     at = _entry(parsed, spec, key, name)
-                    message = f"{key} names {name[:80]!a}, which is no phase of this nebula."
+                    message = f"{key} names {name[:80]!a}, which is not a phase of this nebula."
                     yield _problem(parsed, "unknown_dependency", spec, at, message, fix)
 
 
-def _cycles(parsed: Parsed) -> Iterator[Problem]:
+def _cycles(parsed: Parsed) -> Iterator[NebulaProblem]:
     specs = {spec.id: spec for spec in reversed(parsed.nebula.phases)}
     for ring in graph.cycles(graph.edges_of(parsed.nebula.phases)):
         waiting, needed = ring[0], ring[1]
         spec, key, name = specs[waiting], "depends_on", needed
-        if needed not in spec.depends_on:  # the edge comes from the other side
+        if needed not in spec.depends_on:  # the edge comes from `blocks`
             spec, key, name = specs[needed], "blocks", waiting
-        message = f"Phases wait for each other: {graph.shown(ring)} (each waits for the next)."
+        message = f"Phases depend on each other: {graph.shown(ring)} (each depends on the next)."
         fix = f"Remove one of these dependencies, for example {name!a} from {key} of {spec.file}."
         yield _problem(parsed, "cycle", spec, _entry(parsed, spec, key, name), message, fix)
 
@@ -96,8 +96,8 @@ def _cycles(parsed: Parsed) -> Iterator[Problem]:
 # --- scopes ----------------------------------------------------------------------------------------
 
 
-def _scopes(parsed: Parsed) -> Iterator[Problem]:
-    claims = []
+def _scopes(parsed: Parsed) -> Iterator[NebulaProblem]:
+    patterns = []
     for spec in parsed.nebula.phases:
         for glob in spec.scope:
             reason = scope_problem(glob)
@@ -106,26 +106,26 @@ def _scopes(parsed: Parsed) -> Iterator[Problem]:
                 message, fix = f"The scope {glob[:80]!a} {reason}.", "Give a glob of files inside the repository."
                 yield _problem(parsed, "unsafe_scope", spec, at, message, fix)
             elif not spec.allow_scope_overlap:
-                claims.append(Claim(spec.id, at[1] if len(at) > 1 and isinstance(at[1], int) else 0, glob))
-    yield from _overlaps(parsed, claims)
+                patterns.append(PathPattern(spec.id, at[1] if len(at) > 1 and isinstance(at[1], int) else 0, glob))
+    yield from _overlaps(parsed, patterns)
 
 
-def _overlaps(parsed: Parsed, claims: list[Claim]) -> Iterator[Problem]:
-    """Of phases that may run at once: neither waits for the other. One message for each pair of phases."""
+def _overlaps(parsed: Parsed, patterns: list[PathPattern]) -> Iterator[NebulaProblem]:
+    """Overlaps of phases that may run at once because neither depends on the other. One problem per pair."""
     edges = graph.edges_of(parsed.nebula.phases)
     if len(edges) < len(parsed.nebula.phases) or graph.cycles(edges):
-        return  # what is ordered cannot be told
+        return  # the order is not defined
     specs = {spec.id: spec for spec in parsed.nebula.phases}
     is_ordered = _order(edges)
-    told: set[tuple[str, str]] = set()
-    for one, other in candidates(claims):
+    reported: set[tuple[str, str]] = set()
+    for one, other in candidates(patterns):
         pair = (one.phase, other.phase)
-        if pair in told or is_ordered(*pair) or not overlap(one.glob, other.glob):
+        if pair in reported or is_ordered(*pair) or not overlap(one.glob, other.glob):
             continue
-        told.add(pair)
-        if len(told) > MAX_OVERLAPS:
-            message = f"More than {MAX_OVERLAPS} pairs of phases may touch the same files; the rest is not listed."
-            yield Problem("scope_overlap", Severity.ERROR, MANIFEST, None, message, "Begin with those that are.")
+        reported.add(pair)
+        if len(reported) > MAX_OVERLAPS:
+            message = f"More than {MAX_OVERLAPS} pairs of phases may touch the same files; the others are not listed."
+            yield NebulaProblem("scope_overlap", Severity.ERROR, MANIFEST, None, message, "Fix the listed ones first.")
             return
         first, second = specs[one.phase], specs[other.phase]
         place = f"{first.file}:{_line(parsed, first.file, ('scope', one.number))}"
@@ -138,7 +138,7 @@ def _overlaps(parsed: Parsed, claims: list[Claim]) -> Iterator[Problem]:
 
 
 def _order(edges: dict[str, set[str]]) -> Callable[[str, str], bool]:
-    """Says of two phases whether one waits for the other. Each phase's ancestors are one number, a bit each."""
+    """A test whether one of two phases depends on the other. The ancestors of a phase are the bits of one number."""
     from graphlib import TopologicalSorter
 
     place = {name: number for number, name in enumerate(edges)}
@@ -154,10 +154,10 @@ def _order(edges: dict[str, set[str]]) -> Callable[[str, str], bool]:
 # --- programs --------------------------------------------------------------------------------------
 
 
-def _programs(parsed: Parsed, machine: Machine) -> Iterator[Problem]:
+def _programs(parsed: Parsed, programs: Programs) -> Iterator[NebulaProblem]:
     execution = parsed.nebula.execution
     if execution.setup is not None:
-        yield from _program(parsed, machine, ("execution", "setup"), "setup", execution.setup, Severity.ERROR)
+        yield from _program(parsed, programs, ("execution", "setup"), "setup", execution.setup, Severity.ERROR)
     # A setup may install what a filter runs.
     severity = Severity.ERROR if execution.setup is None else Severity.WARNING
     written = parsed.sources[MANIFEST].value.get("filter", [])
@@ -167,34 +167,33 @@ def _programs(parsed: Parsed, machine: Machine) -> Iterator[Problem]:
             numbers.setdefault(table["name"].strip(), number)
     for check in parsed.nebula.filters:
         at = ("filter", numbers.get(check.name, 0), "command")
-        yield from _program(parsed, machine, at, f"filter {check.name[:60]!a}", check.command, severity)
+        yield from _program(parsed, programs, at, f"filter {check.name[:60]!a}", check.command, severity)
 
 
 def _program(
-    parsed: Parsed, machine: Machine, at: tuple[str | int, ...], what: str, command: Command, severity: Severity
-) -> Iterator[Problem]:
+    parsed: Parsed, programs: Programs, at: tuple[str | int, ...], what: str, command: Command, severity: Severity
+) -> Iterator[NebulaProblem]:
     line = _line(parsed, MANIFEST, at)
     try:
         name = program_of(command)
     except ValueError as error:
-        message = f"The shell cannot read the command of {what}: {str(error).lower()}."
-        yield Problem("missing_program", Severity.ERROR, MANIFEST, line, message, "Close what is open in it.")
+        message = f"The shell cannot parse the command of {what}: {str(error).lower()}."
+        yield NebulaProblem("missing_program", Severity.ERROR, MANIFEST, line, message, "Close the open quote.")
         return
-    if name is None or (machine.has_file(name) if "/" in name else machine.has_program(name)):
+    if name is None or (programs.has_file(name) if "/" in name else programs.has_program(name)):
         return
-    message = f"The program of {what} is not there: {name[:80]!a}."
-    yield Problem("missing_program", severity, MANIFEST, line, message, "Install it, or correct the command.")
+    message = f"The program of {what} is not found: {name[:80]!a}."
+    yield NebulaProblem("missing_program", severity, MANIFEST, line, message, "Install it, or correct the command.")
 
 
 def program_of(command: Command) -> str | None:
-    """The program that a command begins with; None where only a shell can tell. Raises `ValueError` for a line
-    whose quotes are open."""
+    """The program that a command starts; None if only a shell can tell. Raises `ValueError` for an unclosed quote."""
     if not isinstance(command, str):
         return command[0]
     words = shlex.shlex(command, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     words.commenters = ""
-    for word in list(words):  # all of them: an open quote may come late
+    for word in list(words):  # tokenize everything: an open quote may come late
         if _ASSIGNMENT.match(word):
             continue
         if word in _SHELL_WORDS or any(character in word for character in "$`*?[]{}();&|<>!~"):
@@ -208,8 +207,8 @@ def program_of(command: Command) -> str | None:
 
 def _problem(
     parsed: Parsed, category: str, spec: PhaseSpec, at: tuple[str | int, ...], message: str, fix: str
-) -> Problem:
-    return Problem(category, Severity.ERROR, spec.file, _line(parsed, spec.file, at), message, fix, spec.id)
+) -> NebulaProblem:
+    return NebulaProblem(category, Severity.ERROR, spec.file, _line(parsed, spec.file, at), message, fix, spec.id)
 
 
 def _line(parsed: Parsed, file: str, at: tuple[str | int, ...]) -> int | None:
@@ -217,6 +216,6 @@ def _line(parsed: Parsed, file: str, at: tuple[str | int, ...]) -> int | None:
 
 
 def _entry(parsed: Parsed, spec: PhaseSpec, key: str, name: str) -> tuple[str | int, ...]:
-    """Where `name` stands in the list under `key` as it was written."""
+    """The path of `name` in the list under `key`."""
     written = parsed.sources[spec.file].value.get(key)
     return (key, written.index(name)) if isinstance(written, list) and name in written else (key,)

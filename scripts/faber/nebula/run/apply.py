@@ -1,35 +1,35 @@
-"""`faber nebula apply`: from a directory of phases to a worker group that works through it, and what came of it."""
+"""`faber nebula apply`: start or resume the run of a nebula, work through its phases, and report the result."""
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
-from faber.errors import Exit, FaberError, InvalidInput, Notice, Severity
-from faber.model.documents import State, nebula_of, nebula_phases
-from faber.model.nebula_documents import NebulaPhase
+from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.model.documents import nebula_of
 from faber.nebula.healing.diagnosis import policy_from
-from faber.nebula.healing.healer import GroupHealer, MakeArchitect
-from faber.nebula.healing.healing_history import attempts_of, without_planned
-from faber.nebula.healing.healing_log import healing_events, recorded_summary
+from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
+from faber.nebula.healing.healing_history import read_history, remediations, without_planned
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import load_all, park
-from faber.nebula.plan.graph import Dag, nebula_dag
+from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import remove_unfinished
-from faber.nebula.run.display import PlainRunner
+from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
+from faber.nebula.run.display import LocalRunner
 from faber.nebula.run.file_watch import Edits
-from faber.nebula.run.phase_worker import MakeAgents, Workshop
-from faber.nebula.run.protocols import RemoteExecution
+from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
+from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
-from faber.nebula.run.run_of_nebula import Known, check_wanted, find_run, make_run, relative_directory
-from faber.nebula.run.scheduler import GroupResult, WorkerGroup
+from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory
+from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
+from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.nebula_repository import usable
@@ -39,7 +39,7 @@ from faber.store.layout import PARKED, Layout
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `apply` was asked for. None: as the nebula says."""
+    """The options of `apply`. None: as the nebula says."""
 
     resume: bool = False
     fresh: bool = False
@@ -52,32 +52,25 @@ class Wanted:
 
 
 class Crew(NamedTuple):
-    """What makes the agents of a run."""
+    """What makes the agents of a run; `record` logs recovered responses."""
 
     agents: MakeAgents
     architect: MakeArchitect
     record: Record = lambda recovery: []
 
 
-class Applied(NamedTuple):
-    """What became of it: `status` is done, failed, waiting, or cancelled; `report` is one JSON object."""
+class Caller(NamedTuple):
+    """Who applies the nebula: `new_run_id` makes the id of a new run, `actor` is recorded in events, `display` shows
+    the run, `cancel` stops it."""
 
-    status: str
-    exit_code: Exit
-    report: dict[str, Any]
-
-
-_EXITS = {
-    "done": Exit.OK,
-    "failed": Exit.UNFINISHED,
-    "waiting": Exit.PERSON_NEEDED,
-    "cancelled": Exit.INTERRUPTED,
-}
+    new_run_id: Callable[[], str]
+    actor: str
+    display: Display
+    cancel: threading.Event
 
 
 class Application:
-    """One `apply`. `new_run_id` makes the id of a new run; `agents` what works; `runner` shows it. With `fleet`,
-    phases are worked on by a cluster's workers."""
+    """One `apply`. With `fleet`, a cluster's workers work on the phases."""
 
     def __init__(
         self,
@@ -85,36 +78,28 @@ class Application:
         nebula: Nebula,
         directory: str,
         wanted: Wanted,
-        *,
-        new_run_id: Callable[[], str],
-        actor: str,
-        runner: PlainRunner,
-        cancel: threading.Event,
+        caller: Caller,
         fleet: RemoteExecution | None = None,
     ) -> None:
         self.layout = layout
         self.nebula = nebula
         self.directory = directory
         self.wanted = wanted
-        self.runner = runner
-        self.cancel = cancel
+        self.caller = caller
         self.fleet = fleet
-        self._new_run_id = new_run_id
-        self._actor = actor
-        self.healer: GroupHealer | None = None
+        self._display = caller.display
         if wanted.heal and not wanted.resume:
-            raise InvalidInput("--heal heals what failed in an earlier run: it goes with --resume.")
+            raise InvalidInput("--heal heals what failed in an earlier run: it requires --resume.")
         if wanted.resume and wanted.fresh:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
     def run(self, agents: Callable[[str, str], Crew]) -> Applied:
-        """Work until nothing can go on. `agents` makes what makes the agents of a run whose processes have a label.
+        """Work until nothing can continue. `agents` gets the run's id and the label of its processes.
 
-        Raises `NebulaUnfinished`, `TreeInUse` where another process works on the nebula, and what makes the repository
-        unusable (see `repository.usable`).
+        Raises `NebulaUnfinished`, `TreeInUse` if another process works on the nebula, and the errors of `usable`.
         """
-        # Before anything is written: a run that cannot begin is none.
-        place = usable(self.layout.root, names_of(self.nebula.name, self._new_run_id()))
+        # Checked before anything is written: a run that cannot start leaves no trace.
+        place = usable(self.layout.root, names_of(self.nebula.name, self.caller.new_run_id()))
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
         with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
@@ -123,63 +108,69 @@ class Application:
     def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
         known = find_run(self.layout, self.directory)
         for notice in known.notices:
-            self.runner.notice(notice)
+            self._display.notice(notice)
         check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
         if known.state is not None and known.state["status"] == "completed" and not self.wanted.fresh:
-            return self._report(known.state, GroupResult(), "done")
+            history = read_history(self.layout, known.state["run_id"])
+            return applied(known.state, "done", self.directory, self._options, history.summary())
         run_id, continued = self._run_of(known)
         names = names_of(self.nebula.name, run_id)
         worktrees = self._worktrees(names)
         with worktrees as beginning:
             for notice in beginning.notices:
-                self.runner.notice(notice)
+                self._display.notice(notice)
             remove_unfinished(self.directory)
             label = f"faber-{names.short}"
             if end_turns(label):
-                text = "Processes of turns that an earlier faber had begun were still there; they were ended."
-                self.runner.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
-            journal = Journal(self.layout, run_id, self.directory, notice=self.runner.notice, actor=self._actor)
+                text = "Processes of an earlier faber's agent turns were still running; they were ended."
+                self._display.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
+            journal = Journal(self.layout, run_id, self.directory, notice=self._display.notice, actor=self.caller.actor)
+            self._display.follow(lambda: journal.phases)
             if continued:
-                # A remediation that is planned and not inserted is no phase yet, though its file may stand here.
-                self.nebula = without_planned(self.nebula, attempts_of(healing_events(self.layout, run_id)))
+                # A planned remediation that is not inserted yet is not a phase, though its file may exist.
+                self.nebula = without_planned(self.nebula, journal.healing.attempts)
             self._begin(journal, names, beginning, known, continued=continued)
             if not self._plan_approved(journal):
-                return self._report(journal.state, GroupResult(), "waiting")
+                return self._report(journal, "waiting")
             try:
                 result = self._work(journal, worktrees, agents(run_id, label), label)
             except FaberError:
-                self.runner.line(f"The run stopped; `faber nebula apply {self.directory} --resume` goes on with it.")
+                self._display.line(f"The run stopped; `faber nebula apply {self.directory} --resume` continues it.")
                 raise
             if isinstance(worktrees, MainTree) and not result.cancelled:
                 worktrees.leave(beginning)
             return self._ended(journal, result)
 
+    @property
+    def _options(self) -> str:
+        return self.fleet.options if self.fleet else ""
+
     # --- before ------------------------------------------------------------------------------------
 
-    def _run_of(self, known: Known) -> tuple[str, bool]:
-        """The run to write to, and whether it was there."""
+    def _run_of(self, known: KnownRun) -> tuple[str, bool]:
+        """The run to write to, and whether it existed before."""
         if known.open and known.run_id is not None:
             if not self.wanted.fresh:
                 return known.run_id, True
-            old = Journal(self.layout, known.run_id, self.directory, actor=self._actor)
-            old.record("workflow_cancelled", message="The nebula was begun afresh.")
+            old = Journal(self.layout, known.run_id, self.directory, actor=self.caller.actor)
+            old.record("workflow_cancelled", message="The nebula was started over.")
         if self.wanted.fresh:
             into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
             for phase in load_all(self.directory) if known.run_id else ():
                 park(self.directory, phase, into)
-        return make_run(self.layout, self.nebula, self._new_run_id(), self._actor), False
+        return make_run(self.layout, self.nebula, self.caller.new_run_id(), self.caller.actor), False
 
     def _worktrees(self, names: Names) -> Worktrees:
         kind = MainTree if self.nebula.execution.isolation == "tree" else Worktrees
         own = relative_directory(self.layout, self.directory)
-        # The state file and checkpoints beside the phases are faber's, and no phase's to commit.
+        # No phase may commit faber's own files next to the phase files.
         exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
         return kind(self.layout, names, exclude=exclude)
 
-    def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: Known, *, continued: bool) -> None:
+    def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: KnownRun, *, continued: bool) -> None:
         journal.record("workflow_resumed" if continued else "workflow_start")
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
-        before = self._phases(journal)
+        before = journal.phases
         for name, phase in before.items():
             if phase.get("digest", digests.get(name)) != digests.get(name) and name in digests:
                 self._edited(name, phase["status"])
@@ -196,35 +187,35 @@ class Application:
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
         if self.wanted.heal:
-            for name, phase in self._phases(journal).items():
+            for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
-                    journal.record("phase_reset", name, message="What it waits for may be healed.")
+                    journal.record("phase_reset", name, message="The phase it depends on may be healed.")
         if self.wanted.retry_failed:
-            for name, phase in self._phases(journal).items():
-                # What a remediation took the place of is not done again: the remediation is, where it failed too.
+            for name, phase in journal.phases.items():
+                # A phase with a remediation is not retried; its remediation is, if it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
-                    journal.record("phase_reset", name, message="Failed phases are tried again.")
+                    journal.record("phase_reset", name, message="Failed phases are retried.")
         journal.project()
 
     def _edited(self, name: str, status: str) -> None:
-        """Say what becomes of a phase whose file is not the one that it was begun with."""
+        """Warn about a phase whose file changed since it was started."""
         what = {
-            "in_progress": "its next cycle gets the new text, and what was approved is reviewed again",
-            "done": "it is done, and not done again",
+            "in_progress": "its next cycle uses the new text, and approved work is reviewed again",
+            "done": "it is done and does not run again",
         }.get(status)
         if what:
-            text = f"The file of {name} changed since it was begun: {what}."
-            self.runner.notice(Notice("phase_edited", Severity.WARNING, text, "", name))
+            text = f"The file of {name} changed since it was started: {what}."
+            self._display.notice(Notice("phase_edited", Severity.WARNING, text, "", name))
 
-    def _take_over(self, journal: Journal, known: Known) -> None:
-        """What another tool's state file says is done is done; the rest begins here."""
+    def _take_over(self, journal: Journal, known: KnownRun) -> None:
+        """Phases that another tool's state file lists as done are done; the others start here."""
         assert known.file is not None
         for name, record in known.file.phases.items():
-            if record.status == "done" and name in self._phases(journal):
-                journal.record("phase_complete", name, message="Done before this run, says nebula.state.toml.")
+            if record.status == "done" and name in journal.phases:
+                journal.record("phase_complete", name, message="Done before this run, according to nebula.state.toml.")
 
     def _plan_approved(self, journal: Journal) -> bool:
-        """With the gate `approve` a person says yes to the plan before anything begins."""
+        """With the gate `approve`, a person approves the plan before anything starts."""
         gate = self.wanted.gate or self.nebula.execution.gate
         if gate != "approve":
             return True
@@ -236,7 +227,7 @@ class Application:
             names = ", ".join(spec.id for spec in self.nebula.phases)
             journal.ask(
                 "approval",
-                f"Work through the nebula {self.nebula.name} ({len(self.nebula.phases)} phases: {names})?",
+                f"Run the nebula {self.nebula.name} ({len(self.nebula.phases)} phases: {names})?",
                 phase=None,
                 context={"plan": f"faber nebula plan {relative_directory(self.layout, self.directory)}"},
             )
@@ -245,151 +236,86 @@ class Application:
     # --- the work ----------------------------------------------------------------------------------
 
     def _work(self, journal: Journal, worktrees: Worktrees, crew: Crew, label: str) -> GroupResult:
-        execution = self.nebula.execution
-        limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
-        nebula = nebula_of(journal.state)
-        assert nebula is not None, "nebula_start was recorded"
-        spent = nebula["spent"]
+        execution, display = self.nebula.execution, self._display
         policy = policy_from(execution)
         if self.wanted.heal:
             policy = replace(policy, enabled=True)
-        # Without a limit there is nothing to keep back.
-        reserve = (
-            policy.budget_reserve if policy.enabled and limit is not None and isfinite(policy.budget_reserve) else 0.0
-        )
-        ledger = Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])
-        workers = self.wanted.max_workers or execution.max_workers
-        if execution.isolation == "tree":
-            workers = 1
-        self.runner.shop = Workshop(
+        ledger = self._ledger(journal, policy.budget_reserve if policy.enabled else 0.0)
+        workers = 1 if execution.isolation == "tree" else self.wanted.max_workers or execution.max_workers
+        shop = Workshop(
             nebula=self.nebula,
             journal=journal,
             worktrees=worktrees,
             ledger=ledger,
             agents=crew.agents,
-            cancel=self.cancel,
+            cancel=self.caller.cancel,
             checkpoints=self.directory,
             label=label,
-            notice=self.runner.notice,
+            notice=display.notice,
             force=self.wanted.force,
         )
-        self.healer = GroupHealer(
+        healer = GroupHealer(
             self.nebula,
             self.directory,
             journal,
             ledger,
             policy,
-            crew.architect,
+            Architects(crew.architect, crew.record),
             again=self.wanted.heal,
-            record=crew.record,
-            show=self.runner.show,
-            line=self.runner.line,
+            view=display,
+        )
+
+        def placed() -> set[str]:
+            """The files of remediations, which the run itself wrote."""
+            return healer.placed | {f"{name}.md" for name, phase in journal.phases.items() if "remedies" in phase}
+
+        options = GroupOptions(
+            max_workers=workers,
+            checkpoints=PhaseCheckpoints(self.directory, os.path.join(self.layout.run_dir(journal.run_id), PARKED)),
+            cancel=self.caller.cancel,
+            resume=self.wanted.resume,
+            gate=self.wanted.gate,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
-            group = WorkerGroup(
+            return WorkerGroup(
                 self.nebula,
-                self._dag(journal),
+                nebula_dag(self.nebula, remediations(journal.state)),
                 journal,
-                self.runner if self.fleet is None else self.fleet.runner(self.runner, workers),
+                LocalRunner(shop) if self.fleet is None else self.fleet.runner(shop, workers),
                 executor,
-                max_workers=workers,
-                checkpoint_dir=self.directory,
-                park_dir=os.path.join(self.layout.run_dir(journal.run_id), PARKED),
-                cancel=self.cancel,
-                resume_enabled=self.wanted.resume,
-                gate=self.wanted.gate,
-                healer=self.healer,
-                look=Edits(self.directory, self.nebula, self.runner.notice, lambda: self._placed(journal)).look,
-            )
-            return group.run()
+                options,
+                healer=healer,
+                watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed).look),
+            ).run()
 
-    def _dag(self, journal: Journal) -> Dag:
-        phases = self._phases(journal)
-        return nebula_dag(
-            self.nebula, {name: phase["remediation"] for name, phase in phases.items() if "remediation" in phase}
-        )
-
-    def _phases(self, journal: Journal) -> Mapping[str, NebulaPhase]:
-        return nebula_phases(journal.state)
-
-    def _placed(self, journal: Journal) -> set[str]:
-        """The files of remediations, which the run itself wrote."""
-        phases = self._phases(journal)
-        placed = self.healer.placed if self.healer is not None else set()
-        return placed | {f"{name}.md" for name, phase in phases.items() if "remedies" in phase}
+    def _ledger(self, journal: Journal, reserve: float) -> Ledger:
+        execution = self.nebula.execution
+        limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
+        nebula = nebula_of(journal.state)
+        assert nebula is not None, "nebula_start was recorded"
+        spent = nebula["spent"]
+        # Without a limit there is nothing to reserve.
+        reserve = reserve if limit is not None and isfinite(reserve) else 0.0
+        return Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])
 
     # --- after -------------------------------------------------------------------------------------
 
     def _ended(self, journal: Journal, result: GroupResult) -> Applied:
-        # A phase that the nebula does not have any more keeps nothing from being done.
-        wanted = {spec.id for spec in self.nebula.phases}
-        phases = {name: phase for name, phase in self._phases(journal).items() if name in wanted or "remedies" in phase}
+        phases = relevant_phases(journal.phases, {spec.id for spec in self.nebula.phases})
         if result.cancelled:
             status = "cancelled"
         elif result.waiting:
             status = "waiting"
-        elif all(phase["status"] in ("done", "decomposed") or "remediation" in phase for phase in phases.values()):
+        elif all_done(phases):
             status = "done"
             journal.record("workflow_complete")
         else:
             status = "failed"
-            failed = [name for name, phase in phases.items() if phase["status"] == "failed"]
-            failed = [name for name in failed if not _is_remedied(phases, name)]
+            failed = failed_phases(phases)
             count = f"{len(failed)} phase{'s' if len(failed) > 1 else ''}"
             journal.record("workflow_error", error=f"{count} failed: {', '.join(failed[:20])}.")
         journal.project()
-        return self._report(journal.state, result, status)
+        return self._report(journal, status)
 
-    def _report(self, state: State, result: GroupResult, status: str) -> Applied:
-        nebula, phases = nebula_of(state), nebula_phases(state)
-        directory = self.directory
-        again = f"faber nebula apply {directory} --resume{self.fleet.options if self.fleet else ''}"
-        nexts = {
-            "done": [f"faber nebula land {directory}"],
-            "failed": [f"{again} --retry-failed"],
-            "waiting": [f"faber feedback respond {state['run_id']}", again],
-            "cancelled": [again],
-        }[status]
-        asked = state["feedback_queue"]
-        report: dict[str, Any] = {
-            "status": status,
-            "run_id": state["run_id"],
-            "branch": nebula["branch"] if nebula else None,
-            "phases": {
-                name: {key: phase[key] for key in _SHOWN if key in phase}  # type: ignore[literal-required]
-                for name, phase in phases.items()
-            },
-            "waiting": [
-                {
-                    "phase": each["context"].get("nebula_phase"),
-                    "request_id": each["request_id"],
-                    "prompt": each["prompt"],
-                }
-                for each in asked
-            ],
-            "cost_usd": nebula["spent"]["cost"] if nebula else 0.0,
-            "healing": recorded_summary(self.layout, state["run_id"]),
-            "next_steps": nexts,
-        }
-        return Applied(status, _EXITS[status], report)
-
-
-_SHOWN = (
-    "status",
-    "cycle",
-    "cost",
-    "findings",
-    "branch",
-    "commit",
-    "merged",
-    "reason",
-    "healing",
-    "remediation",
-    "remedies",
-)
-
-
-def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
-    """True if the phase failed and its remediation was begun, or may be: whether that one failed is its own matter."""
-    remedy = phases.get(phases[name].get("remediation", ""))
-    return remedy is not None and remedy["status"] != "skipped"
+    def _report(self, journal: Journal, status: str) -> Applied:
+        return applied(journal.state, status, self.directory, self._options, journal.healing.summary())

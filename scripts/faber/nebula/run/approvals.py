@@ -1,11 +1,10 @@
-"""The gates of a nebula: what people are asked about approved phases, and what they answered."""
+"""The gates of a nebula: what people are asked about phases, and what they answered."""
 
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.documents import nebula_phases
 from faber.model.state_parts import Heard
 from faber.model.text import shorten
 from faber.nebula.phase.outcomes import TaskResult
@@ -17,21 +16,21 @@ _REPORT = 1_200
 
 
 class Rejected(FaberError):
-    """A person does not want a phase's work."""
+    """A person rejected a phase's work."""
 
     code = "rejected"
-    recovery = "`faber nebula apply DIR --resume --retry-failed` does the phase again."
+    recovery = "`faber nebula apply DIR --resume --retry-failed` runs the phase again."
 
 
 class Waiting(NamedTuple):
-    """A phase at its gate: the request that a person has to answer."""
+    """A phase that waits at its gate, and the request that a person has to answer."""
 
     phase: str
     request_id: str
 
 
 class Gates:
-    """Phases that wait for a person, without a worker. Answers may come while nobody works: the run remembers them."""
+    """Phases that wait for a person, without occupying a worker. Answers may arrive while no process runs."""
 
     def __init__(self, journal: Journal, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._journal = journal
@@ -40,33 +39,28 @@ class Gates:
         self._looked: float | None = None
 
     def ask(self, phase: str, result: TaskResult) -> str:
-        """Ask about an approved phase, unless that was done before this process began; the request's id."""
+        """Ask about an approved phase, unless an earlier process did; returns the request's id."""
         request_id = self._journal.open_requests().get(phase) or self._answered(phase, result)
         if request_id is None:
             context = {"commit": result.commit, "base": result.base_commit, "why": summary(phase, result)}
             context["diff"] = f"git diff {result.base_commit[:12]} {result.commit[:12]}"
-            prompt = f"Phase {phase} is approved by its reviewer. Merge it?"
+            prompt = f"The reviewer approved phase {phase}. Merge it?"
             request_id = self._journal.ask("review", prompt, phase=phase, context=context)
-        self._open[phase] = request_id
-        self._looked = None
-        return request_id
+        return self._wait(phase, request_id)
 
     def ask_to_begin(self, phase: str, prompt: str, context: dict[str, str]) -> Heard | str:
-        """Ask whether a phase may begin; a person's answer where there is one, else the request's id."""
+        """Ask whether a phase may start; returns a person's answer if there is one, else the request's id."""
         request_id = self._journal.open_requests().get(phase)
         if request_id is None:
-            known = nebula_phases(self._journal.state).get(phase)
-            asked = known.get("asked") if known else None
+            asked = self._journal.phases.get(phase, {"status": "pending"}).get("asked")
             answer = self._journal.answer_to(asked) if asked else None
             if answer is not None:
                 return answer
-            request_id = self._journal.ask("approval", prompt, phase=phase, context=dict(context))
-        self._open[phase] = request_id
-        self._looked = None
-        return request_id
+            request_id = self._journal.ask("approval", prompt, phase=phase, context=context)
+        return self._wait(phase, request_id)
 
     def heard(self) -> Iterator[tuple[str, Heard]]:
-        """The answers that came since; looked for every few seconds while something waits for one."""
+        """New answers; looks for them every few seconds while something waits for one."""
         now = self._monotonic()
         if not self._open or (self._looked is not None and now - self._looked < LOOKS):
             return
@@ -79,16 +73,21 @@ class Gates:
                 yield phase, answer
 
     def waiting(self) -> list[Waiting]:
-        """What still waits."""
+        """The phases that still wait."""
         return [Waiting(phase, asked) for phase, asked in sorted(self._open.items())]
 
+    def _wait(self, phase: str, request_id: str) -> str:
+        self._open[phase] = request_id
+        self._looked = None
+        return request_id
+
     def _answered(self, phase: str, result: TaskResult) -> str | None:
-        """The request about this very commit that was answered while nobody worked."""
-        known = nebula_phases(self._journal.state).get(phase)
+        """The request about this very commit that was answered while no process ran."""
+        known = self._journal.phases.get(phase)
         return known.get("asked") if known and known.get("asked_commit") == result.commit else None
 
 
 def summary(phase: str, result: TaskResult) -> str:
-    """What a person wants to know of an approved phase."""
+    """What a person needs to know about an approved phase."""
     report = shorten(result.report, _REPORT) or "no report"
     return f"{phase}: {result.base_commit[:12]}..{result.commit[:12]}, {result.cycles} cycles. {report}"

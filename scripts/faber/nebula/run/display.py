@@ -1,56 +1,76 @@
-"""The two runners of a nebula's phases: plain lines, and a live view on a terminal. Both work through `PhaseWork`."""
+"""Showing a run of a nebula: plain lines, or a live table on a terminal."""
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
-from faber.model.documents import nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, redact, shorten
-from faber.nebula.phase.checkpoint import Checkpoint
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.phase_worker import PhaseWork, Start, Workshop
+from faber.nebula.run.phase_worker import PhaseWork
+from faber.nebula.run.workshop import Workshop
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 WIDTH = 200
 NAME = 40
+Phases = Callable[[], Mapping[str, NebulaPhase]]
 
 
-class PlainRunner:
-    """Says a line for each thing that happens to a phase. `shop` is set before the first phase runs."""
+class LocalRunner:
+    """Works on phases in this process."""
 
-    shop: Workshop
+    def __init__(self, shop: Workshop) -> None:
+        self._shop = shop
+
+    def run(self, spec: PhaseSpec, start: Start) -> PhaseWork:
+        """The work on a phase."""
+        return PhaseWork(self._shop, spec, start)
+
+
+def safe_line(text: str) -> str:
+    """`text` as one bounded line, inert and without credentials."""
+    return shorten(redact(inert(text)).replace("\n", " "), WIDTH * 4)
+
+
+def noticed(notice: Notice) -> str:
+    """A notice as a line."""
+    mark = "" if notice.severity is Severity.INFO else f"{notice.severity.value}: "
+    return f"{mark}{notice.message}"
+
+
+class PlainDisplay:
+    """Prints a line for everything that happens to a phase."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._lock = threading.Lock()
 
-    def run(self, spec: PhaseSpec, start: Start) -> PhaseWork:
-        """The work on a phase from its beginning."""
-        return PhaseWork(self.shop, spec, start)
-
-    def run_from_checkpoint(self, checkpoint: Checkpoint, spec: PhaseSpec, start: Start) -> PhaseWork:
-        """The work on a phase from the stage after `checkpoint`."""
-        return PhaseWork(self.shop, spec, replace(start, checkpoint=checkpoint))
-
-    def show(self, phase: str, what: str, notice: Notice | None = None) -> None:
-        """One line on what happens to a phase."""
+    def show(self, phase: str, what: str) -> None:
+        """Print what happens to a phase."""
         self.line(f"{phase}: {what}")
 
     def notice(self, notice: Notice) -> None:
-        """A notice that a person should see."""
-        mark = "" if notice.severity is Severity.INFO else f"{notice.severity.value}: "
-        self.line(f"{mark}{notice.message}")
+        """Print a notice."""
+        self.line(noticed(notice))
 
-    def heard(self, phase: str, role: str, event: Mapping[str, Any]) -> None:
-        """An event of an agent's stream: nothing is said of it here."""
+    def heard(self, phase: str, role: str, event: Mapping[str, object]) -> None:
+        """Nothing is printed about an agent's stream."""
 
     def line(self, text: str) -> None:
-        """Print one line, inert and without credentials."""
+        """Print one line."""
         with self._lock:
-            self._say("faber: " + shorten(redact(inert(text)).replace("\n", " "), WIDTH * 4))
+            self._say("faber: " + safe_line(text))
+
+    def follow(self, phases: Phases) -> None:
+        """The lines do not need the state of the phases."""
 
     def __enter__(self) -> Self:
         return self
@@ -70,40 +90,48 @@ class _Row:
     ended: bool = False
 
 
-class LiveRunner(PlainRunner):
-    """The same with one line per phase that is kept up to date below what was said: its cycle, its cost, and what it
-    is doing."""
+class LiveDisplay:
+    """Prints lines, and below them a live table with one row per phase: its cycle, its cost, and what it does."""
 
-    def __init__(self, say: Callable[[str], None], console: Any) -> None:
-        super().__init__(say)
+    def __init__(self, console: "Console") -> None:
         from rich.live import Live
 
         self._console = console
+        self._lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
-        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=4, transient=True)
+        self._phases: Phases = dict
+        self._live = Live(console=console, get_renderable=self.table, refresh_per_second=4, transient=True)
 
-    def show(self, phase: str, what: str, notice: Notice | None = None) -> None:
-        """Change the phase's line, and say what stays."""
-        self._rows.setdefault(phase, _Row(since=time.monotonic())).what = what
-        self._rows[phase].doing = ""
-        self._rows[phase].ended = what.startswith(("done", "failed", "not healed", "skipped", "stopped"))
+    def show(self, phase: str, what: str) -> None:
+        """Update the phase's row, and print what happens."""
+        row = self._row(phase)
+        row.what, row.doing = what, ""
+        row.ended = what.startswith(("done", "failed", "not healed", "skipped", "stopped"))
         self.line(f"{phase}: {what}")
 
-    def heard(self, phase: str, role: str, event: Mapping[str, Any]) -> None:
-        """Show which tool the agent uses."""
+    def notice(self, notice: Notice) -> None:
+        """Print a notice."""
+        self.line(noticed(notice))
+
+    def heard(self, phase: str, role: str, event: Mapping[str, object]) -> None:
+        """Show the tool that the agent uses."""
         message = event.get("message")
         content = message.get("content") if isinstance(message, Mapping) else None
         for block in content if isinstance(content, list) else ():
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                row = self._rows.setdefault(phase, _Row(since=time.monotonic()))
-                row.doing, row.stage = f"{role}: {block.get('name')}", self._stage(phase)
+                row = self._row(phase)
+                row.doing, row.stage = f"{role}: {block.get('name')}", _stage(self._phases().get(phase))
 
     def line(self, text: str) -> None:
         """Print one line above the table."""
         from rich.text import Text
 
         with self._lock:
-            self._console.print(Text(shorten(redact(inert(text)).replace("\n", " "), WIDTH * 4)))
+            self._console.print(Text(safe_line(text)))
+
+    def follow(self, phases: Phases) -> None:
+        """Take the rows' cycles, costs and stages from `phases`."""
+        self._phases = phases
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -114,24 +142,20 @@ class LiveRunner(PlainRunner):
     ) -> None:
         self._live.__exit__(kind, error, trace)
 
-    def _stage(self, phase: str) -> str:
-        phases = nebula_phases(self.shop.journal.state) if hasattr(self, "shop") else {}
-        known = phases.get(phase, {"status": "pending"})
-        return "healing" if "healing" in known else str(known.get("stage", ""))
-
-    def _table(self) -> Any:
+    def table(self) -> "Table":
+        """The rows of the phases at work."""
         from rich.table import Table
         from rich.text import Text
 
         table = Table.grid(padding=(0, 2))
-        phases = nebula_phases(self.shop.journal.state) if hasattr(self, "shop") else {}
+        phases = self._phases()
         for name, row in list(self._rows.items()):
-            known = phases.get(name, {"status": "pending"})
             if row.ended:
                 continue
+            known = phases.get(name, {"status": "pending"})
             cycle = f"cycle {known['cycle']}" if "cycle" in known else ""
-            stage = self._stage(name)
-            # What the coder did last is not what the reviewer does now.
+            stage = _stage(known)
+            # The coder's last tool is not what the reviewer does now.
             doing = row.doing if row.doing and row.stage == stage else stage.replace("_", " ") or row.what
             minutes, seconds = divmod(int(time.monotonic() - row.since), 60)
             cells = (shorten(name, NAME), cycle, f"${known.get('cost', 0.0):.2f}", f"{minutes}:{seconds:02}", doing)
@@ -139,3 +163,12 @@ class LiveRunner(PlainRunner):
         done = sum(phase["status"] == "done" for phase in phases.values())
         table.add_row(Text(f"{done} of {len(phases)} phases done"))
         return table
+
+    def _row(self, phase: str) -> _Row:
+        return self._rows.setdefault(phase, _Row(since=time.monotonic()))
+
+
+def _stage(phase: NebulaPhase | None) -> str:
+    if phase is None:
+        return ""
+    return "healing" if "healing" in phase else str(phase.get("stage", ""))

@@ -1,4 +1,4 @@
-"""Whether a nebula's files are edited while it runs: what runs keeps what it began with, and new files wait."""
+"""Watch for edits of a nebula's files during a run, which keeps using the files as they were when it started."""
 
 import hashlib
 import time
@@ -14,9 +14,9 @@ LOOKS = 2.0  # seconds between looks
 
 
 class Edits:
-    """Tells `notice` once of each file that is not as `nebula` was read from `directory`.
+    """Tells `notice` once about each file in `directory` that differs from what `nebula` was read from.
 
-    `placed` names the files that the run itself wrote there (remediations).
+    `placed` returns the files that the run itself wrote there (remediations).
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class Edits:
         self._directory = directory
         self._notice = notice
         self._placed = placed
-        self._begun = _files(nebula)
-        self._told: set[str] = set()
+        self._original = _files(nebula)
+        self._reported: set[str] = set()
         self._looked = 0.0
 
     def look(self) -> None:
-        """Look, unless that was done a moment ago."""
+        """Look for edits, at most every two seconds."""
         if time.monotonic() - self._looked < LOOKS:
             return
         self._looked = time.monotonic()
@@ -42,18 +42,18 @@ class Edits:
             now = _files(load_nebula(self._directory).nebula)
         except FaberError:
             now = {}  # the directory is gone
-        changed = [file for file in sorted({*now, *self._begun}) if now.get(file) != self._begun.get(file)]
+        changed = [file for file in sorted({*now, *self._original}) if now.get(file) != self._original.get(file)]
         for file in changed:
-            if file in self._told or file in self._placed():
+            if file in self._reported or file in self._placed():
                 continue
-            self._told.add(file)
-            what = "is new" if file not in self._begun else "changed" if file in now else "is gone"
-            text = f"{file} {what}; the run goes on with the files as they were when it began."
-            recovery = f"Stop it, then `faber nebula apply {self._directory} --resume` takes it in."
+            self._reported.add(file)
+            what = "is new" if file not in self._original else "changed" if file in now else "is gone"
+            text = f"{file} {what}; the run continues with the files as they were when it started."
+            recovery = f"To use the change, stop the run, then `faber nebula apply {self._directory} --resume`."
             self._notice(Notice("nebula_edited", Severity.WARNING, text, recovery, file))
 
 
 def _files(nebula: Nebula) -> dict[str, str]:
-    """Each file, and a digest of what was read from it."""
+    """A digest of what was read from each file."""
     head = hashlib.sha256(repr(replace(nebula, phases=())).encode("utf-8", "surrogatepass")).hexdigest()
     return {MANIFEST: head} | {spec.file: spec.digest for spec in nebula.phases}

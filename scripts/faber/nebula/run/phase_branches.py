@@ -1,4 +1,4 @@
-"""Where the phases' branches stand, asked of git: what a verdict on a checkpoint needs to know."""
+"""The facts about many phases' branches at once, for judging their checkpoints without opening worktrees."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from faber.git.asking import Ask, GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.git.repository import Repository, checked_out, find
 from faber.nebula.phase.checkpoint import Checkpoint
-from faber.nebula.run.resumption import Branch
+from faber.nebula.worktrees.branch_facts import CheckpointFacts, between_arguments, parse_made
 from faber.processes.runner import ProgramResult
 from faber.store.external_files import StrPath
 
@@ -17,11 +17,12 @@ _HEADS = "refs/heads/"
 
 def phase_branches(
     root: StrPath, branches: Mapping[str, str], checkpoints: Mapping[str, Checkpoint], run: Ask = ask
-) -> dict[str, Branch]:
-    """The branch of each phase that has a checkpoint, by phase; those that git cannot tell are left out.
+) -> dict[str, CheckpointFacts | None]:
+    """The facts about the branch of each phase that has a checkpoint, None if the branch does not exist. Phases that
+    git cannot tell about are left out.
 
-    `branches` are the branches' names by phase. One git process lists all heads; where a head is not the
-    checkpoint's commit two more are asked, and one for each worktree, sixteen side by side.
+    `branches` maps phases to branch names. One git process lists all heads. Two more are needed per branch that has
+    moved, and one per worktree, sixteen at a time.
     """
     repository = find(root)
     asked = {phase: name for phase, name in branches.items() if phase in checkpoints and not branch_problem(name)}
@@ -30,12 +31,15 @@ def phase_branches(
     heads = _heads(root, run)
     if heads is None:
         return {}
-    found = {phase: Branch(heads.get(name)) for phase, name in asked.items()}
-    for phase, ahead in _ahead(root, found, checkpoints, run).items():
-        found[phase] = found[phase]._replace(ahead=ahead)
+    found: dict[str, CheckpointFacts] = {}
+    for phase, name in asked.items():
+        if head := heads.get(name):
+            saved = checkpoints[phase].git_sha
+            found[phase] = CheckpointFacts(saved, head, head == saved, [], False)
+    found |= _moved(root, found, run)
     for phase in _dirty(repository, asked, found, run):
         found[phase] = found[phase]._replace(dirty=True)
-    return found
+    return {phase: found.get(phase) for phase in asked}
 
 
 def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
@@ -46,37 +50,30 @@ def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
     return {ref.removeprefix(_HEADS): commit for commit, _, ref in lines}
 
 
-def _ahead(
-    root: StrPath, found: Mapping[str, Branch], checkpoints: Mapping[str, Checkpoint], run: Ask
-) -> dict[str, tuple[str, ...] | None]:
-    """Of each phase whose branch has moved, the commits since its checkpoint, None where it is no descendant."""
-    moved = [
-        (phase, checkpoints[phase].git_sha, branch.head)
-        for phase, branch in found.items()
-        if branch.head is not None and branch.head != checkpoints[phase].git_sha
-    ]
-    ahead: dict[str, tuple[str, ...] | None] = {phase: None for phase, _, _ in moved}
-    known = [entry for entry in moved if is_commit(entry[1])]
-    descends = [GitQuestion(root, ("merge-base", "--is-ancestor", saved, head)) for _, saved, head in known]
-    follows = [
-        GitQuestion(root, ("rev-list", "--reverse", "--first-parent", f"{saved}..{head}")) for _, saved, head in known
-    ]
-    for (phase, _, _), is_ancestor, commits in zip(known, _in_turn(descends, run), _in_turn(follows, run), strict=True):
-        if is_ancestor.code == 0 and commits.code == 0:
-            ahead[phase] = tuple(commits.out.split())
-    return ahead
+def _moved(root: StrPath, found: Mapping[str, CheckpointFacts], run: Ask) -> dict[str, CheckpointFacts]:
+    """The facts about branches that are ahead of their checkpoint, with the commits in between."""
+    moved = {phase: facts for phase, facts in found.items() if not facts.is_ancestor and is_commit(facts.checkpoint)}
+    pairs = [(each.checkpoint, each.head) for each in moved.values()]
+    descends = [GitQuestion(root, ("merge-base", "--is-ancestor", *pair)) for pair in pairs]
+    logs = [GitQuestion(root, between_arguments(*pair)) for pair in pairs]
+    answers = zip(moved.items(), _in_turn(descends, run), _in_turn(logs, run), strict=True)
+    return {
+        phase: facts._replace(is_ancestor=True, between=parse_made(log.out))
+        for (phase, facts), is_ancestor, log in answers
+        if is_ancestor.code == 0 and log.code == 0
+    }
 
 
-def _dirty(repository: Repository, names: Mapping[str, str], found: Mapping[str, Branch], run: Ask) -> list[str]:
+def _dirty(
+    repository: Repository, names: Mapping[str, str], found: Mapping[str, CheckpointFacts], run: Ask
+) -> list[str]:
     places = [
         (phase, place)
-        for phase, branch in found.items()
-        if branch.head is not None
-        and (place := checked_out(repository, _HEADS + names[phase]))
-        and os.path.isdir(place)
+        for phase in found
+        if (place := checked_out(repository, _HEADS + names[phase])) and os.path.isdir(place)
     ]
     questions = [GitQuestion(place, ("status", "--porcelain", "--untracked-files=normal")) for _, place in places]
-    # What cannot be looked at may hold work: it counts as dirty.
+    # A worktree that git cannot examine may hold work: it counts as dirty.
     return [
         phase
         for (phase, _), answer in zip(places, _in_turn(questions, run), strict=True)

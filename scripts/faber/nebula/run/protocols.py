@@ -1,52 +1,67 @@
-"""Whom a worker group works with: a phase's work, who makes and shows it, who heals what failed."""
+"""The collaborators of a worker group: who does the work on a phase, who shows it, and who heals what failed."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from faber.errors import Notice
 from faber.git.programs import Git
-from faber.nebula.phase.checkpoint import Checkpoint
+from faber.model.nebula_documents import NebulaPhase
+from faber.nebula.healing.architect import Planned
+from faber.nebula.healing.healer import Inserted
 from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.display import PlainRunner
-from faber.nebula.run.phase_worker import Start
+from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
 
 
 class Work(Protocol):
-    """The work on one phase; `phase_worker.PhaseWork` is one."""
+    """The work on one phase, such as `PhaseWork`."""
 
     result: TaskResult | None
 
     def work(self) -> TaskResult:
-        """Until approval."""
+        """Run the phase until approval."""
 
     def revise(self, comment: str) -> TaskResult:
-        """More cycles, for a person's comment."""
+        """Run more cycles for a person's comment."""
 
     def merge(self) -> Merged:
-        """To the integration branch."""
+        """Merge into the integration branch."""
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release what is held."""
 
 
 class Runner(Protocol):
-    """Makes the work on a phase, and shows it: plainly, or live on a terminal."""
+    """Makes the work on a phase: here, or on a cluster."""
 
     def run(self, spec: PhaseSpec, start: Start) -> Work:
-        """The work on a phase from its beginning."""
+        """The work on a phase, from `start.checkpoint` if there is one."""
 
-    def run_from_checkpoint(self, checkpoint: Checkpoint, spec: PhaseSpec, start: Start) -> Work:
-        """The work on a phase from the stage after `checkpoint`."""
 
-    def show(self, phase: str, what: str, notice: Notice | None = None) -> None:
-        """Tell a person what happens to a phase."""
+class Display(Protocol):
+    """Shows a run to a person."""
+
+    def show(self, phase: str, what: str) -> None:
+        """Show what happens to a phase."""
+
+    def notice(self, notice: Notice) -> None:
+        """Show a notice."""
+
+    def heard(self, phase: str, role: str, event: Mapping[str, object]) -> None:
+        """An event of an agent's stream."""
+
+    def line(self, text: str) -> None:
+        """Print one line, inert and without credentials."""
+
+    def follow(self, phases: Callable[[], Mapping[str, NebulaPhase]]) -> None:
+        """From now on, `phases` returns the current phases of the run."""
 
 
 class RemoteExecution(Protocol):
-    """Has phases worked on by other machines; `nebula.cluster.leader.Fleet` is one."""
+    """Has phases worked on by other machines, such as a cluster's `Fleet`."""
 
     @property
     def options(self) -> str:
@@ -55,42 +70,42 @@ class RemoteExecution(Protocol):
     def check(self, git: Git, isolation: str) -> None:
         """Raise a `FaberError` if the run cannot be shared with other machines."""
 
-    def runner(self, shown: PlainRunner, workers: int) -> Runner:
-        """The runner of a run, for at most `workers` phases at once; it shows what happens as `shown` does."""
+    def runner(self, shop: Workshop, workers: int) -> Runner:
+        """The runner of a run, for at most `workers` phases at once."""
 
 
 class Healer(Protocol):
-    """Puts a remediation in the place of a failed phase; `nebula.healing.healer.GroupHealer` is one.
+    """Inserts a remediation for a failed phase, such as `GroupHealer`.
 
-    Only what `begin` and `resume` return is called by a worker: it asks an architect, which takes a while.
+    Only the functions that `begin` and `resume` return run in a worker: they ask an architect, which takes minutes.
     """
 
-    def begin(self, phase: str) -> Callable[[], object] | None:
-        """What plans a remediation of a phase that failed now; None where it stays failed."""
+    def begin(self, phase: str, error: Exception) -> Callable[[], Planned] | None:
+        """What plans a remediation of a phase that failed now with `error`; None if it stays failed."""
 
-    def resume(self, phase: str) -> Callable[[], object] | None:
-        """The same for a phase that failed before this process began."""
+    def resume(self, phase: str) -> Callable[[], Planned] | None:
+        """The same for a phase that failed before this process started."""
 
     def is_healed(self, phase: str) -> bool:
-        """True if a remediation took the phase's place."""
+        """True if a remediation replaces the phase."""
 
-    def insert(self, phase: str, planned: Any, dag: Dag) -> Any:
-        """The remediation's spec, and the graph with it (`healer.Inserted`)."""
+    def insert(self, phase: str, planned: Planned, dag: Dag) -> Inserted:
+        """Insert the remediation into the graph."""
 
     def gave_up(self, phase: str, error: BaseException) -> None:
         """There is no remediation."""
 
     def ended(self, phase: str, *, success: bool) -> None:
-        """A phase ended, a remediation perhaps."""
+        """A phase ended; it may be a remediation."""
 
     def start_of(self, phase: str) -> Start | None:
-        """How a remediation begins; None for any other phase."""
+        """How a remediation starts; None for any other phase."""
 
     def settle(self) -> None:
-        """Record what an earlier process had no time to."""
+        """Record what an earlier process did not get to record."""
 
     def question(self, phase: str) -> tuple[str, dict[str, str]] | None:
-        """What to ask a person before a remediation begins; None for any other phase."""
+        """What to ask a person before a remediation starts; None for any other phase."""
 
     def refused(self, phase: str, reason: str) -> None:
-        """A person does not want a remediation."""
+        """A person rejected a remediation."""

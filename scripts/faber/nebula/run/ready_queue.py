@@ -1,4 +1,4 @@
-"""Which phase begins next, kept up step by step as phases begin and end: linear in the graph over a whole run."""
+"""The queue of phases that are ready to start. Over a whole run its cost is linear in the size of the graph."""
 
 import heapq
 from collections.abc import Collection
@@ -8,18 +8,17 @@ from faber.nebula.plan.plan_errors import UnknownPhase
 
 
 class Frontier:
-    """The edge between what is done and what may begin.
+    """The border between phases that are done and phases that may start.
 
-    Every phase is counted down once for each of its dependencies and enters the heap of ready phases once, so
-    5,000 phases cost what their edges and their sorting cost. Not safe for several threads at once: the owner
-    holds its own lock.
+    The counter of a phase is decremented once per dependency, and a phase enters the heap once, so that 5,000 phases
+    cost no more than their edges and one sort. Not thread-safe.
     """
 
     def __init__(
         self, dag: Dag, done: Collection[str] = (), failed: Collection[str] = (), skipped: Collection[str] = ()
     ) -> None:
-        """Begin where a run stands: `done`, `failed` and `skipped` phases are not handed out, and those that the
-        graph does not have are passed over."""
+        """Start from the state of a run: `done`, `failed` and `skipped` phases are not handed out. Phases that are not
+        in the graph are ignored."""
         self.dag = dag
         self.done: set[str] = set()
         self.failed: set[str] = set(failed)
@@ -33,7 +32,7 @@ class Frontier:
                 self.finish(name)
 
     def take(self) -> str | None:
-        """The best phase that may begin, now running; None where none may."""
+        """The best phase that may start, which now counts as running; None if there is none."""
         while self._heap:
             _, _, name = heapq.heappop(self._heap)
             if self._waiting(name):
@@ -42,11 +41,11 @@ class Frontier:
         return None
 
     def ready(self) -> list[str]:
-        """Every phase that `take` would hand out, best first."""
+        """Every phase that `take` would return, best first."""
         return [name for _, _, name in sorted(self._heap) if self._waiting(name)]
 
     def finish(self, phase: str) -> list[str]:
-        """`phase` is done; answers the phases that may begin because of it, best first."""
+        """`phase` is done; returns the phases that may start because of it, best first."""
         if phase in self.done:
             return []
         self._end(phase)
@@ -62,14 +61,13 @@ class Frontier:
         return sorted(freed, key=self.dag.rank)
 
     def fail(self, phase: str) -> None:
-        """`phase` failed. Those that wait for it are skipped by `skip_after`, once it is known that nothing
-        takes its place."""
+        """`phase` failed. Once it is known that nothing replaces it, `skip_after` skips its dependents."""
         self._end(phase)
         self.failed.add(phase)
 
     def skip_after(self, phase: str) -> list[str]:
-        """Skip every phase that waits for the failed `phase`, directly or through others; answers those that
-        were not skipped before, sorted."""
+        """Skip every phase that depends on the failed `phase`, directly or indirectly; returns those that were not
+        skipped before, sorted."""
         found = []
         left = list(self.dag.dependents[phase])
         while left:
@@ -81,27 +79,22 @@ class Frontier:
         return sorted(found)
 
     def skip(self, phase: str) -> None:
-        """`phase` is not to be begun after all."""
+        """`phase` is not to be started after all."""
         self._end(phase)
         self.skipped.add(phase)
 
     def insert(self, insertion: Insertion, failed_id: str, new_id: str) -> None:
-        """Go on with the graph that has the remediation `new_id` of `failed_id`: it may begin at once."""
+        """Continue with the graph that has the remediation `new_id` of `failed_id`, which may start at once."""
         if failed_id not in self.failed:
             raise UnknownPhase(f"{failed_id} has not failed.", phase=failed_id)
         self.dag = insertion.dag
-        # As many as before: they wait for another phase, not for one more.
+        # The dependents' counters stay: one dependency replaced another.
         self._waits[new_id] = 0
         heapq.heappush(self._heap, self.dag.rank(new_id))
 
-    def give_back(self, phase: str) -> None:
-        """`phase` was taken and not begun: it may be taken again."""
-        self.running.discard(phase)
-        heapq.heappush(self._heap, self.dag.rank(phase))
-
     @property
     def finished(self) -> bool:
-        """True if nothing runs and nothing may begin."""
+        """True if nothing runs and nothing may start."""
         return not self.running and not any(self._waiting(name) for _, _, name in self._heap)
 
     def _waiting(self, name: str) -> bool:

@@ -1,21 +1,24 @@
-"""The run of a nebula as its worker group writes it: events in the store, and `nebula.state.toml` beside the files.
+"""The log of a nebula's run as its worker group writes it: events in the store, and `nebula.state.toml`.
 
-The events are the truth; state.json and the file are their projections, written at most twice a second while work goes
-on and when the group ends, and again from the events by whoever resumes. So an event costs the same among ten phases
-and among five thousand.
+The events are authoritative. state.json and the file are projections, written at most twice a second while the group
+works and when it ends, and rebuilt from the events by a resume, so that an event costs the same with ten phases and
+with five thousand.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
-from faber.model.documents import Draft, Plan, State
+from faber.model.documents import Draft, Plan, State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
 from faber.model.text import inert, redact, shorten
+from faber.nebula.healing.healing_history import HealingHistory, read_history
+from faber.nebula.phase.phase_progress import RecordEvent
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
 from faber.store.appending import Writer
 from faber.store.commit import commit, settle
@@ -24,12 +27,12 @@ from faber.store.load import Run, load
 from faber.store.pace import Pace
 
 MESSAGE = 2_000
-PROJECTED_EVERY = 0.5  # seconds; and never more than one part in SHARE of the time
+PROJECTED_EVERY = 0.5  # seconds; and projecting takes at most one SHAREth of the time
 SHARE = 20
 
 
 class Journal:
-    """One run's events, from many threads. `directory` is the nebula's; `notice` hears what could not be written."""
+    """Writes one run's events; thread-safe. `directory` is the nebula's; `notice` gets what could not be written."""
 
     def __init__(
         self,
@@ -46,11 +49,12 @@ class Journal:
         self.directory = directory
         self._run: Run = load(layout, run_id)
         self.state: State = self._run.state
-        # What kept an event from being written: the run ends with it, and no phase fails for it.
+        # Why an event could not be written: the run ends with it, and no phase fails because of it.
         self.failure: FaberError | None = None
         self._notice = notice
         self._monotonic = monotonic
         self._lock = threading.Lock()
+        self._healing: HealingHistory | None = None
         self._writer = StateWriter()
         self._before: NebulaFile | None = load_state(directory)[0]
         self._projected = float("-inf")
@@ -61,6 +65,19 @@ class Journal:
     def last_event_id(self) -> int:
         """The newest event that this process knows."""
         return self.state["last_event_id"]
+
+    @property
+    def phases(self) -> Mapping[str, NebulaPhase]:
+        """The phases in the run's state."""
+        return nebula_phases(self.state)
+
+    @property
+    def healing(self) -> HealingHistory:
+        """The history of healing in this run: read from the log once, and kept up to date with what is recorded."""
+        with self._lock:
+            if self._healing is None:
+                self._healing = read_history(self.layout, self.run_id)
+            return self._healing
 
     def record(
         self,
@@ -74,9 +91,9 @@ class Journal:
         once: str | None = None,
         **metadata: object,
     ) -> int:
-        """Append an event; its id. Raises what `store.commit.commit` raises: without its log a run does not go on.
+        """Append an event; returns its id. Raises the errors of `commit`: a run does not continue without its log.
 
-        What is recorded again under the same `once` is recorded once.
+        Repetitions with the same `once` are recorded once.
         """
         draft: Draft = {"type": type}
         if phase is not None:
@@ -92,8 +109,8 @@ class Journal:
             draft["metadata"] = given
         return self._commit(lambda state, plan: [draft], once)
 
-    def for_phase(self, phase: str) -> Callable[..., None]:
-        """`record` for one phase, as `loop.progress.Record` has it."""
+    def for_phase(self, phase: str) -> RecordEvent:
+        """`record` for one phase."""
 
         def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
             self.record(type, phase, status=status, message=message, **metadata)
@@ -102,8 +119,8 @@ class Journal:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def ask(self, kind: str, prompt: str, *, phase: str | None, context: dict[str, Any]) -> str:
-        """Open a feedback request about `phase` (None: about the whole run); its id."""
+    def ask(self, kind: str, prompt: str, *, phase: str | None, context: Mapping[str, str]) -> str:
+        """Open a feedback request about `phase` (None: about the whole run); returns its id."""
         request_id = new_request_id()
         said = shorten(redact(inert(prompt)), MESSAGE)
 
@@ -115,7 +132,7 @@ class Journal:
         return request_id
 
     def open_requests(self) -> dict[str | None, str]:
-        """The open requests of this nebula: the phase (None: the whole run) and the request's id."""
+        """The ids of this nebula's open requests by phase (None: the whole run)."""
         return {
             asked["context"]["nebula_phase"]: asked["request_id"]
             for asked in self.state["feedback_queue"]
@@ -123,22 +140,22 @@ class Journal:
         }
 
     def refresh(self) -> State:
-        """The state with what others recorded meanwhile: answers of people, above all."""
+        """Reload the state, with what others recorded meanwhile, such as people's answers."""
         with self._lock:
             self._run = load(self.layout, self.run_id)
             self.state = self._run.state
             return self.state
 
     def answer_to(self, request_id: str) -> Heard | None:
-        """A person's answer to a request, as far as this process knows."""
+        """A person's answer to a request, if this process knows one."""
         return next((heard for heard in reversed(self.state["answers"]) if heard["request_id"] == request_id), None)
 
     # --- the projection ----------------------------------------------------------------------------
 
     def project(self) -> None:
-        """Write `nebula.state.toml` now, and state.json where it is behind.
+        """Write `nebula.state.toml` now, and state.json if it is behind.
 
-        That they cannot be written is a warning, never the end of the work: both can be made again from the events.
+        A failure is a warning and does not end the work: both can be rebuilt from the events.
         """
         with self._lock:
             self._project()
@@ -150,26 +167,28 @@ class Journal:
                 self._notice(Notice("state_behind", Severity.WARNING, text, error.recovery, self.run_id))
 
     def _commit(self, decide: Callable[[State, Plan], Decision], key: str | None = None) -> int:
-        # The store's own lock is for processes and waits by asking again; threads queue here.
+        # The store's own lock is for processes and polls; threads queue here.
         with self._lock:
             try:
                 done = commit(self.layout, self.run_id, decide, self._by, key=key, known=self._run)
             except UsageError:
-                raise  # this event cannot be, others can
+                raise  # only this event is invalid
             except FaberError as error:
                 self.failure = self.failure or error
                 raise
             self._run, self.state = done.run, done.state
+            if self._healing is not None and not done.repeated:
+                self._healing.take(done.events)
             if self._monotonic() - self._projected >= self._pause:
                 self._project()
             return done.events[-1]["event_id"]
 
     def _project(self) -> None:
-        begun = self._monotonic()
+        started = self._monotonic()
         try:
             self._writer.save(self.directory, project(self.state, self._before))
         except FaberError as error:
             text = f"nebula.state.toml could not be written: {error.message}"
             self._notice(Notice("nebula_state_unwritten", Severity.WARNING, text, error.recovery, self.directory))
         self._projected = self._monotonic()
-        self._pause = max(PROJECTED_EVERY, SHARE * (self._projected - begun))
+        self._pause = max(PROJECTED_EVERY, SHARE * (self._projected - started))

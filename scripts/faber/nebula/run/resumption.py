@@ -1,175 +1,129 @@
-"""What a resume would do with each phase, and why: pure functions of loaded values.
+"""What a resume would do with each phase, and why. Pure.
 
-A checkpoint is trusted only where it still fits the phase's own branch (design of seed 002, with a branch for
-each phase): *same* and *ahead by the phase's own recorded commits* go on, everything else starts afresh with
-what was done as partial work.
+Whether a checkpoint is valid for its branch is decided by `branch_verdict`, here and when the phase is really resumed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from faber.model.nebula_documents import NebulaStatus
 from faber.nebula.phase.checkpoint import Checkpoint, validate
-from faber.nebula.phase.phase_errors import CheckpointMoved, InvalidCheckpoint
+from faber.nebula.phase.checkpoint_validity import branch_verdict
+from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan.graph import Dag, descendants
 from faber.nebula.plan.state_file import PhaseRecord
+from faber.nebula.worktrees.branch_facts import CheckpointFacts
 
-Relation = Literal["same", "ahead_own", "ahead_others", "diverged", "dirty", "gone", "unknown"]
 Action = Literal["start", "continue", "fresh", "keep", "retry", "wait", "skip"]
 
 
-class Branch(NamedTuple):
-    """A phase's branch as git has it: `head` None where it is gone, `ahead` the commits from the checkpoint's to
-    the head, oldest first, None where the head does not descend from it; `dirty` if its worktree has
-    uncommitted work."""
+class ResumeDecision(NamedTuple):
+    """What a resume does with a phase: `action`, the cycle and stage at which it continues, and why.
 
-    head: str | None
-    ahead: tuple[str, ...] | None = ()
-    dirty: bool = False
+    * `keep`: done (or decomposed), nothing runs again;
+    * `continue`: resume from the checkpoint;
+    * `fresh`: start over, with the earlier commits as partial work; the checkpoint is parked;
+    * `start`: not started yet, and may start;
+    * `wait`: not started yet, and waits for its dependencies;
+    * `retry`: failed or skipped, and reset on request;
+    * `skip`: failed or skipped, or depends on such a phase, and stays so.
 
-
-class Verdict(NamedTuple):
-    """What a resume does with a phase: `action`, the cycle and stage it goes on at where it continues, and why.
-
-    * `keep`: done (or taken apart), nothing is done again;
-    * `continue`: from the checkpoint;
-    * `fresh`: from the beginning, with what was done as partial work; the checkpoint is parked;
-    * `start`: it has not begun, and may;
-    * `wait`: it has not begun, and waits for others;
-    * `retry`: it failed or was skipped, and is reset because that was asked for;
-    * `skip`: it failed or was skipped, or waits for one that did, and stays so.
+    `relation` is the branch's `BranchStanding`, or `gone` or `unknown`. `stale` is true for a checkpoint that is not
+    used.
     """
 
     action: Action
     why: str
     cycle: int | None = None
     stage: str | None = None
-    relation: Relation | None = None
+    relation: str | None = None
     stale: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        """The verdict as a JSON object."""
-        return self._asdict()
+
+class ResumeOptions(NamedTuple):
+    """`force` also continues if others have committed to the phase's branch; `retry_failed` resets failed and skipped
+    phases."""
+
+    force: bool = False
+    retry_failed: bool = False
 
 
-def relation(checkpoint: Checkpoint, branch: Branch | None, recorded: Collection[str] = ()) -> Relation:
-    """How a phase's branch stands to its checkpoint. `recorded` are the commits that the run's events say are
-    the phase's own, beside those that the checkpoint names."""
-    if branch is None:
-        return "unknown"
-    if branch.head is None:
-        return "gone"
-    if branch.head == checkpoint.git_sha:
-        return "same"
-    if branch.ahead is None:
-        return "diverged"
-    own = {*checkpoint.state.cycle_commits, *recorded}
-    return "ahead_own" if own.issuperset(branch.ahead) else "ahead_others"
+class ResumeFacts(NamedTuple):
+    """What decisions are based on, by phase: the records of the state file, the checkpoints (an error for an unreadable
+    one), and the facts about branches (None: the branch does not exist; missing: git could not tell)."""
+
+    run_id: str
+    records: Mapping[str, PhaseRecord]
+    checkpoints: Mapping[str, Checkpoint | InvalidCheckpoint]
+    branches: Mapping[str, CheckpointFacts | None]
 
 
-def judge(
-    status: NebulaStatus,
-    checkpoint: Checkpoint | InvalidCheckpoint | None,
-    branch: Branch | None = None,
-    recorded: Collection[str] = (),
-    *,
-    force: bool = False,
-    retry_failed: bool = False,
-) -> Verdict:
-    """The verdict on one phase by itself; `verdicts` adds what other phases do to it.
-
-    `force` continues where others have committed to the phase's branch; `retry_failed` resets what failed or
-    was skipped.
-    """
-    there = checkpoint is not None
+def decide(known: ResumeFacts, phase: str, options: ResumeOptions = ResumeOptions()) -> ResumeDecision:  # noqa: B008
+    """The decision on one phase by itself; `decisions` adds the effect of other phases."""
+    checkpoint = known.checkpoints.get(phase)
+    status: NebulaStatus = known.records[phase].status if phase in known.records else "pending"
+    stale = checkpoint is not None
     if status in ("done", "decomposed"):
-        return Verdict("keep", f"It is {status}.", stale=there)
+        return ResumeDecision("keep", f"It is {status}.", stale=stale)
     if status in ("failed", "skipped"):
-        if retry_failed:
-            return Verdict("retry", f"It {_was(status)}, and failed phases are tried again.", stale=there)
-        return Verdict("skip", f"It {_was(status)}; --retry-failed tries it again.", stale=there)
+        was = "failed" if status == "failed" else "was skipped"
+        if options.retry_failed:
+            return ResumeDecision("retry", f"It {was}, and failed phases are retried.", stale=stale)
+        return ResumeDecision("skip", f"It {was}; --retry-failed retries it.", stale=stale)
     if status != "in_progress":
-        return Verdict("start", "It has not begun.", stale=there)
+        return ResumeDecision("start", "It has not started.", stale=stale)
     if checkpoint is None:
-        return Verdict("fresh", "It was begun, and no checkpoint of it was written.")
+        return ResumeDecision("fresh", "It was started, but no checkpoint was written.")
     if isinstance(checkpoint, InvalidCheckpoint):
-        return Verdict("fresh", f"{checkpoint.message} It is parked.", stale=True)
-    found = relation(checkpoint, branch, recorded)
+        return ResumeDecision("fresh", f"{checkpoint.message} It is parked.", stale=True)
     try:
-        validate(checkpoint, branch.head if branch and branch.head else checkpoint.git_sha)
-    except CheckpointMoved:
-        pass  # said below, in the words of the relation
+        validate(checkpoint, checkpoint.git_sha)
     except InvalidCheckpoint as error:
-        return Verdict("fresh", f"{error.message} It is parked.", relation=found, stale=True)
-    goes_on = found in ("same", "ahead_own") or (found == "ahead_others" and force)
+        return ResumeDecision("fresh", f"{error.message} It is parked.", stale=True)
+    return _judge(known, phase, checkpoint, options)
+
+
+def _judge(known: ResumeFacts, phase: str, checkpoint: Checkpoint, options: ResumeOptions) -> ResumeDecision:
+    saved = checkpoint.git_sha[:12]
+    if phase not in known.branches:
+        why = f"The branch of the checkpoint ({saved}) could not be examined. The checkpoint is parked."
+        return ResumeDecision("fresh", why, relation="unknown", stale=True)
+    facts = known.branches[phase]
+    if facts is None:
+        why = f"The branch of the checkpoint ({saved}) does not exist. The checkpoint is parked."
+        return ResumeDecision("fresh", why, relation="gone", stale=True)
+    record = known.records[phase]
+    verdict = branch_verdict(facts, known.run_id, phase, record.commit or None)
+    why = f"{verdict.reason[0].upper()}{verdict.reason[1:]}."
+    if facts.dirty:
+        why += " Uncommitted work is parked first."
+    if not verdict.resumes(force=options.force):
+        return ResumeDecision("fresh", f"{why} The checkpoint is parked.", relation=verdict.standing.value, stale=True)
     cycle, stage = checkpoint.state.next_stage
-    why = _WHY[found].format(saved=checkpoint.git_sha[:10], head=(branch.head or "")[:10] if branch else "")
-    if branch is not None and branch.dirty and branch.head is not None:
-        # What a killed turn left is parked, and the turn taken again: it is no reason to do the others again.
-        why, found = f"{why} {_WHY['dirty']}", "dirty"
-    if not goes_on:
-        return Verdict("fresh", f"{why} The checkpoint is parked.", relation=found, stale=True)
-    return Verdict("continue", why, cycle, stage.word, found)
+    return ResumeDecision("continue", why, cycle, stage.word, verdict.standing.value)
 
 
-_WHY: dict[Relation, str] = {
-    "same": "The branch is where the checkpoint was written, at {saved}.",
-    "ahead_own": "The branch is ahead of the checkpoint ({saved}) by the phase's own commits, at {head}.",
-    "ahead_others": "The branch is at {head}, ahead of the checkpoint ({saved}) by commits of others (--force).",
-    "diverged": "The branch is at {head}, which does not descend from the checkpoint's {saved}.",
-    "dirty": "Work that was not committed is parked on a ref of its own first.",
-    "gone": "The branch of the checkpoint ({saved}) is gone.",
-    "unknown": "The branch of the checkpoint ({saved}) could not be looked at.",
-}
-
-
-def _was(status: str) -> str:
-    return "failed" if status == "failed" else "was skipped"
-
-
-def verdicts(
-    dag: Dag,
-    records: Mapping[str, PhaseRecord],
-    checkpoints: Mapping[str, Checkpoint | InvalidCheckpoint],
-    branches: Mapping[str, Branch],
-    recorded: Mapping[str, Sequence[str]] | None = None,
-    *,
-    force: bool = False,
-    retry_failed: bool = False,
-) -> dict[str, Verdict]:
-    """The verdict on each phase of the graph: a phase waits for what is not done, and is skipped behind what
-    stays failed."""
-    commits = recorded or {}
-    found = {
-        name: judge(
-            records[name].status if name in records else "pending",
-            checkpoints.get(name),
-            branches.get(name),
-            commits.get(name, ()),
-            force=force,
-            retry_failed=retry_failed,
-        )
-        for name in dag.dependencies
-    }
+def decisions(dag: Dag, known: ResumeFacts, options: ResumeOptions = ResumeOptions()) -> dict[str, ResumeDecision]:  # noqa: B008
+    """The decision on each phase of the graph: a phase waits for its dependencies, and is skipped if one of them stays
+    failed."""
+    found = {name: decide(known, name, options) for name in dag.dependencies}
     blocked: dict[str, str] = {}
-    for name, verdict in found.items():
-        if verdict.action == "skip":
+    for name, decision in found.items():
+        if decision.action == "skip":
             for other in descendants(dag, name) if name not in blocked else ():
                 blocked.setdefault(other, name)
     for name, needed in dag.dependencies.items():
-        verdict = found[name]
-        if verdict.action not in ("start", "retry"):
+        decision = found[name]
+        if decision.action not in ("start", "retry"):
             continue
         waits = [other for other in needed if found[other].action != "keep"]
         if name in blocked:
-            found[name] = verdict._replace(action="skip", why=f"It waits for {blocked[name]}, which is not done.")
+            found[name] = decision._replace(action="skip", why=f"It depends on {blocked[name]}, which is not done.")
         elif waits:
             shown = ", ".join(waits[:5]) + (f" and {len(waits) - 5} more" if len(waits) > 5 else "")
-            found[name] = verdict._replace(
-                action="wait" if verdict.action == "start" else "retry", why=_wait(verdict, shown)
-            )
+            waiting = f"It waits for {shown}."
+            if decision.action == "start":
+                found[name] = decision._replace(action="wait", why=waiting)
+            else:
+                found[name] = decision._replace(why=f"{decision.why} {waiting}")
     return found
-
-
-def _wait(verdict: Verdict, shown: str) -> str:
-    return f"It waits for {shown}." if verdict.action == "start" else f"{verdict.why} It waits for {shown}."

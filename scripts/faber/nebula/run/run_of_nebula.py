@@ -1,4 +1,4 @@
-"""The run that belongs to a nebula's directory, and whether `apply` may go on with it."""
+"""The run of a nebula's directory, and whether `apply` may continue it."""
 
 import os
 from typing import NamedTuple
@@ -15,15 +15,15 @@ UNFINISHED = frozenset({"in_progress", "failed", "skipped"})
 
 
 class NebulaUnfinished(FaberError):
-    """There is work of an earlier run, and neither --resume nor --fresh says what is to become of it."""
+    """An earlier run is unfinished, and neither --resume nor --fresh was given."""
 
     code = "nebula_unfinished"
     exit_code = Exit.REFUSED
 
 
-class Known(NamedTuple):
-    """What is known of a directory's run: its id (None where there is none in this store), its state, the state file
-    (another tool's, perhaps)."""
+class KnownRun(NamedTuple):
+    """The run of a directory: its id and state (None if it is not in this store), and the state file, which another
+    tool may have written."""
 
     run_id: str | None
     state: State | None
@@ -32,20 +32,20 @@ class Known(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """True if the run can be gone on with."""
+        """True if the run can be continued."""
         return self.state is not None and self.state["status"] not in CLOSED
 
 
-def find_run(layout: Layout, directory: str) -> Known:
-    """The run that `nebula.state.toml` of `directory` names. Raises `NebulaStateUnreadable`."""
+def find_run(layout: Layout, directory: str) -> KnownRun:
+    """The run named by `nebula.state.toml` in `directory`. Raises `NebulaStateUnreadable`."""
     file, notices = load_state(directory)
     if file is None or not file.run_id or layout.find_run_dir(file.run_id) is None:
-        return Known(None, None, file, notices)
-    return Known(file.run_id, open_run(layout, file.run_id).state, file, notices)
+        return KnownRun(None, None, file, notices)
+    return KnownRun(file.run_id, open_run(layout, file.run_id).state, file, notices)
 
 
-def check_wanted(known: Known, directory: str, *, resume: bool, fresh: bool) -> None:
-    """Raise `NebulaUnfinished` where there is unfinished work and nobody said what is to become of it."""
+def check_wanted(known: KnownRun, directory: str, *, resume: bool, fresh: bool) -> None:
+    """Raise `NebulaUnfinished` if there is unfinished work and neither option says what to do with it."""
     if resume or fresh:
         return
     left: list[str] = []
@@ -60,14 +60,14 @@ def check_wanted(known: Known, directory: str, *, resume: bool, fresh: bool) -> 
             run_id=known.run_id,
             phases=left[:100],
             recovery=(
-                f"`faber nebula apply {directory} --resume` goes on with it; "
-                f"`faber nebula apply {directory} --fresh` begins again and keeps what was done on its branches."
+                f"`faber nebula apply {directory} --resume` continues it; "
+                f"`faber nebula apply {directory} --fresh` starts over and keeps the earlier work on its branches."
             ),
         )
 
 
 def make_run(layout: Layout, nebula: Nebula, run_id: str, actor: str) -> str:
-    """A new run for the nebula; its phases stand in its events, and its plan is empty."""
+    """Create a run for the nebula. Its plan is empty; its phases are in its events."""
     plan: Plan = {"schema_version": SCHEMA_VERSION, "workflow_id": f"nebula/{nebula.slug}", "phases": []}
     create_run(
         layout,
@@ -84,6 +84,6 @@ def make_run(layout: Layout, nebula: Nebula, run_id: str, actor: str) -> str:
 
 
 def relative_directory(layout: Layout, directory: str) -> str:
-    """The nebula's directory as the run remembers it: relative to the project where it lies in it."""
+    """The nebula's directory as recorded in the run: relative to the project if it is inside it."""
     real, root = os.path.realpath(directory), os.path.realpath(layout.root)
     return os.path.relpath(real, root) if real == root or real.startswith(root + os.sep) else real

@@ -1,37 +1,38 @@
-"""`WorkerGroup`: works through the phases of a nebula, several at a time, until nothing can go on.
+"""`WorkerGroup`: runs the phases of a nebula, several at a time, until nothing can continue.
 
-One thread decides (this one); workers only work. A phase is dispatched when all it waits for is merged, without waves.
-What happens to a phase is an event before anything else is done about it, so that whoever resumes knows as much.
+One thread decides; workers only work. A phase is dispatched as soon as everything it depends on is merged. Every
+decision is recorded as an event before it is acted upon, so that a resume knows as much.
 """
 
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from faber.errors import FaberError, Notice, Severity
-from faber.model.documents import nebula_phases
+from faber.errors import FaberError
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
-from faber.nebula.phase.checkpoint import Checkpoint, load, park, remove, validate
+from faber.nebula.healing.architect import Planned
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
-from faber.nebula.phase.phase_errors import InvalidCheckpoint
+from faber.nebula.phase.start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.approvals import ASKING, Gates, Rejected, Waiting, summary
-from faber.nebula.run.phase_worker import Start
+from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.protocols import Healer, Runner, Work
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged
 
-POLL = 0.2  # seconds between looks at what no worker tells: a cancellation, people's answers
+POLL = 0.2  # seconds between looks at cancellation and people's answers
 
 
 @dataclass
 class GroupResult:
-    """What a group came to. `results` are the approved phases', `failures` say why others failed, `skipped` which were
-    not begun because of that, `waiting` which wait for a person. `cancelled` is true if it was stopped."""
+    """The result of a group. `results` belong to merged phases; `failures` are the errors of failed ones; `skipped`
+    maps phases that were not started to the failed phase they depend on; `waiting` phases wait for a person.
+    `cancelled` is true if the group was stopped."""
 
     results: dict[str, TaskResult] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -40,13 +41,30 @@ class GroupResult:
     cancelled: bool = False
 
 
-class WorkerGroup:
-    """See the module. `run` is called once.
+class GroupOptions(NamedTuple):
+    """How a group works. With `resume`, phases in progress resume from their checkpoints; without it, checkpoints are
+    neither read nor changed. `gate` overrides the gates of all phases. `cancel` stops the group."""
 
-    `resume_enabled`: phases that an earlier process left in progress go on from their checkpoints in
-    `checkpoint_dir`; without it checkpoints are neither read nor altered. `park_dir` is where checkpoints are set
-    aside. `executor` runs the work; nothing but `max_workers` bounds how many phases are handed to it.
-    """
+    max_workers: int
+    checkpoints: PhaseCheckpoints
+    cancel: threading.Event
+    resume: bool = False
+    gate: str | None = None
+
+
+def _unseen(phase: str, what: str) -> None:
+    """Nobody watches."""
+
+
+class Watcher(NamedTuple):
+    """Who watches a group: `show` gets what happens to a phase, `look` is called at every turn of its loop."""
+
+    show: Callable[[str, str], None] = _unseen
+    look: Callable[[], None] = lambda: None
+
+
+class WorkerGroup:
+    """Runs a nebula's phases once."""
 
     def __init__(
         self,
@@ -55,30 +73,21 @@ class WorkerGroup:
         journal: Journal,
         runner: Runner,
         executor: Executor,
+        options: GroupOptions,
         *,
-        max_workers: int,
-        checkpoint_dir: str,
-        park_dir: str,
-        cancel: threading.Event,
-        resume_enabled: bool = False,
-        gate: str | None = None,
         healer: Healer | None = None,
-        look: Callable[[], None] = lambda: None,
+        watcher: Watcher = Watcher(),  # noqa: B008
     ) -> None:
         self.nebula = nebula
         self.journal = journal
         self.runner = runner
+        self.options = options
         self.specs: dict[str, PhaseSpec] = {spec.id: spec for spec in nebula.phases}
-        self.checkpoint_dir = checkpoint_dir
-        self.park_dir = park_dir
-        self.resume_enabled = resume_enabled
         self.result = GroupResult()
         self._executor = executor
-        self._max_workers = max_workers
-        self._cancel = cancel
-        self._gate = gate
+        self._cancel = options.cancel
         self._healer = healer
-        self._look = look
+        self._show, self._look = watcher
         self._running: dict[Future[object], str] = {}
         self._work: dict[str, Work] = {}
         self._gates = Gates(journal)
@@ -92,26 +101,26 @@ class WorkerGroup:
         )
 
     def run(self) -> GroupResult:
-        """Work until nothing can go on; the run's own end is the caller's to record."""
-        if self.resume_enabled:
-            self._clean_up()
+        """Work until nothing can continue. The caller records the end of the run."""
+        if self.options.resume:
+            self.options.checkpoints.clean_up(self._phases())
         try:
             if self._healer is not None:
                 self._healer.settle()
             for phase in sorted(self.frontier.failed):
-                self._after_failure(phase, before=True)
+                self._after_failure(phase, None)
             for phase in sorted(self.frontier.skipped):
-                self.skip_after(phase)
+                self._skip_after(phase)
             while True:
                 if not self._cancel.is_set():
                     for phase, heard in self._gates.heard():
                         self._obey(phase, heard)
                     self._dispatch()
-                if not self._running and (self._cancel.is_set() or self._stands_still()):
+                if not self._running and (self._cancel.is_set() or not self.frontier.ready()):
                     break
                 self._collect()
         except BaseException:
-            # Nobody is left to decide: the turns that run are ended before their worktrees are given back.
+            # Nobody is left to decide: stop the running turns before their worktrees are released.
             self._cancel.set()
             wait(self._running)
             raise
@@ -122,10 +131,10 @@ class WorkerGroup:
     # --- dispatching -------------------------------------------------------------------------------
 
     def _phases(self) -> Mapping[str, NebulaPhase]:
-        return nebula_phases(self.journal.state)
+        return self.journal.phases
 
     def _dispatch(self) -> None:
-        while len(self._running) < self._max_workers and (phase := self.frontier.take()) is not None:
+        while len(self._running) < self.options.max_workers and (phase := self.frontier.take()) is not None:
             self._begin(phase)
         self._look()
 
@@ -135,30 +144,31 @@ class WorkerGroup:
         spec, known = self.specs[phase], self._phases().get(phase, {"status": "pending"})
         try:
             start = (self._healer.start_of(phase) if self._healer else None) or Start()
-        except FaberError as error:  # what a remediation is to go on from is gone
+        except FaberError as error:  # what a remediation builds on is gone
             self._fail(phase, error)
             return
-        checkpoint = None
-        if self.resume_enabled and known["status"] == "in_progress":
-            checkpoint, start = self._checkpoint(phase, start)
-        if checkpoint is not None:
-            cycle, stage = checkpoint.state.next_stage
-            self.runner.show(phase, f"resumes in cycle {cycle} ({stage.word.replace('_', ' ')})")
-            work = self.runner.run_from_checkpoint(checkpoint, spec, start)
+        if self.options.resume and known["status"] == "in_progress":
+            start = self.options.checkpoints.resume(phase, start, lambda text: self._invalid_checkpoint(phase, text))
+        if start.checkpoint is not None:
+            cycle, stage = start.checkpoint.state.next_stage
+            self._show(phase, f"resumes in cycle {cycle} ({stage.word.replace('_', ' ')})")
         else:
-            self.runner.show(phase, "begins")
-            work = self.runner.run(spec, start)
-        self._work[phase] = work
+            self._show(phase, "starts")
+        work = self._work[phase] = self.runner.run(spec, start)
         self._submit(phase, work.work)
 
+    def _invalid_checkpoint(self, phase: str, text: str) -> None:
+        self._show(phase, text)
+        self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
+
     def _may_begin(self, phase: str) -> bool:
-        """False where a person is asked first, or said no: a remediation's beginning, with the gate `approve`."""
+        """False if a person is asked first, or said no: with the gate `approve`, before a remediation starts."""
         question = self._healer.question(phase) if self._healer and self._gate_of(phase) == "approve" else None
         if question is None:
             return True
         answer = self._gates.ask_to_begin(phase, *question)
         if isinstance(answer, str):
-            self.runner.show(phase, f"waits for a person before it begins: {answer}")
+            self._show(phase, f"waits for a person before it starts: {answer}")
             return False
         if answer["action"] != "continue":
             self._refuse(phase, answer)
@@ -167,45 +177,20 @@ class WorkerGroup:
 
     def _refuse(self, phase: str, heard: Heard) -> None:
         assert self._healer is not None
-        reason = f"A person did not want it: {heard['comment'] or 'no reason was given'}."
+        reason = f"A person rejected it: {heard['comment'] or 'no reason was given'}."
         self._healer.refused(phase, reason)
         self.journal.record("phase_skip", phase, message=reason)
-        self.runner.show(phase, f"skipped: {reason}")
+        self._show(phase, f"skipped: {reason}")
         self.frontier.skip(phase)
-        self.skip_after(phase)
+        self._skip_after(phase)
 
     def _gate_of(self, phase: str) -> str:
-        return self._gate or self.nebula.settings(self.specs[phase]).gate
+        return self.options.gate or self.nebula.settings(self.specs[phase]).gate
 
     def _submit(self, phase: str, call: Callable[[], object]) -> None:
         self._running[self._executor.submit(call)] = phase
 
-    def _checkpoint(self, phase: str, start: Start) -> tuple[Checkpoint | None, Start]:
-        """What a phase in progress goes on from. One that cannot be read is parked: the phase starts afresh."""
-        try:
-            checkpoint = load(self.checkpoint_dir, phase)
-            if checkpoint is not None:
-                # Whether it still fits the phase's branch is judged where the branch is: see `PhaseWork`.
-                validate(checkpoint, checkpoint.git_sha)
-        except InvalidCheckpoint as error:
-            parked = park(self.checkpoint_dir, phase, self.park_dir)
-            text = f"{error.message} It is kept at {parked}; {phase} starts afresh."
-            self.runner.show(phase, text, Notice(error.code, Severity.WARNING, text, error.recovery, phase))
-            self.journal.record("checkpoint_verdict", phase, message=text, verdict="invalid", resumes=False)
-            return None, replace(start, why="Its checkpoint could not be read.")
-        if checkpoint is None:
-            return None, replace(start, why="It was interrupted before its first cycle was committed.", unsaved=True)
-        return checkpoint, replace(start, why="Its checkpoint no longer fitted its branch.")
-
-    def _clean_up(self) -> None:
-        """Checkpoints of phases that have ended are stale: those of done ones go, those of failed ones are kept."""
-        for phase, known in self._phases().items():
-            if known["status"] in ("done", "skipped", "decomposed"):
-                remove(self.checkpoint_dir, phase)
-            elif known["status"] == "failed":
-                park(self.checkpoint_dir, phase, self.park_dir)
-
-    # --- what workers bring back -------------------------------------------------------------------
+    # --- results of workers ------------------------------------------------------------------------
 
     def _collect(self) -> None:
         done, _ = wait(self._running, timeout=POLL, return_when=FIRST_COMPLETED)
@@ -220,7 +205,7 @@ class WorkerGroup:
                 self._advance(phase, future.result())
             elif isinstance(error, PhaseCancelled) or (self._cancel.is_set() and not isinstance(error, LoopEnded)):
                 self._work.pop(phase).close()
-                self.runner.show(phase, "stopped")
+                self._show(phase, "stopped")
             elif isinstance(error, Exception):
                 self._fail(phase, error)
             else:
@@ -232,17 +217,13 @@ class WorkerGroup:
             return
         assert isinstance(value, TaskResult)
         gate = self._gate_of(phase)
-        self.runner.show(
-            phase, f"approved after {value.cycles} cycle{'s' if value.cycles != 1 else ''} ({value.cost_usd:.2f} USD)"
-        )
+        cycles = f"{value.cycles} cycle{'s' if value.cycles != 1 else ''}"
+        self._show(phase, f"approved after {cycles} ({value.cost_usd:.2f} USD)")
         if gate in ASKING:
-            self._ask(phase, value)
-        else:
-            if gate == "watch":
-                self.runner.show(phase, summary(phase, value))
-            self._merge(phase)
-
-    def _merge(self, phase: str) -> None:
+            self._show(phase, f"waits for a person: {self._gates.ask(phase, value)}")
+            return
+        if gate == "watch":
+            self._show(phase, summary(phase, value))
         self._submit(phase, self._work[phase].merge)
 
     def _complete(self, phase: str, merged: Merged) -> None:
@@ -252,9 +233,9 @@ class WorkerGroup:
         self.journal.record("phase_merge", phase, commit=merged.commit, attempts=merged.attempts)
         report = work.result.report or "approved"
         self.journal.record("phase_complete", phase, message=report, cycles=work.result.cycles)
-        remove(self.checkpoint_dir, phase)
+        self.options.checkpoints.remove(phase)
         work.close()
-        self.runner.show(phase, "done")
+        self._show(phase, "done")
         if self._healer is not None:
             self._healer.ended(phase, success=True)
         self.frontier.finish(phase)
@@ -263,83 +244,79 @@ class WorkerGroup:
         work = self._work.pop(phase, None)
         message = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         code = error.code if isinstance(error, FaberError) else "internal_error"
-        money = {
-            key: error.fields[key]
-            for key in ("spent_usd", "limit_usd")
-            if isinstance(error, FaberError) and key in error.fields
-        }
+        fields = error.fields if isinstance(error, FaberError) else {}
+        money = {key: fields[key] for key in ("spent_usd", "limit_usd") if key in fields}
         self.result.failures[phase] = error
         self.journal.record("phase_error", phase, error=message, code=code, **money)
         self.frontier.fail(phase)
-        self.runner.show(phase, f"failed: {message}")
-        park(self.checkpoint_dir, phase, self.park_dir)
+        self._show(phase, f"failed: {message}")
+        self.options.checkpoints.park(phase)
         if work is not None:
             work.close()
         if self._healer is not None:
             self._healer.ended(phase, success=False)
-        self._after_failure(phase, before=False)
+        self._after_failure(phase, error)
 
-    def _after_failure(self, phase: str, *, before: bool) -> None:
-        """Heal a failed phase, or skip what waits for it. `before`: it failed before this process began."""
+    # --- healing -----------------------------------------------------------------------------------
+
+    def _after_failure(self, phase: str, error: Exception | None) -> None:
+        """Heal a failed phase, or skip its dependents. Without `error` it failed before this process started."""
         if self._healer is not None:
             if self._healer.is_healed(phase):
                 return
-            plan = self._healer.resume(phase) if before else self._healer.begin(phase)
+            plan = self._healer.resume(phase) if error is None else self._healer.begin(phase, error)
             if plan is not None:
                 if not self._cancel.is_set():
                     self._healing.add(phase)
                     self._submit(phase, plan)
-                return  # stopped now, a resume goes on with it
-        self.skip_after(phase)
+                return  # after a stop, a resume continues here
+        self._skip_after(phase)
 
     def _healed(self, phase: str, future: "Future[object]", error: BaseException | None) -> None:
-        """An architect has answered, or not."""
+        """The architect has answered, or failed."""
         assert self._healer is not None
         self._healing.discard(phase)
         if error is None:
-            inserted = self._healer.insert(phase, future.result(), self.frontier.dag)
-            self.specs[inserted.spec.id] = inserted.spec
-            self.frontier.insert(inserted.insertion, phase, inserted.spec.id)
-            if self._gate_of(inserted.spec.id) == "review":
-                text = f"{inserted.spec.id} begins by itself; a person is asked before its work is merged."
-                self.runner.show(inserted.spec.id, text, Notice("healing_inserted", Severity.INFO, text, "", phase))
+            planned = future.result()
+            assert isinstance(planned, Planned)
+            inserted = self._healer.insert(phase, planned, self.frontier.dag)
+            new_id = inserted.spec.id
+            self.specs[new_id] = inserted.spec
+            self.frontier.insert(inserted.insertion, phase, new_id)
+            if self._gate_of(new_id) == "review":
+                self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
         elif self._cancel.is_set():
-            self.runner.show(phase, "stopped while its remediation was planned")
+            self._show(phase, "stopped while its remediation was planned")
         elif isinstance(error, Exception):
             self._healer.gave_up(phase, error)
-            self.skip_after(phase)
+            self._skip_after(phase)
         else:
             raise error
 
-    def skip_after(self, phase: str) -> None:
-        """Skip what waits for a failed phase, by name."""
+    def _skip_after(self, phase: str) -> None:
+        """Skip the dependents of a failed phase."""
         for name in self.frontier.skip_after(phase):
             self.result.skipped[name] = phase
-            self.journal.record("phase_skip", name, message=f"It waits for {phase}, which failed.")
-            self.runner.show(name, f"skipped: it waits for {phase}")
+            self.journal.record("phase_skip", name, message=f"It depends on {phase}, which failed.")
+            self._show(name, f"skipped: it depends on {phase}")
 
-    def _ask(self, phase: str, result: TaskResult) -> None:
-        request_id = self._gates.ask(phase, result)
-        self.runner.show(phase, f"waits for a person: {request_id}")
+    # --- people ------------------------------------------------------------------------------------
 
     def _obey(self, phase: str, heard: Heard) -> None:
-        """Do what a person answered about an approved phase, or about one that is to begin."""
+        """Act on a person's answer about an approved phase, or about one that is to start."""
         if phase not in self._work:
             self._begin(phase)
             return
         work = self._work[phase]
         if heard["action"] == "continue":
-            self._merge(phase)
+            self._submit(phase, work.merge)
         elif heard["response"] == "request_changes":
-            comment = heard["comment"] or "Changes are needed; the review says which."
+            comment = heard["comment"] or "Changes are needed; see the review."
             self._submit(phase, lambda: work.revise(comment))
         else:
             self._fail(phase, Rejected(f"A person rejected it: {heard['comment'] or 'no reason was given'}."))
 
     # --- the end -----------------------------------------------------------------------------------
-
-    def _stands_still(self) -> bool:
-        return self.frontier.ready() == [] and not self._running
 
     def _end(self) -> None:
         self.result.cancelled = self._cancel.is_set()

@@ -1,12 +1,16 @@
-"""Merging an approved phase into the integration branch, with one cycle of its coder where that fails."""
+"""Merge an approved phase into the integration branch; its coder gets one cycle to resolve what prevents the merge."""
 
+import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from faber.nebula.phase.cycle_state import CycleState
+from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.outcomes import MergeConflict, PhaseCancelled, TaskResult
+from faber.nebula.phase.phase_task import setup_filter
 from faber.nebula.plan.specs import PhaseSpec
+from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged, merge_phase
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges
@@ -34,18 +38,18 @@ class Mergeable(Protocol):
     def state(self) -> CycleState:
         """The state of its cycles."""
 
-    def solve(self, base: str, failed: tuple[str, str] | None) -> Any:
-        """Have the coder bring the approved commit and `base` together in one cycle; `result` is then the new one.
+    def solve(self, base: str, failed: tuple[str, str] | None) -> object:
+        """Run one cycle in which the coder merges `base` into the approved commit; sets `result`.
 
-        `failed` is the filter that failed on the merge of the two, with its output.
+        `failed` is the name and the output of the filter that failed on the merge of the two.
         """
 
 
 def merge_approved(work: Mergeable, worktrees: Worktrees, look: Look, cancel: threading.Event) -> Merged:
     """Merge the approved commit into the integration branch.
 
-    A conflict, or a filter that fails on the merge, goes to the coder for one cycle. Raises `MergeConflict` if that
-    does not solve it, `PhaseCancelled`, and what `solve` raises.
+    The coder gets one cycle to resolve a conflict, or a filter that fails on the merge. Raises `MergeConflict` if that
+    does not help, `PhaseCancelled`, and what `solve` raises.
     """
     solved = False
     while True:
@@ -58,9 +62,26 @@ def merge_approved(work: Mergeable, worktrees: Worktrees, look: Look, cancel: th
         except FilterOnMerge as error:
             reason, failed = f"The filter {error.name} fails on the merge.", (error.name, error.output)
         if cancel.is_set():
-            raise PhaseCancelled("It was stopped while it was merged.", approved, work.state)
+            raise PhaseCancelled("Stopped during the merge.", approved, work.state)
         if solved:
-            raise MergeConflict(f"{reason} One cycle of its coder did not solve it.", approved, work.state)
+            raise MergeConflict(f"{reason} The coder did not resolve it in one cycle.", approved, work.state)
         base = worktrees.main.line("rev-parse", f"refs/heads/{worktrees.names.integration}^{{commit}}")
         work.solve(base, failed)
         solved = True
+
+
+def check_merge(shop: Workshop, phase: str) -> Look:
+    """A function that runs the filters on a candidate merge of `phase`."""
+
+    def look(scratch: Scratch) -> None:
+        nebula = shop.nebula
+        setup = setup_filter(nebula) if scratch.fresh else None
+        directory = os.path.join(scratch.path, nebula.context.working_dir)
+        filters = [setup, *nebula.filters] if setup else nebula.filters
+        for result in run_filters(filters, directory, cancel=shop.cancel, label=shop.label):
+            status = "passed" if result.passed else "failed"
+            shop.journal.record("filter_run", phase, status=status, filter=result.name, on="merge")
+            if not result.passed:
+                raise FilterOnMerge(result.name, f"{result.output.rstrip()}\n({result.detail})")
+
+    return look

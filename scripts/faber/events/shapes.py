@@ -39,11 +39,11 @@ _NAMES = {
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null", dict: "object"}
 
 
-class Bound(NamedTuple):
-    """A keyword of JSON Schema inside `Annotated`: `Annotated[int, Bound("minimum", 0)]`."""
+class Keyword(NamedTuple):
+    """A keyword of JSON Schema inside `Annotated`: `Annotated[int, Keyword("minimum", 0)]`."""
 
-    keyword: str
-    value: int | str | tuple[str, ...]
+    name: str
+    value: int | str
 
 
 class ShapeMismatch(Exception):
@@ -92,9 +92,9 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _bounds(annotation: Any) -> Iterator[Bound]:
+def _keywords(annotation: Any) -> Iterator[Keyword]:
     while get_origin(annotation) in (NotRequired, Annotated):
-        yield from (more for more in getattr(annotation, "__metadata__", ()) if isinstance(more, Bound))
+        yield from (more for more in getattr(annotation, "__metadata__", ()) if isinstance(more, Keyword))
         annotation = get_args(annotation)[0]
 
 
@@ -198,10 +198,12 @@ def _mapping(kinds: _Kinds | None) -> Check | None:
 
 
 def _object(shape: Any) -> Check:
-    fields = {key: kinds for key, annotation in shape.__annotations__.items() if (kinds := _kinds(annotation))}
+    fields: dict[str, _Kinds] = {}
     required: frozenset[str] = shape.__required_keys__
 
     def check(value: dict[str, object]) -> None:
+        if not fields:  # most commands meet few of the shapes
+            fields.update({key: kinds for key, each in shape.__annotations__.items() if (kinds := _kinds(each))})
         if not required <= value.keys():
             raise ShapeMismatch(f"lacks {', '.join(sorted(required - value.keys()))}")
         key = ""
@@ -229,15 +231,11 @@ def _schema(annotation: Any) -> dict[str, Any]:
         made["type"] = [member["type"] for member in members]
         if "enum" in made:
             made["enum"] += [None]
-    return made | {bound.keyword: _listed(bound.value) for bound in _bounds(annotation)}
-
-
-def _listed(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    return made | {keyword.name: keyword.value for keyword in _keywords(annotation)}
 
 
 def _one(annotation: Any) -> dict[str, Any]:
-    """The schema of what is no union."""
+    """The schema of a type that is not a union."""
     plain = _plain(annotation)
     origin, arguments = get_origin(plain), get_args(plain)
     if plain is Any or plain is object:
@@ -253,7 +251,7 @@ def _one(annotation: Any) -> dict[str, Any]:
         made = {"type": "object", **({"additionalProperties": inner} if inner else {})}
     else:
         made = {"type": _JSON_TYPES[NoneType if plain is None else plain]}
-    return made | {bound.keyword: _listed(bound.value) for bound in _bounds(annotation)}
+    return made | {keyword.name: keyword.value for keyword in _keywords(annotation)}
 
 
 def _schema_of_object(shape: Any) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""The events by which sessions, hooks and refused commands leave a trace, one function each."""
+
+from collections.abc import Mapping, Sequence
+
+from faber.events import event_types
+from faber.events.drafts import Draft
+
+
+def context_loaded(warnings: Sequence[Mapping[str, object]]) -> Draft:
+    """A session read the run's context, with these warnings."""
+    return {"type": event_types.CONTEXT_LOADED, "metadata": {"warnings": list(warnings)}}
+
+
+def command_refused(message: str, *, code: str, command: str) -> Draft:
+    """A command was refused; `code` is the error's."""
+    return {"type": event_types.COMMAND_REFUSED, "message": message, "metadata": {"code": code, "command": command}}
+
+
+def checkpoint(trigger: str) -> Draft:
+    """The client is about to compact its conversation."""
+    return {
+        "type": event_types.CHECKPOINT,
+        "message": f"Before a compaction ({trigger})",
+        "metadata": {"trigger": trigger},
+    }
+
+
+def session_end(reason: str) -> Draft:
+    """The session that works on the run is over, for the client's reason."""
+    return {
+        "type": event_types.SESSION_END,
+        "message": f"The session ended ({reason})",
+        "metadata": {"reason": reason},
+    }
+
+
+def session_summary(file: str, summary: Mapping[str, object]) -> Draft:
+    """A session leaves a summary to the next; `file` is the name that it gets."""
+    return {"type": event_types.SESSION_END, "metadata": {"summary_file": file, "summary": summary}}
+
+
+def stop_failure(error: str) -> Draft:
+    """A turn of the session ended with an error."""
+    return {
+        "type": event_types.HOOK_EXECUTE,
+        "message": f"A turn ended with an error: {error}",
+        "metadata": {"hook": "StopFailure", "error": error},
+    }
+
+
+def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Draft:
+    """The recovery of a response that was cut has ended."""
+    return {"type": event_types.RESPONSE_RECOVERED, "status": final_status, "metadata": dict(recovery)}

@@ -1,0 +1,122 @@
+"""The events of runs, phases, steps and retry loops, one function each. Texts are bounded by the caller."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from faber.events import event_types
+from faber.events.drafts import Artifact, Draft
+
+
+def workflow_start() -> Draft:
+    """A pending run starts."""
+    return {"type": event_types.WORKFLOW_START}
+
+
+def workflow_resumed() -> Draft:
+    """Somebody continues a run."""
+    return {"type": event_types.WORKFLOW_RESUMED}
+
+
+def workflow_complete() -> Draft:
+    """Every step of the run is complete."""
+    return {"type": event_types.WORKFLOW_COMPLETE}
+
+
+def workflow_error(message: str) -> Draft:
+    """The run stops until it is resumed."""
+    return {"type": event_types.WORKFLOW_ERROR, "error": {"message": message}}
+
+
+def workflow_cancelled(reason: str) -> Draft:
+    """The run ends for good."""
+    return {"type": event_types.WORKFLOW_CANCELLED, "message": reason}
+
+
+def workflow_rerun(rerun_of: str, *, actor: str) -> Draft:
+    """The run does again what the run `rerun_of` was to do."""
+    return {"type": event_types.WORKFLOW_RERUN, "metadata": {"rerun_of": rerun_of}, "actor": actor}
+
+
+def phase_start(phase: str, message: str | None = None) -> Draft:
+    """Work on a phase starts."""
+    return _about(event_types.PHASE_START, phase, message=message)
+
+
+def phase_complete(phase: str, message: str | None = None) -> Draft:
+    """Every step of a phase is complete."""
+    return _about(event_types.PHASE_COMPLETE, phase, message=message)
+
+
+def phase_error(phase: str, message: str) -> Draft:
+    """A phase and its run stop; a step in progress counts as failed."""
+    return {"type": event_types.PHASE_ERROR, "phase": phase, "error": {"message": message}}
+
+
+def phase_skip(phase: str, message: str | None = None) -> Draft:
+    """A person decides that what is unfinished in a phase is not needed."""
+    return _about(event_types.PHASE_SKIP, phase, message=message)
+
+
+def step_start(
+    phase: str, step: str, *, again: bool = False, base_commit: str | None = None, message: str | None = None
+) -> Draft:
+    """Work on a step starts, or with `again` one more time: `step_retry`. `base_commit` is the branch's commit then."""
+    draft = _about(event_types.STEP_RETRY if again else event_types.STEP_START, phase, step, message)
+    if base_commit is not None:
+        draft["metadata"] = {"base_commit": base_commit}
+    return draft
+
+
+def step_complete(
+    phase: str,
+    step: str,
+    *,
+    status: Literal["success", "warning"],
+    evidence: Sequence[Mapping[str, object]] = (),
+    artifacts: Sequence[Artifact] = (),
+    message: str | None = None,
+) -> Draft:
+    """A step is done, with what it made and the evidence that was found."""
+    draft = _about(event_types.STEP_COMPLETE, phase, step, message)
+    draft["status"] = status
+    if evidence:
+        draft["metadata"] = {"evidence": list(evidence)}
+    if artifacts:
+        draft["artifacts"] = list(artifacts)
+    return draft
+
+
+def step_blocked(phase: str, step: str, missing: Sequence[Mapping[str, object]]) -> Draft:
+    """A step was not completed because evidence is missing."""
+    return {"type": event_types.STEP_BLOCKED, "phase": phase, "step": step, "metadata": {"missing": list(missing)}}
+
+
+def step_error(phase: str, step: str, message: str) -> Draft:
+    """A step failed, and the run stops."""
+    return {"type": event_types.STEP_ERROR, "phase": phase, "step": step, "error": {"message": message}}
+
+
+def step_skip(phase: str, step: str, message: str | None = None) -> Draft:
+    """A person decides that a step is not needed."""
+    return _about(event_types.STEP_SKIP, phase, step, message)
+
+
+def retry_loop_enter(phase: str, return_to: str, message: str) -> Draft:
+    """The failed phase goes back to `return_to`."""
+    draft = _about(event_types.RETRY_LOOP_ENTER, phase, message=message)
+    draft["metadata"] = {"return_to": return_to}
+    return draft
+
+
+def retry_loop_exit(phase: str, return_to: str) -> Draft:
+    """The phase whose failure led back to `return_to` is complete."""
+    return {"type": event_types.RETRY_LOOP_EXIT, "phase": phase, "metadata": {"return_to": return_to}}
+
+
+def _about(type: str, phase: str, step: str | None = None, message: str | None = None) -> Draft:
+    draft: Draft = {"type": type, "phase": phase}
+    if step is not None:
+        draft["step"] = step
+    if message is not None:
+        draft["message"] = message
+    return draft

@@ -1,0 +1,71 @@
+"""The turns of a phase's agents: paid for, watched, repeated once, and kept within their rights."""
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.errors import Notice, Severity
+from faber.nebula.phase.agents import Agents, ReviewTurn
+from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled
+from faber.nebula.phase.phase_progress import PhaseProgress
+from faber.nebula.worktrees.tree_errors import TreeLost
+
+AGENT_TRIES = 2
+# Another try would end the same way.
+HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
+
+
+class Turns:
+    """The turns of one phase; what they cost and what they did goes to `progress`."""
+
+    def __init__(self, agents: Agents, progress: PhaseProgress) -> None:
+        self._agents = agents
+        self._progress = progress
+
+    def coder(self, prompt: str) -> TurnResult:
+        """One turn of the coder. Writes outside its worktree are reported, not undone."""
+        progress = self._progress
+        setup, phase = progress.setup, progress.task.id
+        with progress.grant() as grant:
+            written = setup.watch()
+            turn = self._agents.coder(prompt, grant.amount)
+            progress.count("coder", turn, grant)
+        outside = written()
+        if outside:
+            text = f"Changed outside the worktree of {phase} while its coder worked: {'; '.join(outside)}."
+            setup.notice(Notice("wrote_outside", Severity.WARNING, text, "Check it; nothing was undone.", phase))
+        if turn.outcome is Outcome.CANCELLED or setup.cancel.is_set():
+            progress.fail(PhaseCancelled, "Stopped while the coder worked.")
+        return turn
+
+    def reviewer(self, prompt: str) -> ReviewTurn:
+        """A review with an answer; raises `AgentFailed` if the second try brings none either."""
+        progress = self._progress
+        attempt = 0
+        while True:
+            attempt += 1
+            before = progress.tree.tree_id()
+            with progress.grant() as grant:
+                turn = self._agents.reviewer(prompt, grant.amount)
+                progress.count("reviewer", turn, grant)
+            if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
+                progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
+            self._undo_reviewer(before)
+            if turn.answer is not None:
+                return turn
+            if turn.outcome is Outcome.BUDGET_STOP:
+                progress.stop_if_broke()
+            if turn.outcome in HOPELESS or attempt == AGENT_TRIES:
+                progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
+
+    def _undo_reviewer(self, before: str) -> None:
+        """Park what the reviewer changed, so that nobody approves its own work."""
+        progress = self._progress
+        tree, phase = progress.tree, progress.task.id
+        try:
+            notices = tree.bring_home(progress.head)
+            if tree.tree_id() != before or tree.head() != progress.head:
+                tree.park_dirty("the reviewer's changes")
+                text = f"The reviewer of {phase} changed files; its changes were parked."
+                notices.append(Notice("reviewer_wrote", Severity.WARNING, text, "", phase))
+        except TreeLost as error:
+            progress.fail(AgentFailed, f"The worktree is gone after the review: {error.message}")
+        for notice in notices:
+            progress.tell(notice)

@@ -1,0 +1,68 @@
+"""What all phases of one run share."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from faber.errors import Notice
+from faber.model.documents import State, nebula_phases
+from faber.model.nebula_documents import NebulaPhase
+from faber.nebula.phase.agents import Agents
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.phase_progress import RecordEvent
+from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.worktrees.pool import Worktrees
+
+
+class MakeAgents(Protocol):
+    """Makes coder and reviewer of a phase."""
+
+    def __call__(self, spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
+        """`directory` is the phase's worktree."""
+
+
+class Recorder(Protocol):
+    """Where events of the run go: the leader's `Journal`, or a cluster worker's own recorder."""
+
+    state: State
+
+    @property
+    def last_event_id(self) -> int:
+        """The newest known event."""
+
+    def record(
+        self,
+        type: str,
+        /,
+        phase: str | None = None,
+        *,
+        status: str | None = None,
+        message: str | None = None,
+        **metadata: Any,
+    ) -> int:
+        """Record an event; returns its id."""
+
+    def for_phase(self, phase: str) -> RecordEvent:
+        """`record` for one phase."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """`checkpoints` is the directory of the checkpoint files, `label` marks the processes of the run. With `force`, a
+    phase resumes from its checkpoint even if others have committed to its branch."""
+
+    nebula: Nebula
+    journal: Recorder
+    worktrees: Worktrees
+    ledger: Ledger
+    agents: MakeAgents
+    cancel: threading.Event
+    checkpoints: str
+    label: str
+    notice: Callable[[Notice], None]
+    force: bool = False
+
+    def known(self, phase: str) -> NebulaPhase:
+        """What the run's state says about a phase."""
+        return nebula_phases(self.journal.state).get(phase, {"status": "pending"})
