@@ -184,7 +184,7 @@ def test_a_capsule_says_what_there_is_to_know() -> None:
     assert text.split("\n") == [
         "faber: an unfinished run belongs to this session: org/project/run (work item 158).",
         "Status: in_progress. Resume point: build:build-1 (continue).",
-        "Why there: build:build-1 is in progress.",
+        "Reason: build:build-1 is in progress.",
         'Next command: "/opt/some where/faber/bin/faber" next org/project/run',
         'Before any work, load the context: "/opt/some where/faber/bin/faber" context org/project/run --record',
         "Step instruction: Do build 1.",

@@ -1,17 +1,17 @@
-"""Refusals that only commands can raise."""
+"""Errors that only commands raise."""
 
 from faber.errors import Exit, FaberError
 
 
 class EvidenceMissing(FaberError):
-    """Evidence that the step requires is missing."""
+    """What the step has to leave behind is not there."""
 
     code = "evidence_missing"
     exit_code = Exit.REFUSED
 
 
 class ProtectedBranch(FaberError):
-    """The step would work on a branch that agents may not commit to."""
+    """Work would land on a branch that agents may not commit to."""
 
     code = "protected_branch"
     exit_code = Exit.REFUSED

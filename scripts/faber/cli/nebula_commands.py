@@ -14,6 +14,7 @@ from faber.model.text import redact, redact_json
 from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw
 from faber.nebula.plan.draw import status_text
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import is_valid, require_valid
 from faber.nebula.plan.validate import Programs, validate
 from faber.nebula.run.plan_report import load_plan
@@ -186,9 +187,6 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
-    """The plan of a valid nebula, from its files, its state, its checkpoints and its branches."""
-    from faber.nebula.plan.nebula_files import load_nebula
-
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)

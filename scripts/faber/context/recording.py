@@ -96,8 +96,8 @@ def record_decisions(
 
 def _settle(run: Run, code: str, option: str, subject: str | None, writer: Writer, responder: Responder) -> None:
     """Answer the request that asks this, or record a decision if none does."""
-    said = f"{code}: {QUESTIONS[code].options[option]}"
-    draft = decision_point(said, question=code, option=option, subject=subject)
+    message = f"{code}: {QUESTIONS[code].options[option]}"
+    draft = decision_point(message, question=code, option=option, subject=subject)
 
     def decide(state: State, plan: Plan) -> acceptance.Decision:
         asked = request_about(state, code)

@@ -48,7 +48,7 @@ def history(events: Iterable[Mapping[str, object]]) -> list[PastRequest]:
             continue
         given = _mapping(event.get("metadata"))
         request_id = str(given.get("request_id") or event.get("request_id") or "")
-        if event["type"] == "feedback_request":
+        if event["type"] == FEEDBACK_REQUEST:
             # A closed request's id can be used again, for another question.
             key = request_id if request_id not in found else f"{request_id} {event['event_id']}"
             found[key] = _request(event, given, request_id)

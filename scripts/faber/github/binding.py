@@ -9,7 +9,7 @@ from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import moment
 
 
-class Bound(NamedTuple):
+class BoundCommand(NamedTuple):
     """The run, and the request to answer; None for a command that answers no request."""
 
     state: State
@@ -25,7 +25,7 @@ class Unbound(NamedTuple):
     open_requests: tuple[str, ...] = ()
 
 
-def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, created_at: str) -> Bound | Unbound:
+def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, created_at: str) -> BoundCommand | Unbound:
     """The run and request among `runs`, those of the comment's issue, that `command` is about.
 
     A request id decides. Without one, exactly one run must be open, with exactly one open request that is older than
@@ -39,7 +39,7 @@ def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, create
     if len(alive) > 1:
         return Unbound("ambiguous", "several_runs", open_requests=_open(alive))
     if command.verb not in ANSWERING:
-        return Bound((alive or list(runs))[0], None)
+        return BoundCommand((alive or list(runs))[0], None)
     if not alive:
         return Unbound("stale", "run_closed", runs[0]["run_id"] if len(runs) == 1 else None)
     state = alive[0]
@@ -50,14 +50,14 @@ def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, create
         return Unbound("stale", "nothing_asked", state["run_id"])
     if _written_before(asked[0], comment_id, created_at):
         return Unbound("stale", "asked_later", state["run_id"], _open(alive))
-    return Bound(state, asked[0])
+    return BoundCommand(state, asked[0])
 
 
-def _named(request_id: str, runs: Sequence[State]) -> Bound | Unbound:
+def _named(request_id: str, runs: Sequence[State]) -> BoundCommand | Unbound:
     for state in runs:
         for request in state["feedback_queue"]:
             if request["request_id"] == request_id:
-                return Bound(state, request)
+                return BoundCommand(state, request)
     for state in runs:
         if any(heard["request_id"] == request_id for heard in state["answers"]):
             return Unbound("stale", "answered", state["run_id"], _open([state]))

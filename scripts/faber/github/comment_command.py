@@ -10,7 +10,7 @@ from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.github.actions_outputs import write_outputs
-from faber.github.binding import Bound, Unbound, bind
+from faber.github.binding import BoundCommand, Unbound, bind
 from faber.github.comment_events import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
 from faber.github.comment_parser import ANSWERING, Ambiguous, CommentCommand, Ignored, parse_comment
 from faber.github.notifications import tell, tell_progress, with_report
@@ -200,11 +200,11 @@ def _nothing(state: State, plan: Plan) -> Decision:
     raise IllegalTransition("This comment was taken before.")
 
 
-def _run_of(bound: Bound, runs: list[Run]) -> Run:
+def _run_of(bound: BoundCommand, runs: list[Run]) -> Run:
     return next(run for run in runs if run.run_id == bound.state["run_id"])
 
 
-def _record(arrival: _Arrival, bound: Bound, run: Run) -> Mapping[str, object]:
+def _record(arrival: _Arrival, bound: BoundCommand, run: Run) -> Mapping[str, object]:
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
     text = hidden(arrival.command.text or "", secret_values(os.environ)).strip()

@@ -96,7 +96,7 @@ class _RunComments:
             now = state["progress_comment"]
             if now and now["comment_id"] == made["comment_id"]:
                 return Repeated(now["event_id"])
-            return accept(state, plan, progress_notified(made))
+            return accept(state, plan, progress_notified(dict(made)))
 
         self._record(remember)
 

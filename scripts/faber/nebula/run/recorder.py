@@ -119,8 +119,8 @@ class Journal:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def ask(self, kind: str, prompt: str, *, phase: str | None, context: dict[str, Any]) -> str:
-        """Open a feedback request about `phase` (None: about the whole run); its id."""
+    def ask(self, kind: str, prompt: str, *, phase: str | None, context: Mapping[str, str]) -> str:
+        """Open a feedback request about `phase` (None: about the whole run); returns its id."""
         request_id = new_request_id()
         said = shorten(redact(inert(prompt)), MESSAGE)
 
