@@ -13,6 +13,7 @@ from faber.feedback.requests import MAX_ARTIFACTS, NewRequest, open_request, res
 from faber.model import commands as c
 from faber.model.acceptance import Repeated, accept
 from faber.model.answers import DEFAULT_OPTIONS, Responder
+from faber.model.consequences import consequences
 from faber.model.documents import Draft, Metadata, Plan, State
 from faber.model.feedback_rules import KEPT_ANSWERS, KEPT_FEEDBACK
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
@@ -65,7 +66,7 @@ class Bench:
                 event = {"schema_version": 1, "event_id": number, "run_id": "r", "timestamp": stamp(number), **draft}
                 self.log.append(event)
                 self.state = fold(self.state, [event])  # type: ignore[list-item]
-            drafts = c.consequences(self.state, self.plan)
+            drafts = consequences(self.state, self.plan)
 
     def do(self, decision: Any) -> None:
         """Append what was decided."""

@@ -10,6 +10,7 @@ from faber.errors import InvalidInput
 from faber.events.event_types import UnknownEventType
 from faber.model import acceptance
 from faber.model import commands as c
+from faber.model.consequences import consequences
 from faber.model.documents import Metadata, Plan, State
 from faber.model.model_errors import (
     AwaitingFeedback,
@@ -74,7 +75,7 @@ class Bench:
         if isinstance(decided, acceptance.Repeated):
             return decided.event_id
         made = self.append(*decided)
-        return made if killed else made + self.append(*c.consequences(self.state, self.plan))
+        return made if killed else made + self.append(*consequences(self.state, self.plan))
 
     def ask(self, name: str = "q") -> Any:
         """Open a request."""

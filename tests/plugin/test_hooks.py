@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.hooks import run_lookup as candidates_module
-from faber.hooks.hook_call import HANDLERS, Call
+from faber.hooks.dispatch import HANDLERS
+from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
 from faber.model.documents import Draft
@@ -888,11 +889,11 @@ def test_hooks_import_nothing_of_others(project: Project) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT / "scripts")!r})
 import io, os
-from faber.hooks import hook_call
-hook_call._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
+from faber.hooks import dispatch
+dispatch._read = lambda handle: b'{{"session_id": "s", "source": "resume", "compact_summary": "x"}}'
 before = set(sys.modules)
 for event in ["session-start", "pre-compact", "post-compact", "session-start", "session-end", "stop-failure"]:
-    hook_call.answer(event)
+    dispatch.answer(event)
 names = {{name.partition(".")[0] for name in sys.modules}} - sys.stdlib_module_names
 print(); print(sorted(name for name in names if not name.startswith("__")))
 print([name for name in sys.modules if name in ("subprocess", "socket", "ssl", "asyncio", "multiprocessing")])

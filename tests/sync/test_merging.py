@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.model.commands import complete_step, consequences, start_step
+from faber.model.commands import complete_step, start_step
+from faber.model.consequences import consequences
 from faber.model.documents import Event, Metadata, Plan, State
 from faber.model.reducer import fold, initial_state
 from faber.store import strict_json

@@ -126,12 +126,12 @@ def step_complete(
     loaded = open_named(obj.layout, run)
     verdicts = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
     found = [verdict.as_dict() for verdict in verdicts]
-    attempt = step_state(loaded.state, in_phase, name)["attempts"] if found else None
+    examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
     record(
         obj,
         loaded,
         lambda state, plan: commands.complete_step(
-            state, plan, in_phase, name, message, made, warning=warning, evidence=found, attempt=attempt
+            state, plan, in_phase, name, message, made, warning=warning, examined=examined
         ),
         key=key,
     )

@@ -17,7 +17,7 @@ def main() -> None:
 
     gc.disable()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from faber.hooks.hook_call import answer
+    from faber.hooks.dispatch import answer
 
     answer(sys.argv[1] if len(sys.argv) > 1 else "")
 

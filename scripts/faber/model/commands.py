@@ -5,7 +5,7 @@ recorded (repeating a command is harmless), or raises a refusal that names the w
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from faber.events import workflow_events as made
 from faber.events.feedback_events import feedback_request
@@ -18,10 +18,10 @@ from faber.model.acceptance import (
     check_artifacts,
     check_open,
 )
+from faber.model.consequences import consequences
 from faber.model.documents import SETTLED, Artifact, Draft, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
-from faber.model.next import may_retry
 from faber.model.progress import next_place, phase_state, step_state, unfinished
 
 # A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
@@ -187,6 +187,13 @@ def completes(state: State, phase: str, step: str) -> Repeated | None:
     return None
 
 
+class Examined(NamedTuple):
+    """The evidence that was found for a step, and the attempt that it was found for."""
+
+    evidence: Sequence[Mapping[str, object]]
+    attempt: int
+
+
 def complete_step(
     state: State,
     plan: Plan,
@@ -196,17 +203,16 @@ def complete_step(
     artifacts: list[Artifact],
     *,
     warning: bool = False,
-    evidence: Sequence[Mapping[str, object]] | None = None,
-    attempt: int | None = None,
+    examined: Examined | None = None,
 ) -> Decision:
     """`step complete`: a step in progress is done, with what it made and the evidence that was found.
 
-    `attempt` is the attempt whose evidence was examined: a step that was started again since is not completed.
+    A step that was started again since its evidence was examined is not completed.
     """
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
-    if attempt is not None and attempt != step_state(state, phase, step)["attempts"]:
+    if examined is not None and examined.attempt != step_state(state, phase, step)["attempts"]:
         raise IllegalTransition(
             f"{phase}:{step} was started again while its evidence was examined.",
             recovery=f"Run `faber next {state['run_id']}`.",
@@ -214,7 +220,8 @@ def complete_step(
     said = _said(message)
     check_artifacts(state, artifacts)
     status: Literal["success", "warning"] = "warning" if warning else "success"
-    return [made.step_complete(phase, step, status=status, evidence=evidence or (), artifacts=artifacts, message=said)]
+    evidence = examined.evidence if examined else ()
+    return [made.step_complete(phase, step, status=status, evidence=evidence, artifacts=artifacts, message=said)]
 
 
 def block_step(
@@ -300,49 +307,6 @@ def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
         return {"next": None, "recovery": f"All steps are complete: run `faber run complete {state['run_id']}`."}
     place = f"{following[0]}:{following[1]}"
     return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}
-
-
-def consequences(state: State, plan: Plan) -> list[Draft]:
-    """What follows from the state without anybody asking: a phase whose steps are all complete ends, a
-    failed phase goes back where its plan says, a loop whose phase is complete is over.
-
-    Appended after every command: the next one completes what a writer killed in between left open. In a partial plan,
-    nobody knows whether a phase has all its steps.
-    """
-    if plan.get("partial"):
-        return []
-    if state["status"] == "failed":
-        return _loop(state, plan)
-    if state["status"] != "in_progress":
-        return []
-    ended: list[Draft] = [
-        made.phase_complete(phase["id"])
-        for phase in plan["phases"]
-        if state["phases"][phase["id"]]["status"] not in SETTLED
-        and phase["steps"]
-        and not unfinished(state, plan, phase=phase["id"])
-    ]
-    left: list[Draft] = [
-        made.retry_loop_exit(loop["phase"], loop["return_to"])
-        for loop in state["retry_loops"][-1:]
-        if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
-    ]
-    return ended or left
-
-
-def _loop(state: State, plan: Plan) -> list[Draft]:
-    """The failed phase goes back where its plan says, as often as it says."""
-    place = next_place(state, plan)
-    if place is None or state["error"] is not None or may_retry(state, plan):
-        return []
-    phase = next(known for known in plan["phases"] if known["id"] == place[0])
-    policy = phase.get("on_failure")
-    used = state["loops_used"].get(phase["id"], 0)
-    if policy is None or state["phases"][phase["id"]]["status"] != "failed" or used >= policy["max_retries"]:
-        return []
-    last = state["errors"][-1]["message"] if state["errors"] else ""
-    why = f"{phase['id']} failed ({used + 1} of {policy['max_retries']}): {last}"[:MAX_MESSAGE]
-    return [made.retry_loop_enter(phase["id"], policy["return_to"], why)]
 
 
 def _said(message: str | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from faber.errors import FaberError, InvalidInput, RunNotFound
 from faber.events.event_types import STEP_RETRY, STEP_START
 from faber.model.acceptance import Decision, Repeated
-from faber.model.commands import consequences
+from faber.model.consequences import consequences
 from faber.model.documents import SCHEMA_VERSION, Event, Plan, State
 from faber.store import index, log, strict_json
 from faber.store.appending import Writer, append

@@ -20,7 +20,7 @@ from faber.events.event_types import (
     HOOK_EXECUTE,
     SESSION_START,
 )
-from faber.model.commands import consequences
+from faber.model.consequences import consequences
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
 from faber.model.reducer import fold
 from faber.sync.trees import Logged
