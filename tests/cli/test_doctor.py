@@ -196,8 +196,27 @@ def test_repair_of_a_healthy_run_does_nothing(faber: Faber, run: str, run_dir: R
     """Repairing what is whole leaves it alone and says so."""
     faber("run", "resume", run)
     before = snapshot(run_dir(run))
-    assert faber("repair", run).json["actions"] == []
+    answer = faber("repair", run).json
+    assert (answer["actions"], answer["problems"]) == ([], [])
     assert snapshot(run_dir(run)) == before
+
+
+@pytest.mark.parametrize("name", ["../../../../../outside.json", "/outside.json", "summary", ".hidden.json", ""])
+def test_repair_writes_summaries_only_into_the_run(
+    faber: Faber, run: str, run_dir: RunDir, advance: Callable[..., None], tmp_path: Path, name: str
+) -> None:
+    """A summary's name that is not a plain file name is reported as a problem, and nothing is written for it."""
+    busy(faber, run, advance)
+    (path,) = (path for path in (run_dir(run) / "events").glob("*-session_end.json"))
+    event = json.loads(path.read_text())
+    event["metadata"]["summary_file"] = str(tmp_path / "outside.json") if name == "/outside.json" else name
+    path.write_text(json.dumps(event))
+    outside = {file for file in tmp_path.rglob("*") if "damaged" not in file.parts}
+    answer = faber("repair", run)
+    assert answer.status == 0
+    assert [problem["code"] for problem in answer.json["problems"]] == ["summary_name_invalid"]
+    assert {file for file in tmp_path.rglob("*") if "damaged" not in file.parts} == outside
+    assert findings(faber, run)["summary_name_invalid"] == "WARNING"
 
 
 @pytest.mark.parametrize("arguments", [(), ("a-run", "--store")])

@@ -31,6 +31,7 @@ from faber.store.load import Reader, Run, look, read_frame, refold
 from faber.store.lock import holder
 from faber.store.schema import problems
 from faber.store.session_record import RECORDS
+from faber.store.sessions import is_summary_name, unsafe_summary
 
 REPAIR = "Run `faber repair {}`."
 
@@ -204,7 +205,11 @@ def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
 
 def _summaries(directory: str, run_id: str, state: State) -> Iterator[Notice]:
     latest = state["session_summaries"]["latest_file"]
-    if latest and not os.path.lexists(os.path.join(directory, SUMMARIES, latest)):
+    if latest is None:
+        return
+    if not is_summary_name(latest):
+        yield unsafe_summary(latest, state["session_summaries"]["latest_event"])
+    elif not os.path.lexists(os.path.join(directory, SUMMARIES, latest)):
         yield Notice(
             "summary_missing",
             Severity.WARNING,

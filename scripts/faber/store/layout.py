@@ -1,6 +1,7 @@
 """Where everything stands: the only owner of the store's paths."""
 
 import os
+import re
 from collections.abc import Mapping
 
 from faber.errors import FaberError, UnsafeFile
@@ -16,6 +17,7 @@ PLAN = "plan.json"
 EVENTS = "events"
 KEYS = "keys"
 SUMMARIES = "session-summaries"
+SUMMARY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.json", re.ASCII)
 WORK_ITEM = "work-item.json"
 LOCK = "lock"
 PARKED = "parked"

@@ -5,7 +5,7 @@ import os
 import time
 from typing import TypedDict
 
-from faber.errors import FaberError, RunNotFound
+from faber.errors import FaberError, Notice, RunNotFound
 from faber.events.event_types import SESSION_END
 from faber.model.model_errors import MetadataUnreadable
 from faber.model.validation import check_metadata
@@ -15,7 +15,7 @@ from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, 
 from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.load import Run, load, look, read_frame, refold
 from faber.store.lock import locked
-from faber.store.sessions import write_summary
+from faber.store.sessions import is_summary_name, unsafe_summary, write_summary
 from faber.store.store_errors import DamageUnrepairable, ForeignRun
 
 # Damage to the log or to what never changes: no fold can be trusted over it.
@@ -30,9 +30,10 @@ class Repaired(TypedDict):
 
 
 class RepairedRun(Repaired):
-    """The same for one run."""
+    """The same for one run. `problems` are notices about what it left alone."""
 
     run_id: str
+    problems: list[dict[str, object]]
 
 
 def repair_run(layout: Layout, run_id: str) -> RepairedRun:
@@ -63,12 +64,18 @@ def repair_run(layout: Layout, run_id: str) -> RepairedRun:
                 moved.append(_set_aside(directory, path, until_replaced=True))
             write_atomic(path, strict_json.dumps(state))
             actions.append(f"Rebuilt state.json from {state['last_event_id']} event(s).")
-        actions += _summaries(directory)
+        written, problems = _summaries(directory)
+        actions += written
         for leftover in leftovers(directory):
             moved.append(_set_aside(directory, leftover))
             actions.append(f"Set aside {os.path.basename(leftover)}, left behind by a killed writer.")
     index.enter(layout, state)
-    return {"run_id": run_id, "actions": actions, "moved": moved}
+    return {
+        "run_id": run_id,
+        "actions": actions,
+        "moved": moved,
+        "problems": [problem.as_dict() for problem in problems],
+    }
 
 
 def repair_store(layout: Layout) -> Repaired:
@@ -147,15 +154,22 @@ def _linked(path: str, target: str) -> bool:
     return True
 
 
-def _summaries(directory: str) -> list[str]:
-    actions = []
+def _summaries(directory: str) -> tuple[list[str], list[Notice]]:
+    """Write the missing summaries again: what was done, and the summaries whose names are unsafe."""
+    actions: list[str] = []
+    problems: list[Notice] = []
     summaries = os.path.join(directory, SUMMARIES)
     for entry in log.listing(directory):
         if entry.type != SESSION_END:
             continue
         event = log.read_event(directory, entry.file)
-        name = event.get("metadata", {}).get("summary_file")
-        if isinstance(name, str) and not os.path.lexists(os.path.join(summaries, name)):
+        metadata = event.get("metadata", {})
+        if "summary_file" not in metadata:
+            continue
+        name = metadata["summary_file"]
+        if not is_summary_name(name):
+            problems.append(unsafe_summary(name, entry.event_id))
+        elif not os.path.lexists(os.path.join(summaries, name)):
             write_summary(directory, event)
             actions.append(f"Wrote {name} again from event {entry.event_id}.")
     if os.path.isdir(summaries):  # a repair that was killed may have written some
@@ -163,4 +177,4 @@ def _summaries(directory: str) -> list[str]:
             sync_directory(summaries)
         except OSError as error:
             raise unwritable(error, summaries) from error
-    return actions
+    return actions, problems

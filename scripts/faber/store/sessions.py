@@ -1,7 +1,7 @@
 """Session summaries: what one session leaves to the next (context reconstitution 0.4.5)."""
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events.record_events import session_summary
@@ -10,7 +10,7 @@ from faber.store import log, strict_json
 from faber.store.appending import Writer
 from faber.store.commit import NOBODY, Committed, commit
 from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
-from faber.store.layout import SUMMARIES, Layout
+from faber.store.layout import SUMMARIES, SUMMARY_NAME, Layout
 from faber.store.load import Run
 
 LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
@@ -87,8 +87,23 @@ def save_summary(
     return commit(layout, run_id, decide, by, key=key, project=project, known=known)
 
 
+def is_summary_name(name: object) -> TypeGuard[str]:
+    """True for a plain file name, which stays in the run's directory of summaries."""
+    return isinstance(name, str) and SUMMARY_NAME.fullmatch(name) is not None
+
+
+def unsafe_summary(name: object, event_id: int | None) -> Notice:
+    """The warning for an event that names its summary's file in a way that faber never does."""
+    return Notice(
+        "summary_name_invalid",
+        Severity.WARNING,
+        f"Event {event_id} names its session summary {str(name)[:80]!a}, which is not a plain file name.",
+        "No file is written for it; the event is kept.",
+    )
+
+
 def write_summary(run_dir: str, event: Event) -> None:
-    """Write the file that a `session_end` event stands for."""
+    """Write the file of a `session_end` event, whose name `is_summary_name` accepts."""
     make_directories(os.path.join(run_dir, SUMMARIES))
     path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
     write_atomic(path, strict_json.dumps(event["metadata"]["summary"], pretty=True))

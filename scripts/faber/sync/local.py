@@ -11,10 +11,10 @@ from faber.model.progress import places
 from faber.model.text import redact_json
 from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.load import Run
 from faber.sync.secret_scan import find
-from faber.sync.trees import MAX_WORK_ITEM, SUMMARY_NAME, Logged, Tree
+from faber.sync.trees import MAX_WORK_ITEM, Logged, Tree
 
 
 class LastEvent(TypedDict, total=False):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from faber.events.event_types import RUN_ADOPTED
 from faber.store.files import MAX_EVENT, MAX_STATE
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.log import LogEntry
 from faber.sync.remotes import is_oid
 from faber.sync.sync_errors import ObjectsMissing, RemoteRunInvalid, SyncFailed
@@ -20,7 +20,6 @@ _LISTING = 64 * 1024 * 1024
 
 _DOCUMENTS = {METADATA: MAX_STATE, PLAN: MAX_STATE, STATE: MAX_STATE, WORK_ITEM: MAX_WORK_ITEM}
 EVENT_FILE = re.compile(r"([0-9]{3,18})-([A-Za-z_]{1,60})\.json", re.ASCII)
-SUMMARY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.json", re.ASCII)
 
 
 class Blob(NamedTuple):
