@@ -27,6 +27,8 @@ from typing import NoReturn
 import measure
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.events import nebula_events as made
+from faber.events.workflow_events import workflow_start
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.phase.phase_start import Start
@@ -67,19 +69,20 @@ class Nothing:
     def __init__(self, journal: Journal, spec: PhaseSpec) -> None:
         self.result: TaskResult | None = None
         self._phase = spec.id
-        self._record = journal.for_phase(spec.id)
+        self._record = journal.record
 
     def work(self) -> TaskResult:
         """What a phase of one cycle records."""
-        record = self._record
-        record("phase_start", branch=f"faber/sample/0b5c3a52/phase/{self._phase}", base=COMMIT, digest="0" * 64)
-        record("cycle_start", cycle=1)
-        record("agent_turn", role="coder", cycle=1, cost_usd=0.1, outcome="completed", turns=1)
-        record("cycle_commit", cycle=1, commit=COMMIT)
-        record("filter_run", status="passed", filter="none", cycle=1)
-        record("agent_turn", role="reviewer", cycle=1, cost_usd=0.1, outcome="completed", turns=1)
-        record("review", status="approved", cycle=1, findings=0, tree=COMMIT)
-        record("cycle_complete", cycle=1, findings=0)
+        record, phase, turn = self._record, self._phase, made.TurnFacts(0.1, "completed", turns=1)
+        branch = f"faber/sample/0b5c3a52/phase/{phase}"
+        record(made.nebula_phase_start(phase, branch=branch, base=COMMIT, digest="0" * 64))
+        record(made.cycle_start(phase, 1))
+        record(made.agent_turn(phase, "coder", turn, cycle=1))
+        record(made.cycle_commit(phase, 1, COMMIT))
+        record(made.filter_run(phase, "none", passed=True, cycle=1))
+        record(made.agent_turn(phase, "reviewer", turn, cycle=1))
+        record(made.review(phase, approved=True, message="", cycle=1, findings=0, tree=COMMIT))
+        record(made.cycle_complete(phase, 1, findings=0))
         self.result = TaskResult(self._phase, True, 1, 0.2, COMMIT, COMMIT, report="It is as it was asked for.")
         return self.result
 
@@ -114,9 +117,9 @@ def schedule(count: int, directory: str) -> None:
     nebula = layered(count, directory)
     make_run(layout, nebula, RUN, "benchmark")
     journal = Journal(layout, RUN, directory, actor="benchmark")
-    journal.record("workflow_start")
+    journal.record(workflow_start())
     digests = {spec.id: spec.digest for spec in nebula.phases}
-    journal.record("nebula_start", nebula="sample", directory=".", phases=digests, branch="faber/sample/integration")
+    journal.record(made.nebula_start("sample", digests, directory=".", branch="faber/sample/integration"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
     with ThreadPoolExecutor(WORKERS) as executor:

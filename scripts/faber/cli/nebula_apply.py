@@ -14,7 +14,7 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say
 from faber.cli.run import new_id
 from faber.errors import Exit, FaberError
-from faber.events.event_types import NEBULA_LAND
+from faber.events.nebula_events import nebula_land
 from faber.model.documents import nebula_of
 from faber.model.text import redact, redact_json
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
@@ -105,7 +105,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)
     recorded = nebula_of(known.state)
     if known.open and recorded and recorded["landed"] != landed.commit:
-        journal.record(NEBULA_LAND, commit=landed.commit, branch=landed.branch, how=landed.how)
+        journal.record(nebula_land(landed.commit, branch=landed.branch, how=landed.how))
     print_json({"run_id": known.run_id, "how": landed.how, "branch": landed.branch, "commit": landed.commit})
     return Exit.OK
 

@@ -1,5 +1,6 @@
 """An event, and an event in the making, as `TypedDict`s."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from faber.events.shapes import Keyword, extensible
@@ -46,3 +47,28 @@ class Event(Draft):
     event_id: _Number
     timestamp: Timestamp
     run_id: str
+
+
+def draft(
+    type: str,
+    phase: str | None = None,
+    *,
+    status: str | None = None,
+    message: str | None = None,
+    error: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+) -> Draft:
+    """An event in the making, for the modules that have a function for each type. What is None is left out."""
+    made: Draft = {"type": type}
+    if phase is not None:
+        made["phase"] = phase
+    if status is not None:
+        made["status"] = status
+    if message:
+        made["message"] = message
+    if error is not None:
+        made["error"] = {"message": error}
+    given = {name: value for name, value in (metadata or {}).items() if value is not None}
+    if given:
+        made["metadata"] = given
+    return made

@@ -51,3 +51,8 @@ def stop_failure(error: str) -> Draft:
 def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Draft:
     """The recovery of a response that was cut has ended."""
     return {"type": event_types.RESPONSE_RECOVERED, "status": final_status, "metadata": dict(recovery)}
+
+
+def run_adopted(state: Mapping[str, object], *, plan: Mapping[str, object], metadata: Mapping[str, object]) -> Draft:
+    """faber takes over a run of another tool, with its normalised state, plan and metadata."""
+    return {"type": event_types.RUN_ADOPTED, "metadata": {"state": state, "plan": plan, "metadata": metadata}}

@@ -6,6 +6,7 @@ from typing import Any
 
 from faber.errors import RunNotFound, UnsafeFile
 from faber.events.event_types import RUN_ADOPTED
+from faber.events.record_events import run_adopted
 from faber.foreign.open_run import open_run
 from faber.model.documents import SCHEMA_VERSION, Event
 from faber.model.model_errors import IllegalTransition
@@ -70,19 +71,19 @@ def _append(run: Run, clock: Clock, actor: str | None) -> Event:
         make_directories(os.path.join(run.directory, name))
     state = copy_json(run.state)
     state["relationships"]["adopted_from"] = run.metadata["created_by"]
-    event: Any = {
+    draft = run_adopted(state, plan=run.plan, metadata=run.metadata)
+    event: Event = {
         "schema_version": SCHEMA_VERSION,
         "event_id": state["last_event_id"] + 1,
-        "type": RUN_ADOPTED,
+        "type": draft["type"],
         "timestamp": clock(),
         "run_id": run.run_id,
-        "metadata": {"state": state, "plan": run.plan, "metadata": run.metadata},
+        "metadata": draft["metadata"],
     }
     if actor:
         event["actor"] = actor
     log.append(run.directory, event)
-    adopted: Event = event
-    return adopted
+    return event
 
 
 def _plan_on_disk(directory: str) -> Any:

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
+from faber.events.drafts import Draft
 from faber.events.event_types import check_required
+from faber.events.healing_events import healing_done
 from faber.model.documents import Event, State
 from faber.model.reducer import fold, initial_state
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
 from faber.nebula.healing.healing_history import (
     HealingHistory,
-    HealingRecord,
     RemediationResult,
     heal_attempts,
-    healing_done,
     healing_insert,
     healing_plan,
     healing_skipped,
@@ -32,19 +32,14 @@ SPEC = PhaseSpec("heal-parser", 'Refuse the "empty" text', "Do it.")
 SECOND = PhaseSpec("heal-2-parser", "Again", "Do it.")
 
 
-def events(*records: HealingRecord) -> list[Event]:
-    """The records as the log has them, each whole for its type."""
+def events(*drafts: Draft) -> list[Event]:
+    """The drafts as the log has them, each whole for its type."""
     made: list[Any] = []
-    for number, (kind, phase, given) in enumerate(records, 1):
-        own = {key: given[key] for key in ("message", "status") if given.get(key)}
-        metadata = {
-            key: value for key, value in given.items() if key not in ("message", "status") and value is not None
-        }
+    for number, draft in enumerate(drafts, 1):
         event = {
-            "schema_version": 1, "event_id": number, "type": kind, "timestamp": "2030-01-01T00:00:00.000Z",
-            "run_id": "r", "phase": phase, **own, "metadata": metadata,
+            "schema_version": 1, "event_id": number, "timestamp": "2030-01-01T00:00:00.000Z", "run_id": "r", **draft,
         }  # fmt: skip
-        check_required(kind, dict(event))
+        check_required(draft["type"], dict(event))
         made.append(event)
     return made
 
@@ -98,8 +93,8 @@ def test_each_event_carries_what_is_asked_of_it() -> None:
 
 def test_thousands_of_dependents_fit_into_an_event() -> None:
     """Two hundred are named, all are counted."""
-    insert = healing_insert("parser", SPEC, [f"p{n}" for n in range(4_000)], file="f").arguments
-    assert (len(insert["rewired"]), insert["rewired_total"]) == (200, 4_000)
+    insert = healing_insert("parser", SPEC, [f"p{n}" for n in range(4_000)], file="f")
+    assert (len(insert["metadata"]["rewired"]), insert["metadata"]["rewired_total"]) == (200, 4_000)
     assert insert["message"].endswith("and 3995 more now depend on it.")
 
 

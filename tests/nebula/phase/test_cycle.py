@@ -10,6 +10,7 @@ import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Notice
+from faber.events.drafts import Draft
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint
@@ -70,8 +71,8 @@ class Work:
             self.one.base,
         )
 
-    def _record(self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
-        self.events.append((type, status, metadata))
+    def _record(self, draft: Draft) -> None:
+        self.events.append((draft["type"], draft.get("status"), draft.get("metadata", {})))
 
     def _save(self, state: CycleState, head: str) -> None:
         self.saved.append(Checkpoint("parser", "demo", "", head, len(self.events), state))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from faber.events.drafts import Draft
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.cycle import Loop
 from faber.nebula.phase.invariants import KeepsWork
@@ -157,8 +158,8 @@ def test_a_remediation_that_reverts_is_sent_back(failed: Failed) -> None:
     )
     events: list[tuple[str, str | None]] = []
 
-    def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
-        events.append((type, status))
+    def record(draft: Draft) -> None:
+        events.append((draft["type"], draft.get("status")))
 
     loop = Loop(
         task,

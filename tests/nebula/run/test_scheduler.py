@@ -10,6 +10,8 @@ from uuid import uuid4
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faber.events.nebula_events import nebula_start
+from faber.events.workflow_events import workflow_start
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.outcomes import AgentFailed, TaskResult
@@ -114,8 +116,8 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
         layout = Layout(root)
         run_id = make_run(layout, nebula, f"local/demo/{uuid4()}", "test")
         journal = Journal(layout, run_id, root)
-        journal.record("workflow_start")
-        journal.record("nebula_start", nebula="demo", directory="plan", phases=dict.fromkeys(graph, "d"))
+        journal.record(workflow_start())
+        journal.record(nebula_start("demo", dict.fromkeys(graph, "d"), directory="plan"))
         with _Counting(runner) as executor:
             group = WorkerGroup(
                 nebula,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.events.drafts import draft
 from faber.events.event_types import AGENT_TURN, RESPONSE_RECOVERED
 from faber.nebula.cluster.messages import EVENT_TYPES, Told, told_of
 from faber.nebula.phase.checkpoint import from_toml, save
@@ -73,15 +74,15 @@ class PhaseInbox:
                 self._shop.notice(notice)
             return self._journal.last_event_id
         error = given.get("error")
-        return self._journal.record(
+        told = draft(
             event.type,
             self._phase,
             status=event.status,
             message=event.message,
             error=None if error is None else str(error),
-            once=key,
-            **{name: value for name, value in given.items() if name not in _RESERVED},
+            metadata={name: value for name, value in given.items() if name not in _RESERVED},
         )
+        return self._journal.record(told, once=key)
 
     def _mirror(self, text: str) -> None:
         """Write the checkpoint beside the nebula's files, as if the phase were worked on here."""

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from faber.errors import Notice
-from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START, RESPONSE_RECOVERED
+from faber.events.drafts import Draft
+from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START
+from faber.events.record_events import response_recovered
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Told
-from faber.nebula.phase.phase_progress import RecordEvent
 from faber.responses.recovery_log import Recovery
 
 MESSAGE = 2_000
@@ -50,38 +51,23 @@ class WorkerLog:
             self.told.append(event)
             self._apply(event)
 
-    def record(
-        self,
-        type: str,
-        /,
-        phase: str | None = None,
-        *,
-        status: str | None = None,
-        message: str | None = None,
-        **metadata: Any,
-    ) -> int:
+    def record(self, draft: Draft) -> int:
         """Keep an event and send it; the leader numbers it, so that the id here is always 0."""
-        given = {name: value for name, value in metadata.items() if value is not None}
-        text = shorten(inert(message or ""), MESSAGE) or None
+        given = dict(draft.get("metadata", {}))
+        if "error" in draft:
+            given["error"] = draft["error"]["message"]
+        text = shorten(inert(draft.get("message", "")), MESSAGE) or None
         with self._lock:
-            event = Told(f"{self.execution}.{len(self.told)}", type, status, text, given)
+            event = Told(f"{self.execution}.{len(self.told)}", draft["type"], draft.get("status"), text, given)
             self.told.append(event)
             self._apply(event)
         self._link.tell({"event": event._asdict(), "executions": self.executions})
         return 0
 
-    def for_phase(self, phase: str) -> RecordEvent:
-        """`record` for the phase."""
-
-        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object) -> None:
-            self.record(type, phase, status=status, message=message, **metadata)
-
-        return record
-
     def recovered(self, recovery: Recovery) -> list[Notice]:
         """Record the recovery of a cut response; the leader writes it into the run's log. No notices."""
         given = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
-        self.record(RESPONSE_RECOVERED, self._phase, status=recovery.final_status, **given)
+        self.record(response_recovered(recovery.final_status, given))
         return []
 
     def notice(self, notice: Notice) -> None:

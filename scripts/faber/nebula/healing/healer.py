@@ -6,11 +6,12 @@ any moment, `resume` finishes the same attempt, and an architect that has answer
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
-from faber.events.event_types import AGENT_TURN, HEALING_SKIPPED
+from faber.events import healing_events, nebula_events
+from faber.events.drafts import Draft
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.healing import healing_history
@@ -63,16 +64,7 @@ class HealingJournal(Protocol):
     def healing(self) -> HealingHistory:
         """The history of healing, up to date."""
 
-    def record(
-        self,
-        type: str,
-        /,
-        phase: str | None = None,
-        *,
-        status: str | None = None,
-        message: str | None = None,
-        **metadata: Any,
-    ) -> int:
+    def record(self, draft: Draft) -> int:
         """Append an event."""
 
     def project(self) -> None:
@@ -160,16 +152,18 @@ class GroupHealer:
             failure = self._failure(phase, end)
         except FaberError as error:
             reason = SkipReason.UNHEALABLE if self.policy.enabled else SkipReason.POLICY_DISABLED
-            self.journal.record(HEALING_SKIPPED, phase, message=error.message, reason=reason.value, kind="unhealable")
+            self.journal.record(
+                healing_events.healing_skipped(phase, error.message, reason=reason.value, kind="unhealable")
+            )
             return None
         why_not = self.policy.why_not(failure.diagnosis, failure.attempts, self.ledger.left(healing=True))
         if why_not is not None:
-            self._record(healing_history.healing_skipped(failure.diagnosis, why_not))
+            self.journal.record(healing_history.healing_skipped(failure.diagnosis, why_not))
             if self.policy.enabled:
                 self._view.show(phase, f"not healed ({why_not.value}): {failure.diagnosis.summary}")
             return None
         attempt = failure.attempts + 1
-        self._record(healing_history.healing_start(failure.diagnosis, failure.original, attempt))
+        self.journal.record(healing_history.healing_start(failure.diagnosis, failure.original, attempt))
         self.journal.project()  # an architect takes minutes, during which nothing else may happen
         self._view.show(phase, f"healing ({failure.diagnosis.kind.value}): {failure.diagnosis.summary}")
         return self._planning(failure, attempt)
@@ -185,11 +179,13 @@ class GroupHealer:
         insertion = insert_remediation_phase(dag, phase, spec, self.nebula.settings(spec).priority)
         attempt = self.journal.healing.last_of(phase) or Attempt(phase)
         if attempt.stage != "planned":
-            self._record(healing_history.healing_plan(phase, spec, planned.text, planned.cost_usd))
+            self.journal.record(healing_history.healing_plan(phase, spec, planned.text, planned.cost_usd))
         file = place_remediation(self.directory, spec)
         self.placed.add(file)
         self._specs[spec.id] = spec
-        self._record(healing_history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest))
+        self.journal.record(
+            healing_history.healing_insert(phase, spec, insertion.rewired, file=file, digest=spec.digest)
+        )
         self.journal.project()
         self._view.line(healing_history.live_line(phase, attempt.kind, spec.id, spec.title))
         self._view.show(phase, f"failed; {spec.id} is queued")
@@ -199,7 +195,7 @@ class GroupHealer:
         """There is no remediation: the phase stays failed."""
         reason = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         cost = error.cost_usd if isinstance(error, ArchitectFailed) else None
-        self._record(healing_history.healing_done(phase, success=False, cost=cost, reason=reason))
+        self.journal.record(healing_events.healing_done(phase, success=False, cost=cost, reason=reason))
         self._view.show(phase, f"not healed: {reason}")
 
     def ended(self, phase: str, *, success: bool) -> None:
@@ -208,7 +204,7 @@ class GroupHealer:
         failed = known.get("remedies")
         if failed is not None:
             cost = known.get("cost", 0.0)
-            self._record(healing_history.healing_done(failed, success=success, cost=cost, remediation=phase))
+            self.journal.record(healing_events.healing_done(failed, success=success, cost=cost, remediation=phase))
 
     def settle(self) -> None:
         """Record the results of remediations that an earlier process did not get to record."""
@@ -231,7 +227,9 @@ class GroupHealer:
     def refused(self, phase: str, reason: str) -> None:
         """A person rejected the remediation `phase`: the phase that it remedies stays failed."""
         failed = self._known(phase).get("remedies", phase)
-        self._record(healing_history.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason))
+        self.journal.record(
+            healing_events.healing_done(failed, success=False, cost=0.0, remediation=phase, reason=reason)
+        )
 
     def start_of(self, phase: str) -> Start | None:
         """How a remediation starts: at the failed phase's last commit, with instructions to keep its work. None for
@@ -303,10 +301,8 @@ class GroupHealer:
         return plan
 
     def _count(self, phase: str, cost: float) -> None:
-        self.journal.record(AGENT_TURN, phase, role="architect", cost_usd=round(cost, 6), outcome="completed")
-
-    def _record(self, record: healing_history.HealingRecord) -> None:
-        self.journal.record(record.type, record.phase, **record.arguments)
+        facts = nebula_events.TurnFacts(round(cost, 6), "completed")
+        self.journal.record(nebula_events.agent_turn(phase, "architect", facts))
 
     def _known(self, phase: str) -> NebulaPhase:
         return self.journal.phases.get(phase, {"status": "pending"})

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from faber.events import healing_events
+from faber.events.drafts import Draft, Event
 from faber.events.event_types import HEALING_DONE, HEALING_INSERT, HEALING_PLAN, HEALING_SKIPPED, HEALING_START
-from faber.model.documents import Event, State, nebula_phases
+from faber.model.documents import State, nebula_phases
 from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
 from faber.nebula.plan.specs import Nebula, PhaseSpec
@@ -19,79 +21,40 @@ from faber.store import log
 from faber.store.layout import Layout
 
 AttemptStage = Literal["started", "planned", "inserted", "skipped", "failed", "done"]
-_REWIRED = 200  # names kept in an event
 
 
-class HealingRecord(NamedTuple):
-    """An event to append about the failed phase: `journal.record(type, phase, **arguments)`."""
-
-    type: str
-    phase: str
-    arguments: dict[str, Any]
-
-
-def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> HealingRecord:
+def healing_start(diagnosis: FailureDiagnosis, original: str, attempt: int) -> Draft:
     """Attempt number `attempt` for the phase `original`, which failed itself or whose last remediation failed."""
-    return HealingRecord(
-        HEALING_START,
+    return healing_events.healing_start(
         diagnosis.phase_id,
-        {
-            "message": diagnosis.summary,
-            "kind": diagnosis.kind.value,
-            "cycles": diagnosis.cycles_used,
-            "spent": round(diagnosis.budget_spent, 6),
-            "original": original,
-            "attempt": attempt,
-        },
+        diagnosis.summary,
+        kind=diagnosis.kind.value,
+        cycles=diagnosis.cycles_used,
+        spent=diagnosis.budget_spent,
+        original=original,
+        attempt=attempt,
     )
 
 
-def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> HealingRecord:
+def healing_skipped(diagnosis: FailureDiagnosis, reason: SkipReason) -> Draft:
     """The phase stays failed without an attempt."""
-    arguments = {"message": diagnosis.summary, "reason": reason.value, "kind": diagnosis.kind.value}
-    return HealingRecord(HEALING_SKIPPED, diagnosis.phase_id, arguments)
+    kind = diagnosis.kind.value
+    return healing_events.healing_skipped(diagnosis.phase_id, diagnosis.summary, reason=reason.value, kind=kind)
 
 
-def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> HealingRecord:
-    """The planned remediation with its whole phase file, so that the architect is asked only once."""
-    arguments = {
-        "message": spec.title,
-        "remediation": spec.id,
-        "title": spec.title,
-        "architect_cost": architect_cost,
-        "phase_file": text,
-    }
-    return HealingRecord(HEALING_PLAN, failed, arguments)
+def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float | None) -> Draft:
+    """The planned remediation with its phase file."""
+    return healing_events.healing_plan(
+        failed, remediation=spec.id, title=spec.title, architect_cost=architect_cost, phase_file=text
+    )
 
 
-def healing_insert(
-    failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = ""
-) -> HealingRecord:
+def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = "") -> Draft:
     """The remediation is in the graph; the phases `rewired` depend on it now; `file` is its phase file."""
-    arguments = {
-        "message": healing_message(spec.id, rewired),
-        "remediation": spec.id,
-        "rewired": list(rewired[:_REWIRED]),
-        "rewired_total": len(rewired),
-        "file": file,
-        "digest": digest or None,
-    }
-    return HealingRecord(HEALING_INSERT, failed, arguments)
-
-
-def healing_done(
-    failed: str, *, success: bool, cost: float | None, remediation: str = "", reason: str = ""
-) -> HealingRecord:
-    """The end of an attempt. `cost` in US dollars is the remediation's. Without a remediation it is the architect's,
-    and `reason` says why there is none."""
-    arguments = {
-        "status": "done" if success else "failed",
-        "message": reason or None,
-        "success": success,
-        "cost": cost,
-        "remediation": remediation or None,
-    }
-    return HealingRecord(HEALING_DONE, failed, arguments)
+    message = healing_message(spec.id, rewired)
+    return healing_events.healing_insert(
+        failed, message, remediation=spec.id, rewired=rewired, file=file, digest=digest or None
+    )
 
 
 def healing_message(remediation: str, rewired: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.events.event_types import CYCLE_START, REVIEW
+from faber.events import nebula_events
 from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
 from faber.model.text import inert, redact, shorten
@@ -170,7 +170,7 @@ class Loop:
     def _code(self, cycle: int) -> None:
         progress = self.progress
         progress.state = replace(progress.state, cycle=cycle, phase=Stage.CODING)
-        progress.setup.record(CYCLE_START, cycle=cycle)
+        progress.setup.record(nebula_events.cycle_start(progress.task.id, cycle))
         prompt = self._coder_prompt(cycle)
         progress.notes = []
         for attempt in range(1, AGENT_TRIES + 1):
@@ -237,12 +237,14 @@ class Loop:
         assert turn.answer is not None
         review = progress.review = take_review(turn.answer, tree=tree, cycle=state.cycle, earlier=state.findings)
         progress.setup.record(
-            REVIEW,
-            status="approved" if review.approved else "not_approved",
-            message=shorten(review.reason or review.summary, 500) or None,
-            cycle=state.cycle,
-            findings=len(review.open_findings),
-            tree=tree,
+            nebula_events.review(
+                progress.task.id,
+                approved=review.approved,
+                message=shorten(review.reason or review.summary, 500),
+                cycle=state.cycle,
+                findings=len(review.open_findings),
+                tree=tree,
+            )
         )
         known = {finding.id for finding in state.findings}
         raised = tuple(finding for finding in review.findings if finding.id not in known)

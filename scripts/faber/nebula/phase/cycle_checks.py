@@ -3,7 +3,7 @@
 import os
 
 from faber.errors import FaberError
-from faber.events.event_types import FILTER_RUN
+from faber.events.nebula_events import filter_run
 from faber.nebula.phase.filters import run_filter
 from faber.nebula.phase.outcomes import PhaseCancelled
 from faber.nebula.phase.phase_progress import PhaseProgress
@@ -31,26 +31,26 @@ class CycleChecks:
         for guard in progress.setup.guards:
             problem = guard.problem(progress.tree, progress.head, named)
             if problem is not None:
-                progress.setup.record(FILTER_RUN, status="failed", filter=guard.name, cycle=progress.state.cycle)
+                cycle = progress.state.cycle
+                progress.setup.record(filter_run(progress.task.id, guard.name, passed=False, cycle=cycle))
                 return guard.name, problem
         return None
 
     def _filters(self) -> tuple[str, str] | None:
         progress = self._progress
-        setup, cycle = progress.setup, progress.state.cycle
+        setup, phase, cycle = progress.setup, progress.task.id, progress.state.cycle
         self.passed = []
         directory = _inside(progress.tree.path, progress.task.directory)
         for one in progress.task.filters:
             result = run_filter(one, directory, cancel=setup.cancel, label=setup.label)
             if result.cancelled:
                 progress.fail(PhaseCancelled, f"Stopped while the filter {one.name} ran.")
-            status = "passed" if result.passed else "failed"
-            setup.record(FILTER_RUN, status=status, filter=one.name, cycle=cycle, detail=result.detail)
+            setup.record(filter_run(phase, one.name, passed=result.passed, cycle=cycle, detail=result.detail))
             if not result.passed:
                 return one.name, f"{result.output.rstrip()}\n({result.detail})".strip()
             self.passed.append(one.name)
         if not progress.task.filters:
-            setup.record(FILTER_RUN, status="passed", filter="none", cycle=cycle)
+            setup.record(filter_run(phase, "none", passed=True, cycle=cycle))
         return None
 
 

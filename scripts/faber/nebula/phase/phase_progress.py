@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from faber.agents.outcome import TurnResult
 from faber.errors import Notice
-from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, CYCLE_COMPLETE
+from faber.events import nebula_events
+from faber.events.drafts import Draft
 from faber.model.text import shorten
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
@@ -29,15 +30,6 @@ from faber.nebula.worktrees.phase_tree import PhaseTree
 TURN_USD = 5.0  # the most that one turn may spend, in US dollars
 
 
-class RecordEvent(Protocol):
-    """Appends an event of this phase to the run's log."""
-
-    def __call__(
-        self, type: str, /, *, status: str | None = None, message: str | None = None, **metadata: object
-    ) -> None:
-        """Metadata that is None is left out."""
-
-
 # Looks at what lies outside the tree. The function it returns looks again and lists what was written in between.
 Watch = Callable[[], Callable[[], Sequence[str]]]
 
@@ -49,13 +41,13 @@ def _ignore(notice: Notice) -> None:
 class LoopSetup(NamedTuple):
     """What a loop works with, besides its task, its tree and its agents.
 
-    `save` gets the cycle state and the head that it belongs to, after every stage; it must not raise. `cancel` stops
-    the current turn or filter. `label` marks the processes of filters. With `healing`, turns may use the ledger's
-    reserve.
+    `record` appends an event to the run's log. `save` gets the cycle state and the head that it belongs to, after every
+    stage; it must not raise. `cancel` stops the current turn or filter. `label` marks the processes of filters. With
+    `healing`, turns may use the ledger's reserve.
     """
 
     ledger: Ledger
-    record: RecordEvent
+    record: Callable[[Draft], object]
     save: Callable[[CycleState, str], None]
     cancel: threading.Event
     label: str
@@ -155,17 +147,15 @@ class PhaseProgress:
         counted = grant.settle(turn.cost_usd)
         self.turns += 1
         self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
-        self.setup.record(
-            AGENT_TURN,
-            role=role,
-            cycle=self.state.cycle,
-            cost_usd=round(counted, 6),
-            outcome=turn.outcome.value,
+        facts = nebula_events.TurnFacts(
+            round(counted, 6),
+            turn.outcome.value,
             turns=turn.turns,
-            denials=len(turn.denials) or None,
-            agent_session=turn.session_id,
-            error=shorten(turn.error, 300) or None,
+            denials=len(turn.denials),
+            session=turn.session_id,
+            error=shorten(turn.error, 300),
         )
+        self.setup.record(nebula_events.agent_turn(self.task.id, role, facts, cycle=self.state.cycle))
 
     def _left(self) -> float | None:
         limit = self.task.max_budget_usd
@@ -200,7 +190,7 @@ class PhaseProgress:
         self.head = head
         if moved:
             self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, head))
-            self.setup.record(CYCLE_COMMIT, cycle=self.state.cycle, commit=head)
+            self.setup.record(nebula_events.cycle_commit(self.task.id, self.state.cycle, head))
         self._idle_cycles = 0 if moved or refused else self._idle_cycles + 1
         self.state = replace(self.state, filter_check_name=check if refused else "", filter_output=refused or "")
         return moved or refused is not None
@@ -211,7 +201,8 @@ class PhaseProgress:
 
     def complete_cycle(self) -> None:
         """Record the end of a cycle."""
-        self.setup.record(CYCLE_COMPLETE, cycle=self.state.cycle, findings=len(self.open_findings))
+        findings = len(self.open_findings)
+        self.setup.record(nebula_events.cycle_complete(self.task.id, self.state.cycle, findings=findings))
 
     def checkpoint(self, stage: Stage, **changes: object) -> None:
         """Save the state at the end of `stage`."""

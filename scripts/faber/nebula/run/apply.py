@@ -11,16 +11,7 @@ from typing import NamedTuple
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
-from faber.events.event_types import (
-    NEBULA_START,
-    PHASE_COMPLETE,
-    PHASE_RESET,
-    WORKFLOW_CANCELLED,
-    WORKFLOW_COMPLETE,
-    WORKFLOW_ERROR,
-    WORKFLOW_RESUMED,
-    WORKFLOW_START,
-)
+from faber.events import nebula_events, workflow_events
 from faber.model.documents import nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -163,7 +154,7 @@ class Application:
             if not self.wanted.fresh:
                 return known.run_id, True
             old = Journal(self.layout, known.run_id, self.directory, actor=self.caller.actor)
-            old.record(WORKFLOW_CANCELLED, message="The nebula was started over.")
+            old.record(workflow_events.workflow_cancelled("The nebula was started over."))
         if self.wanted.fresh:
             into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
             for phase in load_all(self.directory) if known.run_id else ():
@@ -178,7 +169,7 @@ class Application:
         return kind(self.layout, names, exclude=exclude)
 
     def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: KnownRun, *, continued: bool) -> None:
-        journal.record(WORKFLOW_RESUMED if continued else WORKFLOW_START)
+        journal.record(workflow_events.workflow_resumed() if continued else workflow_events.workflow_start())
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = journal.phases
         for name, phase in before.items():
@@ -186,25 +177,26 @@ class Application:
                 self._edited(name, phase["status"])
         if {name: phase.get("digest") for name, phase in before.items() if name in digests} != digests:
             journal.record(
-                NEBULA_START,
-                nebula=self.nebula.name,
-                directory=relative_directory(self.layout, self.directory),
-                phases=digests,
-                base_branch=beginning.base_branch,
-                base_commit=beginning.base_commit,
-                branch=names.integration,
+                nebula_events.nebula_start(
+                    self.nebula.name,
+                    digests,
+                    directory=relative_directory(self.layout, self.directory),
+                    base_branch=beginning.base_branch,
+                    base_commit=beginning.base_commit,
+                    branch=names.integration,
+                )
             )
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
         if self.wanted.heal:
             for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
-                    journal.record(PHASE_RESET, name, message="The phase it depends on may be healed.")
+                    journal.record(nebula_events.phase_reset(name, "The phase it depends on may be healed."))
         if self.wanted.retry_failed:
             for name, phase in journal.phases.items():
                 # A phase with a remediation is not retried; its remediation is, if it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
-                    journal.record(PHASE_RESET, name, message="Failed phases are retried.")
+                    journal.record(nebula_events.phase_reset(name, "Failed phases are retried."))
         journal.project()
 
     def _edited(self, name: str, status: str) -> None:
@@ -222,7 +214,8 @@ class Application:
         assert known.file is not None
         for name, record in known.file.phases.items():
             if record.status == "done" and name in journal.phases:
-                journal.record(PHASE_COMPLETE, name, message="Done before this run, according to nebula.state.toml.")
+                text = "Done before this run, according to nebula.state.toml."
+                journal.record(nebula_events.nebula_phase_complete(name, text))
 
     def _plan_approved(self, journal: Journal) -> bool:
         """With the gate `approve`, a person approves the plan before anything starts."""
@@ -318,12 +311,12 @@ class Application:
             status = "waiting"
         elif all_done(phases):
             status = "done"
-            journal.record(WORKFLOW_COMPLETE)
+            journal.record(workflow_events.workflow_complete())
         else:
             status = "failed"
             failed = failed_phases(phases)
             count = f"{len(failed)} phase{'s' if len(failed) > 1 else ''}"
-            journal.record(WORKFLOW_ERROR, error=f"{count} failed: {', '.join(failed[:20])}.")
+            journal.record(workflow_events.workflow_error(f"{count} failed: {', '.join(failed[:20])}."))
         journal.project()
         return self._report(journal, status)
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from faber.events.event_types import FILTER_RUN
+from faber.events.nebula_events import filter_run
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.outcomes import MergeConflict, PhaseCancelled, TaskResult
@@ -80,8 +80,7 @@ def check_merge(shop: Workshop, phase: str) -> Look:
         directory = os.path.join(scratch.path, nebula.context.working_dir)
         filters = [setup, *nebula.filters] if setup else nebula.filters
         for result in run_filters(filters, directory, cancel=shop.cancel, label=shop.label):
-            status = "passed" if result.passed else "failed"
-            shop.journal.record(FILTER_RUN, phase, status=status, filter=result.name, on="merge")
+            shop.journal.record(filter_run(phase, result.name, passed=result.passed, on="merge"))
             if not result.passed:
                 raise FilterOnMerge(result.name, f"{result.output.rstrip()}\n({result.detail})")
 

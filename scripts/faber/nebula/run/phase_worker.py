@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import CHECKPOINT_VERDICT, FILTER_RUN, PHASE_START
+from faber.events import nebula_events
+from faber.events.event_types import CHECKPOINT_VERDICT
 from faber.git import diff
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.checkpoint_validity import BranchStanding, branch_verdict
@@ -69,7 +70,8 @@ class PhaseWork:
             base = tree.head()
         else:
             partial, base = "", checkpoint.state.base_commit_sha or tree.head()
-        shop.journal.record(PHASE_START, spec.id, branch=tree.branch, base=base, digest=spec.digest or None)
+        digest = spec.digest or None
+        shop.journal.record(nebula_events.nebula_phase_start(spec.id, branch=tree.branch, base=base, digest=digest))
         task = phase_task(
             shop.nebula, spec, top=tree.path, project_context=self.start.project_context, partial_work=partial
         )
@@ -165,13 +167,14 @@ class PhaseWork:
         resumes = verdict.resumes(force=shop.force)
         kept = f"; uncommitted work is kept at {parked.ref}" if parked else ""
         shop.journal.record(
-            CHECKPOINT_VERDICT,
-            phase,
-            message=f"{verdict.reason}{kept}",
-            verdict=verdict.standing.value,
-            resumes=resumes,
-            cycle=checkpoint.state.cycle,
-            stage=checkpoint.state.phase.word,
+            nebula_events.checkpoint_verdict(
+                phase,
+                f"{verdict.reason}{kept}",
+                verdict=verdict.standing.value,
+                resumes=resumes,
+                cycle=checkpoint.state.cycle,
+                stage=checkpoint.state.phase.word,
+            )
         )
         severity = Severity.INFO if resumes and not parked else Severity.WARNING
         what = "resumes" if resumes else "starts over"
@@ -208,7 +211,7 @@ class PhaseWork:
         shop = self.shop
         setup = LoopSetup(
             ledger=shop.ledger,
-            record=shop.journal.for_phase(self.spec.id),
+            record=shop.journal.record,
             save=self._save,
             cancel=shop.cancel,
             label=shop.label,
@@ -226,8 +229,8 @@ class PhaseWork:
         if setup is None or os.path.exists(done):
             return
         (result,) = run_filters([setup], tree.path, cancel=shop.cancel, label=shop.label)
-        status = "passed" if result.passed else "failed"
-        shop.journal.record(FILTER_RUN, self.spec.id, status=status, filter=setup.name, detail=result.detail)
+        ran = nebula_events.filter_run(self.spec.id, setup.name, passed=result.passed, detail=result.detail)
+        shop.journal.record(ran)
         state = loop.state
         empty = TaskResult(self.spec.id, False, state.cycle, 0.0, loop.progress.base_commit, tree.head())
         if result.cancelled:

@@ -8,17 +8,16 @@ with five thousand.
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from faber.errors import FaberError, Notice, Severity, UsageError
+from faber.events.drafts import Draft
 from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
-from faber.model.documents import Draft, Plan, State, nebula_phases
+from faber.model.documents import Plan, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
 from faber.model.text import inert, redact, shorten
 from faber.nebula.healing.healing_history import HealingHistory, read_history
-from faber.nebula.phase.phase_progress import RecordEvent
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
 from faber.store.appending import Writer
 from faber.store.commit import commit, settle
@@ -79,43 +78,18 @@ class Journal:
                 self._healing = read_history(self.layout, self.run_id)
             return self._healing
 
-    def record(
-        self,
-        type: str,
-        /,
-        phase: str | None = None,
-        *,
-        status: str | None = None,
-        message: str | None = None,
-        error: str | None = None,
-        once: str | None = None,
-        **metadata: object,
-    ) -> int:
-        """Append an event; returns its id. Raises the errors of `commit`: a run does not continue without its log.
+    def record(self, draft: Draft, *, once: str | None = None) -> int:
+        """Append an event, its texts made safe and bounded; returns its id.
 
-        Repetitions with the same `once` are recorded once.
+        Raises the errors of `commit`: a run does not continue without its log. Repetitions with the same `once` are
+        recorded once.
         """
-        draft: Draft = {"type": type}
-        if phase is not None:
-            draft["phase"] = phase
-        if status is not None:
-            draft["status"] = status
-        if message:
-            draft["message"] = shorten(inert(message), MESSAGE)
-        if error is not None:
-            draft["error"] = {"message": shorten(inert(error), MESSAGE)}
-        given = {name: value for name, value in metadata.items() if value is not None}
-        if given:
-            draft["metadata"] = given
-        return self._commit(lambda state, plan: [draft], once)
-
-    def for_phase(self, phase: str) -> RecordEvent:
-        """`record` for one phase."""
-
-        def record(type: str, /, *, status: str | None = None, message: str | None = None, **metadata: Any) -> None:
-            self.record(type, phase, status=status, message=message, **metadata)
-
-        return record
+        bounded = draft.copy()
+        if "message" in draft:
+            bounded["message"] = shorten(inert(draft["message"]), MESSAGE)
+        if "error" in draft:
+            bounded["error"] = {"message": shorten(inert(draft["error"]["message"]), MESSAGE)}
+        return self._commit(lambda state, plan: [bounded], once)
 
     # --- people ------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.events.event_types import CHECKPOINT_VERDICT, PHASE_COMPLETE, PHASE_ERROR, PHASE_MERGE, PHASE_SKIP
+from faber.events import nebula_events
+from faber.events.workflow_events import phase_skip
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Heard
 from faber.nebula.healing.architect import Planned
@@ -160,7 +161,7 @@ class WorkerGroup:
 
     def _invalid_checkpoint(self, phase: str, text: str) -> None:
         self._show(phase, text)
-        self.journal.record(CHECKPOINT_VERDICT, phase, message=text, verdict="invalid", resumes=False)
+        self.journal.record(nebula_events.checkpoint_verdict(phase, text, verdict="invalid", resumes=False))
 
     def _may_begin(self, phase: str) -> bool:
         """False if a person is asked first, or said no: with the gate `approve`, before a remediation starts."""
@@ -180,7 +181,7 @@ class WorkerGroup:
         assert self._healer is not None
         reason = f"A person rejected it: {heard['comment'] or 'no reason was given'}."
         self._healer.refused(phase, reason)
-        self.journal.record(PHASE_SKIP, phase, message=reason)
+        self.journal.record(phase_skip(phase, reason))
         self._show(phase, f"skipped: {reason}")
         self.frontier.skip(phase)
         self._skip_after(phase)
@@ -231,9 +232,9 @@ class WorkerGroup:
         work = self._work.pop(phase)
         assert work.result is not None
         self.result.results[phase] = work.result
-        self.journal.record(PHASE_MERGE, phase, commit=merged.commit, attempts=merged.attempts)
+        self.journal.record(nebula_events.phase_merge(phase, commit=merged.commit, attempts=merged.attempts))
         report = work.result.report or "approved"
-        self.journal.record(PHASE_COMPLETE, phase, message=report, cycles=work.result.cycles)
+        self.journal.record(nebula_events.nebula_phase_complete(phase, report, cycles=work.result.cycles))
         self.options.checkpoints.remove(phase)
         work.close()
         self._show(phase, "done")
@@ -248,7 +249,7 @@ class WorkerGroup:
         fields = error.fields if isinstance(error, FaberError) else {}
         money = {key: fields[key] for key in ("spent_usd", "limit_usd") if key in fields}
         self.result.failures[phase] = error
-        self.journal.record(PHASE_ERROR, phase, error=message, code=code, **money)
+        self.journal.record(nebula_events.nebula_phase_error(phase, message, code=code, **money))
         self.frontier.fail(phase)
         self._show(phase, f"failed: {message}")
         self.options.checkpoints.park(phase)
@@ -298,7 +299,7 @@ class WorkerGroup:
         """Skip the dependents of a failed phase."""
         for name in self.frontier.skip_after(phase):
             self.result.skipped[name] = phase
-            self.journal.record(PHASE_SKIP, name, message=f"It depends on {phase}, which failed.")
+            self.journal.record(phase_skip(name, f"It depends on {phase}, which failed."))
             self._show(name, f"skipped: it depends on {phase}")
 
     # --- people ------------------------------------------------------------------------------------

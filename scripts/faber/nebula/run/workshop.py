@@ -3,14 +3,14 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from faber.errors import Notice
+from faber.events.drafts import Draft
 from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
-from faber.nebula.phase.phase_progress import RecordEvent
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.worktrees.pool import Worktrees
 
@@ -31,20 +31,8 @@ class Recorder(Protocol):
     def last_event_id(self) -> int:
         """The newest known event."""
 
-    def record(
-        self,
-        type: str,
-        /,
-        phase: str | None = None,
-        *,
-        status: str | None = None,
-        message: str | None = None,
-        **metadata: Any,
-    ) -> int:
+    def record(self, draft: Draft) -> int:
         """Record an event; returns its id."""
-
-    def for_phase(self, phase: str) -> RecordEvent:
-        """`record` for one phase."""
 
 
 @dataclass(frozen=True)
