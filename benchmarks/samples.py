@@ -15,8 +15,9 @@ import measure
 
 # isort: split  (measure makes the following importable)
 from faber.cli.demo import BRANCH, RUN_ID, WORK_ID
+from faber.events.drafts import Draft, Event
 from faber.model import acceptance, commands
-from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
+from faber.model.documents import SCHEMA_VERSION, State
 from faber.model.reducer import event_file, fold
 from faber.store import strict_json
 from faber.store.appending import Writer

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from faber.model.documents import Event
+from faber.events.drafts import Event
 from faber.store.log import after as events_after
 from faults.test_nebula_kills import asked, run
 from support.healing_agents import MANIFEST, PLAYS

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from faber.context.resume import resume_point
 from faber.errors import FaberError, InvalidInput
+from faber.events.drafts import Draft
 from faber.feedback.feedback_history import history
 from faber.feedback.requests import MAX_ARTIFACTS, NewRequest, open_request, respond
 from faber.model import commands as c
 from faber.model.acceptance import Repeated, accept
 from faber.model.answers import DEFAULT_OPTIONS, Responder
 from faber.model.consequences import consequences
-from faber.model.documents import Draft, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.feedback_rules import KEPT_ANSWERS, KEPT_FEEDBACK
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.next import next_action

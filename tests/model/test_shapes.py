@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 from jsonschema import Draft202012Validator
 
+from faber.events.drafts import Event
 from faber.events.shapes import Keyword, ShapeMismatch, checked, extensible, json_schema
-from faber.model.documents import Event, Metadata, NebulaRunState, Plan, State
+from faber.model.documents import Metadata, NebulaRunState, Plan, State
 from faber.model.session_documents import GivenSummary, StoredSummary
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from faber.events.drafts import Draft
 from faber.hooks import run_lookup as candidates_module
 from faber.hooks.dispatch import HANDLERS
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
-from faber.model.documents import Draft
 from faber.store import index, session_record
 from faber.store.appending import Writer
 from faber.store.commit import commit

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber.events.drafts import Event
 from faber.model.commands import complete_step, start_step
 from faber.model.consequences import consequences
-from faber.model.documents import Event, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.reducer import fold, initial_state
 from faber.store import strict_json
 from faber.sync.merging import Extra, Joined, compare, extra, join

@@ -10,7 +10,7 @@ import click
 
 from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput, PersonRequired
-from faber.model.documents import Artifact
+from faber.events.drafts import Artifact
 from faber.model.ids import check_name
 from faber.store import strict_json
 

@@ -10,12 +10,11 @@ from faber.cli.arguments import json_object, key_option, require_person, run_arg
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
-from faber.errors import FaberError
+from faber.events.drafts import Draft, Event
 from faber.events.event_types import check_required, event_type
-from faber.foreign.foreign_events import event_notice, normalise_event
+from faber.foreign.foreign_events import read_events
 from faber.foreign.resolve import open_named
 from faber.model import acceptance
-from faber.model.documents import Draft, Event
 from faber.model.ids import check_name
 from faber.model.state_parts import RecentEvent
 from faber.store import log
@@ -103,13 +102,9 @@ def list_events(obj: Invocation, run: str, last: int | None, kind: str | None, p
     for entry in reversed(entries):
         if last is not None and len(found) == last:
             break
-        try:
-            read = normalise_event(log.read_event(made.directory, entry.file), entry)
-        except FaberError as error:
-            warnings.append(event_notice(error, entry.file).as_dict())
-            continue
-        if phase in (None, read.get("phase")):
-            found.append(read)
+        events, notices = read_events(made.directory, [entry])
+        warnings += [notice.as_dict() for notice in notices]
+        found += [event for event in events if phase in (None, event.get("phase"))]
     print_json(
         {
             "run_id": made.run_id,

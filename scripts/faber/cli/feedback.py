@@ -9,12 +9,12 @@ from faber.cli.arguments import format_option, key_option, place, require_person
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.cli.recorded_answer import record
-from faber.errors import FaberError, UsageError
+from faber.errors import UsageError
 from faber.feedback.feedback_history import TYPES, text
 from faber.feedback.feedback_history import history as past_requests
 from faber.feedback.requests import NewRequest, find_request, new_request_id, open_request
 from faber.feedback.requests import respond as answer_request
-from faber.foreign.foreign_events import event_notice, normalise_event
+from faber.foreign.foreign_events import read_events
 from faber.foreign.resolve import open_named
 from faber.github.notifications import tell_all, tell_as_configured
 from faber.model.answers import DEFAULT_OPTIONS
@@ -168,15 +168,9 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
 def history(obj: Invocation, run: str, form: str) -> None:
     """Show all requests and answers, oldest first: who answered, where and when."""
     made = open_named(obj.layout, run)
-    events, warnings = [], []
-    for entry in log.listing(made.directory):
-        if entry.type not in TYPES:
-            continue
-        try:
-            events.append(normalise_event(log.read_event(made.directory, entry.file), entry))
-        except FaberError as error:
-            warnings.append(event_notice(error, entry.file).as_dict())
-    requests = past_requests(events)
+    found = read_events(made.directory, (entry for entry in log.listing(made.directory) if entry.type in TYPES))
+    requests = past_requests(found.events)
+    warnings = [notice.as_dict() for notice in found.notices]
     answer = {"run_id": made.run_id, "requests": requests, "warnings": warnings}
     print_answer(answer, form, lambda _: text(requests))
 

@@ -1,10 +1,11 @@
 """Recording what an agent tried and was refused, so that a person sees it in the log."""
 
 from faber.errors import Exit, FaberError
+from faber.events.drafts import Draft
 from faber.events.record_events import command_refused
 from faber.foreign.resolve import open_named
 from faber.model.acceptance import check_open
-from faber.model.documents import Draft, Plan, State
+from faber.model.documents import Plan, State
 from faber.store import log
 from faber.store.appending import Writer
 from faber.store.commit import commit

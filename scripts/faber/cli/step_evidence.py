@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from faber.cli.cli_errors import EvidenceMissing, ProtectedBranch
 from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput
+from faber.events.drafts import Artifact
 from faber.feedback.requests import new_request_id
 from faber.github.notifications import tell
 from faber.model.commands import BLOCKED_ASKS, block_step, completes
-from faber.model.documents import Artifact, Evidence
+from faber.model.documents import Evidence
 from faber.model.progress import step_plan, step_state
 from faber.model.state_parts import StepState
 from faber.store import log

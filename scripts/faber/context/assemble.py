@@ -19,6 +19,7 @@ from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.resume import next_steps, resume_point
 from faber.context.session_parts import session_parts
 from faber.errors import FaberError, Notice, Severity
+from faber.events.drafts import Event
 from faber.events.event_types import (
     APPROVAL_GRANTED,
     DECISION_POINT,
@@ -30,9 +31,9 @@ from faber.events.event_types import (
     event_type,
     known_types,
 )
-from faber.foreign.foreign_events import event_notice, newest_events, normalise_event, requested
+from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
 from faber.git.inspect import begin_branch
-from faber.model.documents import Event, Plan, State
+from faber.model.documents import Plan, State
 from faber.model.pending_feedback import told
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
@@ -194,16 +195,13 @@ def _integrity(run: Run) -> list[Notice]:
 
 def _events(run: Run, notices: list[Notice]) -> list[ContextEvent]:
     """The newest events in order; unreadable ones are skipped, with a notice each."""
-    found: list[Event] = []
     if run.foreign:
         found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
     else:
-        for recent in run.state["recent_events"][-LAST_EVENTS:]:
-            entry = log.LogEntry(recent["event_id"], _type_of(recent["file"]), recent["file"])
-            try:
-                found.append(normalise_event(log.read_event(run.directory, recent["file"]), entry))
-            except FaberError as error:
-                notices.append(event_notice(error, recent["file"]))
+        recent = run.state["recent_events"][-LAST_EVENTS:]
+        entries = (log.LogEntry(each["event_id"], _type_of(each["file"]), each["file"]) for each in recent)
+        found, unread = read_events(run.directory, entries)
+        notices += unread
     if not found and not run.state["last_event_id"]:
         notices.append(Notice("events_empty", Severity.INFO, "No events found (new run).", source=run.run_id))
     return [_shown(event) for event in found]

@@ -3,6 +3,7 @@
 from faber.context.context_document import ConsolidatedContext, OpenDecision
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
 from faber.errors import FaberError, Notice, Refused, Severity
+from faber.events.drafts import Draft
 from faber.events.feedback_events import decision_point
 from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_cancelled
@@ -10,7 +11,7 @@ from faber.feedback.requests import NewRequest, new_request_id, open_request, re
 from faber.foreign.open_run import open_run
 from faber.model import acceptance
 from faber.model.answers import Responder
-from faber.model.documents import CLOSED, Draft, Plan, State
+from faber.model.documents import CLOSED, Plan, State
 from faber.model.text import shorten
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit

@@ -5,10 +5,11 @@ import shutil
 from typing import Any
 
 from faber.errors import RunNotFound, UnsafeFile
+from faber.events.drafts import Event
 from faber.events.event_types import RUN_ADOPTED
 from faber.events.record_events import run_adopted
 from faber.foreign.open_run import open_run
-from faber.model.documents import SCHEMA_VERSION, Event
+from faber.model.documents import SCHEMA_VERSION
 from faber.model.model_errors import IllegalTransition
 from faber.model.reducer import copy_json, fold
 from faber.store import index, log, strict_json

@@ -1,10 +1,11 @@
 """Events of any run in faber's form: another tool's log has other key names."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.drafts import Event
 from faber.foreign.spelling import text_of
-from faber.model.documents import Event
 from faber.model.reducer import RECENT_EVENTS
 from faber.store import log
 
@@ -25,15 +26,28 @@ def normalise_event(raw: Event, entry: log.LogEntry) -> Event:
     return normalised
 
 
+class ReadEvents(NamedTuple):
+    """Events in faber's form, and a notice for each that could not be read."""
+
+    events: list[Event]
+    notices: list[Notice]
+
+
+def read_events(directory: str, entries: Iterable[log.LogEntry]) -> ReadEvents:
+    """The events of `entries`, in their order; unreadable ones are skipped."""
+    found = ReadEvents([], [])
+    for entry in entries:
+        try:
+            found.events.append(normalise_event(log.read_event(directory, entry.file), entry))
+        except FaberError as error:
+            found.notices.append(event_notice(error, entry.file))
+    return found
+
+
 def newest_events(directory: str, count: int = RECENT_EVENTS) -> tuple[list[Event], int, list[Notice]]:
     """The newest events of another tool's log in order, the highest id, and a notice for each unreadable one."""
     entries = log.listing(directory)
-    events, notices = [], []
-    for entry in entries[-count:]:
-        try:
-            events.append(normalise_event(log.read_event(directory, entry.file), entry))
-        except FaberError as error:
-            notices.append(event_notice(error, entry.file))
+    events, notices = read_events(directory, entries[-count:])
     return events, entries[-1].event_id if entries else 0, notices
 
 

@@ -8,20 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.drafts import ErrorDetail
+from faber.events.drafts import ErrorDetail, Event
 from faber.events.event_types import FEEDBACK_REQUEST, WORKFLOW_ERROR
 from faber.foreign.foreign_events import newest_events, requested
 from faber.foreign.phases_read import read_phases
 from faber.foreign.spelling import name_of, text_of
-from faber.model.documents import (
-    AUTONOMY_LEVELS,
-    SCHEMA_VERSION,
-    Event,
-    Metadata,
-    PhasePlan,
-    Plan,
-    State,
-)
+from faber.model.documents import AUTONOMY_LEVELS, SCHEMA_VERSION, Metadata, PhasePlan, Plan, State
 from faber.model.reducer import RECENT_EVENTS, initial_state
 from faber.model.state_parts import FeedbackRequest
 from faber.model.validation import check_plan

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from faber.errors import Notice, Severity
+from faber.events.drafts import Event
 from faber.events.event_types import STEP_COMPLETE, STEP_SKIP
 from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, status_of, text_of
-from faber.model.documents import SETTLED, Event
+from faber.model.documents import SETTLED
 from faber.model.state_parts import PlaceStatus
 
 CONVENTIONAL_ORDER = ("frame", "architect", "build", "evaluate", "release")

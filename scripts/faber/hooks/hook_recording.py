@@ -1,10 +1,10 @@
 """What hooks add to a run's log: once, without waiting, and only to a run that the session works on."""
 
 from faber.errors import FaberError
+from faber.events.drafts import Draft
 from faber.hooks.hook_call import Call
 from faber.hooks.run_lookup import of_session
 from faber.model import acceptance
-from faber.model.documents import Draft
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.index import file_name

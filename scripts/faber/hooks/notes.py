@@ -1,6 +1,7 @@
 """Texts for a session other than the capsule: news, what a compaction must keep, several runs, a damaged run."""
 
 from faber.context.resume import resume_point
+from faber.events.drafts import Event
 from faber.events.event_types import (
     CHECKPOINT,
     CONTEXT_LOADED,
@@ -27,7 +28,7 @@ from faber.hooks.session_brief import (
     question,
     whereabouts,
 )
-from faber.model.documents import Event, Plan, State
+from faber.model.documents import Plan, State
 
 KEEP = 3_000
 SEVERAL = 4_000

@@ -3,11 +3,11 @@
 import json
 
 from faber.errors import FaberError
+from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import QUIET, damaged, news, several
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
-from faber.model.documents import Event
 from faber.store import log, session_record
 from faber.store.load import Run
 from faber.store.session_record import SessionRecord

@@ -5,6 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
+from faber.events.drafts import Artifact, Draft
 from faber.events.event_types import (
     BRANCH_CREATE,
     COMMIT_CREATE,
@@ -22,7 +23,7 @@ from faber.events.event_types import (
     event_type,
 )
 from faber.model.answers import ACTIONS, check_options, check_responder
-from faber.model.documents import CLOSED, Artifact, Draft, Plan, State, nebula_phases
+from faber.model.documents import CLOSED, Plan, State, nebula_phases
 from faber.model.model_errors import HasOwnCommand, IllegalTransition, UnknownPlace
 from faber.model.progress import phase_ids, phase_state, step_state
 

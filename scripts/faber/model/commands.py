@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from faber.events import workflow_events as made
+from faber.events.drafts import Artifact, Draft
 from faber.events.feedback_events import feedback_request
 from faber.model.acceptance import (
     MAX_MESSAGE,
@@ -19,7 +20,7 @@ from faber.model.acceptance import (
     check_open,
 )
 from faber.model.consequences import consequences
-from faber.model.documents import SETTLED, Artifact, Draft, Plan, State
+from faber.model.documents import SETTLED, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.progress import next_place, phase_state, step_state, unfinished

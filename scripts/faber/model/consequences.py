@@ -1,8 +1,9 @@
 """The events that follow from a state by themselves, after every command. Pure."""
 
 from faber.events import workflow_events as made
+from faber.events.drafts import Draft
 from faber.model.acceptance import MAX_MESSAGE
-from faber.model.documents import SETTLED, Draft, Plan, State
+from faber.model.documents import SETTLED, Plan, State
 from faber.model.next import may_retry
 from faber.model.progress import next_place, unfinished
 

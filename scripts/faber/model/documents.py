@@ -6,10 +6,7 @@ so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, a
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
-from faber.events.drafts import Artifact as Artifact
-from faber.events.drafts import Draft as Draft
 from faber.events.drafts import ErrorDetail, Timestamp
-from faber.events.drafts import Event as Event
 from faber.events.shapes import Keyword
 from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.state_parts import (

@@ -4,10 +4,10 @@ Gates, waived evidence and questions about the context are requests too; what th
 five actions stands here and nowhere else.
 """
 
-from faber.events.drafts import ErrorDetail
+from faber.events.drafts import ErrorDetail, Event
 from faber.events.event_types import FEEDBACK_NOTIFIED, FEEDBACK_RECEIVED, FEEDBACK_REQUEST, PROGRESS_NOTIFIED
 from faber.model.answers import action_before
-from faber.model.documents import SETTLED, Event, State
+from faber.model.documents import SETTLED, State
 from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait

@@ -9,8 +9,9 @@ is said by the `workflow_*` events, as for every run.
 from typing import Any, cast
 
 from faber.events import event_types
+from faber.events.drafts import Event
 from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
-from faber.model.documents import Event, NebulaRunState, State, is_nebula_run, nebula_of
+from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 from faber.model.state_parts import ErrorEntry

@@ -8,9 +8,10 @@ but the bookkeeping.
 from collections.abc import Iterable
 from typing import Any
 
+from faber.events.drafts import Event
 from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, RUN_ADOPTED, SPEC_GENERATE
 from faber.model import nebula_rules  # which also registers the rules of a nebula's events
-from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State, is_nebula_run
+from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
 from faber.model.progress import new_phase
 from faber.model.rules import RULES

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from faber.events import event_types
-from faber.model.documents import SETTLED, Event, State
+from faber.events.drafts import Event
+from faber.model.documents import SETTLED, State
 from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
 from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, RetryLoop, StepState

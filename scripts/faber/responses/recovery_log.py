@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, TypedDict
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity, UnsafeFile
+from faber.events.drafts import Event
 from faber.events.event_types import RESPONSE_RECOVERED
 from faber.events.record_events import response_recovered
 from faber.model.acceptance import accept
-from faber.model.documents import Event
 from faber.responses.migrate import migrate
 from faber.responses.response_errors import RecoveryLogUnreadable
 from faber.store import log

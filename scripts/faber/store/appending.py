@@ -4,9 +4,10 @@ import os
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
+from faber.events.drafts import Draft, Event
 from faber.events.event_types import check_required
 from faber.model.credentials import secret_values
-from faber.model.documents import SCHEMA_VERSION, Draft, Event, State
+from faber.model.documents import SCHEMA_VERSION, State
 from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
 from faber.model.reducer import grow, touched

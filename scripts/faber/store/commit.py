@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from faber.errors import FaberError, InvalidInput, RunNotFound
+from faber.events.drafts import Event
 from faber.events.event_types import STEP_RETRY, STEP_START
 from faber.model.acceptance import Decision, Repeated
 from faber.model.consequences import consequences
-from faber.model.documents import SCHEMA_VERSION, Event, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Plan, State
 from faber.store import index, log, strict_json
 from faber.store.appending import Writer, append
 from faber.store.files import sync_directory, sync_way, unwritable, write_atomic

@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from faber.model.documents import SCHEMA_VERSION, Autonomy, Draft, Event, Metadata, Plan
+from faber.events.drafts import Draft, Event
+from faber.model.documents import SCHEMA_VERSION, Autonomy, Metadata, Plan
 from faber.model.reducer import fold, initial_state
 from faber.store import index, log, strict_json
 from faber.store.clock import Clock, utc_now

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from faber.errors import FaberError, RunNotFound, UnsafeFile
-from faber.model.documents import SCHEMA_VERSION, Event, State
+from faber.events.drafts import Event
+from faber.model.documents import SCHEMA_VERSION, State
 from faber.store import index, log, strict_json
 from faber.store.create import aside, place_run
 from faber.store.files import (

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, RunNotFound, Severity
+from faber.events.drafts import Event
 from faber.events.event_types import RUN_ADOPTED
-from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import REDUCER_VERSION, fold, initial_state
 from faber.model.validation import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status

@@ -5,8 +5,8 @@ import re
 from typing import NamedTuple
 
 from faber.errors import UnsafeFile
+from faber.events.drafts import Event
 from faber.events.event_types import known_types
-from faber.model.documents import Event
 from faber.model.reducer import event_file
 from faber.store import strict_json
 from faber.store.files import MAX_EVENT, make_directories, read_bytes, read_json, write_atomic

@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
+from faber.events.drafts import Event
 from faber.events.event_types import event_type, known_types
 from faber.events.shapes import json_schema
-from faber.model.documents import Event, Metadata, Plan, State
+from faber.model.documents import Metadata, Plan, State
 from faber.model.ids import check_relative
 from faber.model.nebula_documents import NebulaState
 from faber.model.session_documents import GivenSummary, StoredSummary

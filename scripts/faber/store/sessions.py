@@ -4,8 +4,10 @@ import os
 from typing import Any, NamedTuple, TypeGuard
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
+from faber.events.drafts import Draft, Event
 from faber.events.record_events import session_summary
-from faber.model.documents import SCHEMA_VERSION, Draft, Event, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Plan, State
+from faber.model.session_documents import CheckedSummary, StoredSummary, SummaryParts
 from faber.store import log, strict_json
 from faber.store.appending import Writer
 from faber.store.commit import NOBODY, Committed, commit
@@ -23,7 +25,7 @@ class SessionHistory(NamedTuple):
     notices: list[Notice]
 
 
-def check_summary(given: Any) -> dict[str, Any]:
+def check_summary(given: Any) -> CheckedSummary:
     """What a person or an agent hands in as a summary, complete; raises `InvalidInput`.
 
     The five parts may stand inside `summary` or at the top level; missing lists are empty.
@@ -37,8 +39,14 @@ def check_summary(given: Any) -> dict[str, Any]:
     if found:
         listed = "; ".join(f"{problem.path or 'top level'}: {problem.message}" for problem in found[:5])
         raise InvalidInput(f"Not a session summary: {listed}.", problems=[p._asdict() for p in found])
-    summary = {name: given["summary"].get(name, []) for name in LISTS}
-    summary["context_notes"] = given["summary"].get("context_notes")
+    parts = given["summary"]
+    summary: SummaryParts = {
+        "accomplished": parts.get("accomplished", []),
+        "decisions": parts.get("decisions", []),
+        "files_changed": parts.get("files_changed", []),
+        "remaining_phases": parts.get("remaining_phases", []),
+        "context_notes": parts.get("context_notes"),
+    }
     if not any(summary.values()):
         raise InvalidInput("The session summary is empty.", recovery="Say at least what was accomplished or decided.")
     return {
@@ -51,7 +59,7 @@ def check_summary(given: Any) -> dict[str, Any]:
 def save_summary(
     layout: Layout,
     run_id: str,
-    given: dict[str, Any],
+    given: CheckedSummary,
     by: Writer = NOBODY,
     *,
     head_commit: str | None,
@@ -65,7 +73,7 @@ def save_summary(
 
         timestamp = by.clock()
         sequence = state["session_summaries"]["count"] + 1
-        document = {
+        document: StoredSummary = {
             "schema_version": SCHEMA_VERSION,
             "session_id": given["session_id"] or by.session_id or f"session-{sequence}",
             "sequence": sequence,

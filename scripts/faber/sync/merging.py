@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, cast
 
+from faber.events.drafts import Event
 from faber.events.event_types import (
     COMMAND_REFUSED,
     CONTEXT_LOADED,
@@ -21,7 +22,7 @@ from faber.events.event_types import (
     SESSION_START,
 )
 from faber.model.consequences import consequences
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Event, Plan, State
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State
 from faber.model.reducer import fold
 from faber.sync.trees import Logged
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
+from faber.events.drafts import Event
 from faber.git.refs import branch_problem, shown
-from faber.model.documents import Event, State
+from faber.model.documents import State
 from faber.store import strict_json
 from faber.store.import_events import Incoming, encoded, receive, receive_new
 from faber.store.layout import METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout

@@ -5,9 +5,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
+from faber.events.drafts import Event
 from faber.events.event_types import RUN_ADOPTED, SESSION_END, check_required, known_types
 from faber.model.acceptance import SUMMARY_FILE
-from faber.model.documents import SCHEMA_VERSION, Event, Metadata, Plan, State
+from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State
 from faber.model.model_errors import StateCorrupt
 from faber.model.reducer import event_file, fold, initial_state
 from faber.model.validation import check_metadata, check_places, check_plan, check_state

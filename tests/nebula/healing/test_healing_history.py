@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from faber.events.drafts import Draft
+from faber.events.drafts import Draft, Event
 from faber.events.event_types import check_required
 from faber.events.healing_events import healing_done
-from faber.model.documents import Event, State
+from faber.model.documents import State
 from faber.model.reducer import fold, initial_state
 from faber.nebula.healing.diagnosis import FailureDiagnosis, FailureKind, SkipReason
 from faber.nebula.healing.healing_history import (

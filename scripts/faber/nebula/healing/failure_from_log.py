@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import FaberError
+from faber.events.drafts import Event
 from faber.events.event_types import STEP_BLOCKED, STEP_ERROR, STEP_START, TEST_RUN
-from faber.model.documents import Event, StepPlan
+from faber.model.documents import StepPlan
 from faber.model.state_parts import StepState
 from faber.nebula.phase import outcomes
 from faber.nebula.phase.budget import LEAST

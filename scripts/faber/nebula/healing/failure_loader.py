@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import FaberError, InvalidInput, Notice, RunNotFound, Severity
+from faber.events.drafts import Event
 from faber.events.event_types import COMMIT_CREATE, PHASE_ERROR
 from faber.foreign.open_run import open_run
 from faber.git import diff
 from faber.git.git_errors import NoRepository
 from faber.git.programs import Git
 from faber.git.repository import find
-from faber.model.documents import Event, State
+from faber.model.documents import State
 from faber.model.progress import places, step_plan
 from faber.model.state_parts import StepState
 from faber.nebula.healing.diagnosis import FailureDiagnosis, analyze_failure
