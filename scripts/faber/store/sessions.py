@@ -1,19 +1,21 @@
 """Session summaries: what one session leaves to the next (context reconstitution 0.4.5)."""
 
 import os
-from typing import Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events.drafts import Draft, Event
 from faber.events.record_events import session_summary
 from faber.model.documents import SCHEMA_VERSION, Plan, State
-from faber.model.session_documents import CheckedSummary, StoredSummary, SummaryParts
 from faber.store import log, strict_json
 from faber.store.appending import Writer
 from faber.store.commit import NOBODY, Committed, commit
 from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
 from faber.store.layout import SUMMARIES, SUMMARY_NAME, Layout
 from faber.store.load import Run
+
+if TYPE_CHECKING:  # the hooks and `faber context` do not pay for it
+    from faber.model.session_documents import CheckedSummary, StoredSummary, SummaryParts
 
 LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
 
@@ -25,7 +27,7 @@ class SessionHistory(NamedTuple):
     notices: list[Notice]
 
 
-def check_summary(given: Any) -> CheckedSummary:
+def check_summary(given: Any) -> "CheckedSummary":
     """What a person or an agent hands in as a summary, complete; raises `InvalidInput`.
 
     The five parts may stand inside `summary` or at the top level; missing lists are empty.
@@ -59,7 +61,7 @@ def check_summary(given: Any) -> CheckedSummary:
 def save_summary(
     layout: Layout,
     run_id: str,
-    given: CheckedSummary,
+    given: "CheckedSummary",
     by: Writer = NOBODY,
     *,
     head_commit: str | None,
