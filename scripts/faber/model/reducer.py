@@ -75,7 +75,7 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
-    """The phases of the state's nebula that `event` changes or creates; None if it may be all, or there is no nebula."""
+    """The phases of the state's nebula that `event` changes or creates; None if any may change, or without one."""
     return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != RUN_ADOPTED else None
 
 

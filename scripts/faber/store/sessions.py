@@ -1,4 +1,4 @@
-"""Session summaries: what one session leaves to the next (context reconstitution 0.4.5)."""
+"""Session summaries: what one session passes to the next (context reconstitution 0.4.5)."""
 
 import os
 from typing import Any, NamedTuple
@@ -17,16 +17,16 @@ LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
 
 
 class SessionHistory(NamedTuple):
-    """The summaries of a run, oldest first, each as its file holds it, and what could not be read."""
+    """The summaries of a run, oldest first, each as in its file, and notices about unreadable ones."""
 
     summaries: list[dict[str, Any]]
     notices: list[Notice]
 
 
 def check_summary(given: Any) -> dict[str, Any]:
-    """What a person or an agent hands in as a summary, complete; raises `InvalidInput`.
+    """The complete form of a summary given by a person or an agent; raises `InvalidInput`.
 
-    The five parts may stand inside `summary` or at the top level; missing lists are empty.
+    The five parts may be inside `summary` or at the top level; missing lists are empty.
     """
     from faber.store.schema import problems
 
@@ -40,7 +40,7 @@ def check_summary(given: Any) -> dict[str, Any]:
     summary = {name: given["summary"].get(name, []) for name in LISTS}
     summary["context_notes"] = given["summary"].get("context_notes")
     if not any(summary.values()):
-        raise InvalidInput("The session summary is empty.", recovery="Say at least what was accomplished or decided.")
+        raise InvalidInput("The session summary is empty.", recovery="State at least what was accomplished or decided.")
     return {
         "session_id": given.get("session_id"),
         "phase_completed": given.get("phase_completed"),
@@ -58,7 +58,7 @@ def save_summary(
     key: str | None = None,
     known: Run | None = None,
 ) -> Committed:
-    """Record a checked summary: the event `session_end` carries it, the file is its projection. As `commit`."""
+    """Record a checked summary: `session_end` carries it, the file is its projection. Raises what `commit` does."""
 
     def decide(state: State, plan: Plan) -> list[Draft]:
         from faber.model.acceptance import emit
@@ -81,23 +81,23 @@ def save_summary(
         return decided if isinstance(decided, list) else []
 
     def project(directory: str, state: State, event: Event) -> None:
-        if "summary_file" in event.get("metadata", {}):  # not so where another command's key was repeated
+        if "summary_file" in event.get("metadata", {}):  # false if another command's key was repeated
             write_summary(directory, event)
 
     return commit(layout, run_id, decide, by, key=key, project=project, known=known)
 
 
 def write_summary(run_dir: str, event: Event) -> None:
-    """Write the file that a `session_end` event stands for."""
+    """Write the summary file of a `session_end` event."""
     make_directories(os.path.join(run_dir, SUMMARIES))
     path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
     write_atomic(path, strict_json.dumps(event["metadata"]["summary"], pretty=True))
 
 
 def history(run: Run) -> SessionHistory:
-    """All summaries by their own order: `sequence` where faber numbered them, else the file's name.
+    """All summaries in order: by `sequence` if faber numbered them, else by file name.
 
-    The newest one is taken from its event if its file is missing: its writer was killed in between.
+    The newest one is taken from its event if its file is missing: its writer was killed before writing it.
     """
     directory = os.path.join(run.directory, SUMMARIES)
     notices: list[Notice] = []
@@ -136,7 +136,7 @@ class _Malformed(ValueError):
 
 
 def _shaped(value: Any) -> dict[str, Any]:
-    """A summary as the context needs it: other tools leave out what they do not know."""
+    """A summary as the context needs it; fields that other tools leave out are filled in."""
     if not isinstance(value, dict):
         raise _Malformed("not an object")
     inner = value.get("summary", {})
