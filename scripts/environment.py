@@ -1,15 +1,15 @@
 """Build the Python environment that faber runs in, once per set of locked dependencies.
 
 Usage:
-    environment.py run [ARG...]   see that what requirements.lock lists is installed, then become `faber ARG...`
+    environment.py run [ARG...]   install what requirements.lock lists if it is missing, then exec `faber ARG...`
     environment.py dev            the same for requirements-dev.lock; print the path of its interpreter
 
 bin/faber and tests/run start it with any Python >= 3.11, so it uses the standard library only.
 
 An environment is a directory whose name says what is in it, `venv-<lock key>-py<version>` (or `dev-…`) under
-$XDG_DATA_HOME/faber; $FABER_VENV names another place for `run`. It is built beside its place and renamed into it as
-the last step, so a reader finds a whole environment or none, two builds at once agree on whichever was first, and
-what a killed build left behind is removed by the next. Packages come from wherever pip (or uv) is configured to look.
+$XDG_DATA_HOME/faber; $FABER_VENV names another place for `run`. It is built next to its final place and renamed as
+the last step, so a reader finds a complete environment or none, of two concurrent builds the first wins, and
+the next build removes what a killed build left behind. Packages come from wherever pip (or uv) is configured to look.
 
 Exit status: 1 with one line on stderr if it cannot be built (nothing is left behind), 130 or 128 + n if interrupted,
 otherwise faber's own. stdout belongs to faber.
@@ -33,43 +33,43 @@ from typing import NamedTuple, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Settings of pip that would put the packages elsewhere than into the environment, or change what is installed.
+# pip settings that would install packages outside the environment, or change what is installed.
 _MISLEADING = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_CONSTRAINT", "PIP_REQUIREMENT"}
 _INSTALL = ("--quiet", "--no-deps", "--require-hashes", "--requirement")
 _KEY = re.compile(r"# key: ([0-9a-f]{12})\n")
 
 
 class CannotBuild(Exception):
-    """The environment cannot be obtained; the message says what to do about it."""
+    """The environment cannot be built; the message says what to do about it."""
 
 
 class Place(NamedTuple):
-    """Where an environment belongs. Only what is `ours`, by its name, is ever replaced."""
+    """Where an environment belongs. Only an environment that is `ours`, by its name, is ever replaced."""
 
     directory: Path
     ours: bool
 
     @property
     def python(self) -> Path:
-        """Its interpreter, the only program in it that is ever started."""
+        """The environment's interpreter, the only program in it that is ever started."""
         return self.directory / "bin" / "python"
 
     def usable(self) -> bool:
-        """Whether its interpreter is there: a link to a Python that has been removed is not executable."""
+        """Whether the interpreter works: a link to a Python that has been removed is not executable."""
         return os.access(self.python, os.X_OK)
 
 
 def place_of(lock: Path, kind: str, explicit: str | None) -> Place:
-    """The place of `lock`'s environment: one that is there already, or where it has to be built."""
+    """The place of `lock`'s environment: an existing one, or where to build it."""
     if explicit:
         return Place(Path(os.path.realpath(explicit)), ours=False)
     data = os.environ.get("XDG_DATA_HOME", "")
     if not os.path.isabs(data):
-        data = os.path.expanduser("~/.local/share")  # asks the user database where HOME is not set
+        data = os.path.expanduser("~/.local/share")  # reads the user database if HOME is not set
     if not os.path.isabs(data):
         raise CannotBuild("there is no home directory: set HOME, or FABER_VENV to a directory of your own.")
     stem = os.path.join(data, "faber", f"{kind}-{_key(lock)}-py")
-    for found in sorted(glob.glob(f"{glob.escape(stem)}3.*/bin/python")):  # the order of bin/faber
+    for found in sorted(glob.glob(f"{glob.escape(stem)}3.*/bin/python")):  # in the same order as bin/faber
         if os.access(found, os.X_OK):
             return Place(Path(found).parent.parent, ours=True)
     return Place(Path(f"{stem}{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"), ours=True)
@@ -82,14 +82,14 @@ def _key(lock: Path) -> str:
     except OSError:
         found = None
     if not found:
-        raise CannotBuild(f"{lock} has no key in its first line: install faber again.")
+        raise CannotBuild(f"{lock} has no key in its first line: reinstall faber.")
     return found[1]
 
 
 def build(lock: Path, place: Place) -> None:
     """Install what `lock` lists into `place`; raises CannotBuild, and leaves nothing behind if it fails."""
     if not place.ours and place.directory.is_dir() and any(place.directory.iterdir()):
-        raise CannotBuild(f"FABER_VENV={place.directory} holds no usable Python: remove it, or name another place.")
+        raise CannotBuild(f"FABER_VENV={place.directory} has no usable Python: remove it, or name another directory.")
     print("faber: preparing its Python environment; this happens once and takes a few seconds.", file=sys.stderr)
     try:
         place.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +103,10 @@ def build(lock: Path, place: Place) -> None:
 
 @contextmanager
 def _workshop(parent: Path) -> Iterator[tuple[Path, int]]:
-    """A new directory in `parent`, gone at the end unless it was renamed, and the descriptor that marks it as in use.
+    """A new directory in `parent`, removed at the end unless renamed, and the descriptor that marks it as in use.
 
-    The mark is a lock that dies with its holders, the builder and the installer it started: a process id
-    could belong to somebody else by now, or to another container that shares this directory.
+    The mark is a lock that is released when its holders, the builder and the installer it started, end: a process
+    id could have been reused, or belong to another container that shares this directory.
     """
     with _guard(parent):
         for left in parent.glob(".faber-build-*"):
@@ -136,7 +136,7 @@ def _mark(directory: Path) -> int | None:
 
 @contextmanager
 def _guard(parent: Path) -> Iterator[None]:
-    """Exclude other builders for the moment that it takes to look at names and change them."""
+    """Exclude other builders while directory entries are checked and changed."""
     with open(parent / ".faber-build.lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -149,7 +149,7 @@ def _install(lock: Path, directory: Path, held: int) -> None:
     pip_options = ["--disable-pip-version-check", "--no-input"]
     pip_install = ["install", "--no-user", "--compile", *pip_options, *_INSTALL, str(lock)]
 
-    # The base's pip can install into another environment, which saves the two seconds of giving it a pip of its own.
+    # The base's pip can install into another environment, which saves the two seconds of installing pip there.
     if find_spec("pip") and not _run([*create, "--without-pip", str(directory)], held).returncode:
         pip = [sys.executable, "-I", "-m", "pip", "--python", str(python)]
         if not _run([*pip, *pip_options, "--version"], held).returncode:
@@ -167,17 +167,17 @@ def _install(lock: Path, directory: Path, held: int) -> None:
 
 
 def _versioned_executable() -> str:
-    """The interpreter under the name that holds its version, where it has one.
+    """The interpreter under its versioned name, if it has one.
 
-    An environment that links to `python3` silently loses its packages when that name moves on to the next version.
+    An environment that links to `python3` silently loses its packages when `python3` becomes the next version.
     """
-    base: str = getattr(sys, "_base_executable", sys.executable)  # also from within an activated environment
+    base: str = getattr(sys, "_base_executable", sys.executable)  # works in an activated environment, too
     versioned = os.path.join(os.path.dirname(base), f"python{sys.version_info.major}.{sys.version_info.minor}")
     return versioned if os.path.exists(versioned) and os.path.samefile(base, versioned) else base
 
 
 def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]":
-    """Run one installer step. It and its children are in a group of their own, so none outlives an interruption."""
+    """Run one installer step. It gets its own process group, so no child outlives an interruption."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -191,7 +191,7 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
         encoding="utf-8",
         errors="replace",
         env=environment,
-        cwd="/",  # an installer reads settings from where it stands; the one who calls may stand anywhere
+        cwd="/",  # an installer reads settings from the current directory, which could be any
         pass_fds=(held,),
         start_new_session=True,
     ) as process:
@@ -201,9 +201,9 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it ended by itself, of the same signal
+                pass  # it was already ended by the same signal
             if process.stdout and not process.stdout.closed:
-                process.stdout.read()  # ends when the last of the group has let go of the pipe
+                process.stdout.read()  # returns once the whole group has closed the pipe
             raise
     return subprocess.CompletedProcess(command, process.returncode, output)
 
@@ -211,24 +211,24 @@ def _run(command: Sequence[str], held: int) -> "subprocess.CompletedProcess[str]
 def _check(result: "subprocess.CompletedProcess[str]") -> None:
     if result.returncode:
         lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
-        told = next(
+        reason = next(
             (line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "no reason"
         )
         raise CannotBuild(
-            f"cannot install its dependencies ({told.removeprefix('ERROR: ')[:300]}): "
+            f"cannot install its dependencies ({reason.removeprefix('ERROR: ')[:300]}): "
             "check the network and pip's settings, then run it again."
         )
 
 
 def _drop_scripts(directory: Path) -> None:
-    """Remove the scripts that name the directory they were installed in, which is not where they will be."""
+    """Remove scripts that contain their installation directory, which will be renamed."""
     for file in (directory / "bin").iterdir():
         if not file.is_symlink() and file.read_bytes().find(os.fsencode(directory)) >= 0:
             file.unlink()
 
 
 def _publish(directory: Path, place: Place) -> None:
-    """Rename the finished environment into its place, unless another build was first."""
+    """Rename the finished environment to its place, unless another build was first."""
     with _guard(directory.parent):
         if place.usable():
             return
@@ -236,7 +236,7 @@ def _publish(directory: Path, place: Place) -> None:
             broken = directory.with_name(f"{directory.name}-broken")
             os.rename(place.directory, broken)
             shutil.rmtree(broken, ignore_errors=True)
-        os.rename(directory, place.directory)  # fails on a directory that holds anything: it is not ours to replace
+        os.rename(directory, place.directory)  # fails for a non-empty directory, which is not ours to replace
 
 
 def _stop(number: int, _frame: object) -> NoReturn:

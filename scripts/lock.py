@@ -3,15 +3,15 @@
 Usage:
     lock.py             write both, keeping every version that pyproject.toml still allows
     lock.py --upgrade   write both with the newest versions that pyproject.toml allows
-    lock.py --check     say on stderr what is wrong with them and exit with 1; write nothing, ask no registry
+    lock.py --check     report on stderr what is wrong with them and exit with 1; write nothing, use no network
 
 Writing needs `uv` on PATH. The locks hold for every platform and Python that pyproject.toml allows, with the hashes of
 all files of a release. The first line of each is `# key: ` and the first 12 hexadecimal digits of the SHA-256
-of everything after it: bin/faber names environments after it, so it finds out without hashing (or any other program)
-whether the one that exists fits.
+of everything after it: bin/faber names environments after it, so it can tell without hashing (or any other program)
+whether an existing one matches.
 
---check finds a key that does not fit, a dependency of pyproject.toml without a pin, a pin without a hash, and a version
-that differs between the two files.
+--check finds a key that does not match, a dependency of pyproject.toml without a pin, a pin without a hash, and
+a version that differs between the two files.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def key_line(body: str) -> str:
 
 
 def problems(root: Path) -> list[str]:
-    """What `--check` has to say about the locks in `root`, one sentence each."""
+    """The problems that `--check` finds in the locks in `root`, one sentence each."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     runtime = [_name(requirement) for requirement in project["dependencies"]]
     dev = [_name(requirement) for requirement in project["optional-dependencies"]["dev"]]
@@ -48,7 +48,7 @@ def problems(root: Path) -> list[str]:
             found.append(f"{file} is missing")
             continue
         if f"{first}\n" != key_line(body):
-            found.append(f"{file}: the key in its first line does not fit its contents")
+            found.append(f"{file}: the key in its first line does not match its contents")
         pins[file] = {}
         for entry in re.split(r"\n(?=\S)", re.sub(r"(?m)^ *#.*\n", "", body)):
             if pin := re.match(r"([\w.-]+)==([^\s;]+)", entry):
@@ -68,14 +68,14 @@ def problems(root: Path) -> list[str]:
 
 
 def _name(requirement: str) -> str:
-    """The normalised name that a requirement begins with."""
+    """The normalised name at the start of a requirement."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
 
 
 def write(root: Path, *, upgrade: bool) -> None:
     """Resolve and write both locks; raises CalledProcessError if uv fails, with nothing written."""
     with tempfile.TemporaryDirectory() as scratch:
-        # The development lock first: what it chose also has to hold where the rest is not installed.
+        # The development lock first: the runtime lock must use the same versions.
         new: dict[str, str] = {}
         for file, options in ((DEV, ["--extra", "dev"]), (RUNTIME, [])):
             output = Path(scratch, file)

@@ -1,4 +1,4 @@
-"""The base of all errors, with stable codes, exit codes and a recovery, and those that several rooms raise.
+"""The base of all errors, with stable codes, exit codes and a recovery, and the errors that several packages raise.
 
 Two vocabularies live here because every package needs both:
 
@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 
 class Severity(StrEnum):
-    """How bad a notice is, in the words of the context reconstitution protocol."""
+    """How severe a notice is, in the terms of the context reconstitution protocol."""
 
     CRITICAL = "CRITICAL"
     ERROR = "ERROR"
@@ -32,10 +32,10 @@ class Severity(StrEnum):
 
 
 class Notice(NamedTuple):
-    """Something a person or an agent should know beside a result.
+    """Something a person or an agent should know in addition to a result.
 
-    `code` is stable, `recovery` says what to do (empty where nothing needs doing), `source` names
-    what the notice is about: a file, a branch, an issue.
+    `code` is stable, `recovery` says what to do (empty if nothing), `source` names the subject of the
+    notice: a file, a branch, an issue.
     """
 
     code: str
@@ -52,8 +52,8 @@ class Notice(NamedTuple):
 class FaberError(Exception):
     """Base of all errors that end a command.
 
-    Subclasses fix `code`, `exit_code` and a default `recovery`; `fields` carry what a program needs
-    (ids, paths, the known names) so that nobody has to parse the message.
+    Subclasses set `code`, `exit_code` and a default `recovery`; `fields` carry the data that a program
+    needs (ids, paths, the known names), so that no caller has to parse the message.
     """
 
     code = "failed"
@@ -77,7 +77,7 @@ class InternalError(FaberError):
     """A bug in faber itself."""
 
     code = "internal"
-    recovery = "This is a bug in faber; FABER_DEBUG=1 shows where. Everything acknowledged before is safe."
+    recovery = "This is a bug in faber; set FABER_DEBUG=1 for a traceback. Everything acknowledged before is safe."
 
 
 # --- usage: exit 2 ---------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class UsageError(FaberError):
 
 
 class InvalidInput(UsageError):
-    """Input of a person or an agent that the command does not accept."""
+    """Input from a person or an agent that the command does not accept."""
 
     code = "invalid_input"
     recovery = "Correct the input and run the command again; nothing was recorded."
@@ -102,24 +102,24 @@ class InvalidInput(UsageError):
 
 
 class RunNotFound(FaberError):
-    """No run of that id."""
+    """There is no run with that id."""
 
     code = "run_not_found"
-    recovery = "Run `faber run list` for the known runs, or `faber run init` to start a new one."
+    recovery = "Run `faber run list` to list the known runs, or `faber run init` to start a new one."
 
 
 class AmbiguousRun(UsageError):
     """A partial run id that matches several runs."""
 
     code = "ambiguous_run"
-    recovery = "Use more of the run id."
+    recovery = "Use a longer part of the run id."
 
 
 class UnsafeFile(FaberError):
-    """A link, a pipe or a device where a regular file of the store belongs, or a file past its limit."""
+    """A link, a pipe or a device in place of a regular file of the store, or a file over its size limit."""
 
     code = "unsafe_file"
-    recovery = "Look at the path named; faber opens only regular files inside its store."
+    recovery = "Check the path named; faber opens only regular files inside its store."
 
 
 # --- refused: exit 4 -------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Refused(FaberError):
 
 
 class PersonRequired(Refused):
-    """A command that speaks for a person was called by an agent."""
+    """A command reserved for people was called by an agent."""
 
     code = "person_required"
-    recovery = "A person runs this in a terminal of their own, outside the agent's session."
+    recovery = "A person must run this in their own terminal, outside the agent's session."

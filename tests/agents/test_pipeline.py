@@ -61,7 +61,7 @@ def run(model: Model, recorded: list[Recovery] | None = None, **options: Any) ->
 
 
 def test_a_whole_answer_that_fits_is_asked_for_once() -> None:
-    """Nothing is asked for beside the prompt, and nothing recorded."""
+    """Only the prompt is sent, and nothing is recorded."""
     model, recorded = Model(WHOLE), list[Recovery]()
     assert run(model, recorded) == (VALUE, WHOLE, None, 0, 0, 0.25, "s-1", [])
     assert (model.kinds, recorded) == ("p", [])
@@ -79,7 +79,7 @@ def test_truncation_never_triggers_a_correction() -> None:
 
 
 def test_malformed_text_never_triggers_a_resume() -> None:
-    """What no continuation can fix is corrected, and no recovery is recorded."""
+    """An answer that a continuation cannot fix is corrected, and no recovery is recorded."""
     model, recorded = Model('{"action": }', WHOLE), list[Recovery]()
     response = run(model, recorded)
     assert (response.value, response.final_status, response.corrections) == (VALUE, None, 1)
@@ -97,7 +97,7 @@ def test_the_merged_answer_is_validated() -> None:
 
 
 def test_only_proven_joins_are_taken() -> None:
-    """A continuation without the echo is refused, however well it fits, and asked for again."""
+    """A continuation without the echo is refused, even if it fits, and requested again."""
     model = Model(WHOLE[:20], WHOLE[20:], echo)
     assert run(model).resume_attempts == 2
     assert model.kinds == "prr"
@@ -123,7 +123,7 @@ def test_a_correction_that_is_cut_is_continued() -> None:
 
 
 def test_everything_is_bounded() -> None:
-    """A model that never gets it right is asked a fixed number of times."""
+    """A model that never answers correctly is asked a fixed number of times."""
     model = Model(*[WHOLE[:20]] * 9)
     with pytest.raises(CorrectionExhausted):
         run(model)
@@ -134,7 +134,7 @@ def test_everything_is_bounded() -> None:
 
 
 def test_a_stop_of_the_client_ends_the_turn() -> None:
-    """A budget that is spent on the way down is no reason to correct anything."""
+    """Nothing is corrected after the budget was exhausted by the fallbacks."""
     stop = BudgetStop(TurnResult(Outcome.BUDGET_STOP))
     model = Model(WHOLE[:20], stop)
     with pytest.raises(BudgetStop):

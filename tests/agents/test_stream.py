@@ -50,7 +50,7 @@ def response(text: str, stop: str | None, number: int = 1, **more: Any) -> list[
 
 
 def read(*events: dict[str, Any] | bytes) -> Reading:
-    """What these lines come to."""
+    """The result of reading these lines."""
     reader = StreamReader()
     for each in events:
         reader.feed(each if isinstance(each, bytes) else json.dumps(each).encode())
@@ -108,7 +108,7 @@ def test_a_client_without_partial_messages_is_read_too() -> None:
 
 
 def test_an_answer_cut_for_ever_is_cut() -> None:
-    """What the client says in the agent's place is no piece of the answer, and its exit status no failure."""
+    """Messages of the client itself are not part of the answer, and its exit status is not a failure."""
     pieces = [event for number in range(4) for event in response("abc", "max_tokens", number)]
     said = {"id": "x", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error: exceeded"}]}
     synthetic = {"type": "assistant", "message": said, "error": "max_output_tokens"}
@@ -166,7 +166,7 @@ def test_every_end_has_a_name(events: list[dict[str, Any]], how: dict[str, Any],
 
 
 def test_errors_are_told_by_type() -> None:
-    """Each stop has its own error class, with a code of its own."""
+    """Each stop reason has its own error class and code."""
     assert type(failure(TurnResult(Outcome.BUDGET_STOP))) is BudgetStop
     assert type(failure(TurnResult(Outcome.AGENT_ERROR))) is TurnFailed
     codes = [failure(TurnResult(each)).code for each in Outcome if each not in (Outcome.COMPLETED, Outcome.CUT)]
@@ -211,7 +211,7 @@ SHAPED = st.dictionaries(KEYS, st.recursive(JSON, lambda i: st.dictionaries(KEYS
 
 @given(st.lists(st.builds(lambda kind, rest: {**rest, "type": kind}, st.sampled_from(TYPES), SHAPED), max_size=6))
 def test_events_of_any_shape_are_read(events: list[dict[str, Any]]) -> None:
-    """Whatever an event holds, reading it raises nothing."""
+    """Reading an event raises nothing, whatever it contains."""
     assert judged(*events).outcome in Outcome
 
 

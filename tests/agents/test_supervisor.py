@@ -76,7 +76,7 @@ def client(tmp_path: Path, name: str) -> Callable[..., ClaudeCodeClient]:
 
 
 def test_a_prompt_of_any_length_comes_on_stdin(client: Callable[..., ClaudeCodeClient]) -> None:
-    """The prompt is no argument: no other user reads it, and no limit of the system's cuts it."""
+    """The prompt is not passed as an argument: no other user can read it, and no system limit cuts it."""
     made = client(
         f"""
         import json, sys
@@ -93,7 +93,7 @@ def test_a_prompt_of_any_length_comes_on_stdin(client: Callable[..., ClaudeCodeC
 
 
 def test_no_process_of_a_turn_outlives_its_normal_end(client: Callable[..., ClaudeCodeClient], name: str) -> None:
-    """What an agent left running in the background ends with its turn, and the answer stands."""
+    """Processes that an agent left in the background end with its turn, and the answer counts."""
     result = client(WANDERERS + f"\nprint('''{RESULT}''')").turn("go")
     assert (result.outcome, result.cost_usd) == (Outcome.COMPLETED, 0.75)
     assert alive(name) == set()
@@ -215,7 +215,7 @@ ClaudeCodeClient(AgentOptions({str(tmp_path)!r}, command={command!r}, environmen
 
 
 def test_a_turn_is_ended_without_its_supervisor(client: Callable[..., ClaudeCodeClient], name: str) -> None:
-    """Where the supervisor itself is killed, what carries the turn's marker is found and ended."""
+    """If the supervisor itself is killed, processes with the turn's marker are found and ended."""
     made = client(
         """
         import os, signal, subprocess, sys, time
@@ -231,7 +231,7 @@ def test_a_turn_is_ended_without_its_supervisor(client: Callable[..., ClaudeCode
 
 
 def test_turns_of_a_label_can_be_ended_later(name: str) -> None:
-    """What an earlier faber left is found by its label, and no other turn is."""
+    """Processes of an earlier faber are found by their label; those of other turns are not."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(1000)"]
     left = subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": f"{name}/a.0123"})
     other = subprocess.Popen(sleeper, env={**os.environ, "FABER_TURN": f"{name}/ab.0123"})

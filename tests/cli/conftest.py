@@ -14,7 +14,7 @@ from support.git_environment import COMMITTER
 
 
 class Answer(NamedTuple):
-    """What one call printed and how it ended."""
+    """The output and the exit status of one call."""
 
     status: int
     out: str
@@ -100,7 +100,7 @@ def git(project: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def run_dir(project: Path) -> Callable[[str], Path]:
-    """Where a run's files are."""
+    """The directory of a run."""
     return lambda run_id: project / ".fractary" / "faber" / "runs" / run_id
 
 

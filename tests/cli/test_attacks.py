@@ -1,4 +1,4 @@
-"""What a hostile reader found, kept found."""
+"""Regression tests for the findings of a hostile review."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_a_damaged_plan_is_not_another_tools(faber: Faber, run: str, run_dir: Ca
     "arguments", [("status",), ("run", "list"), ("--help",), ("event", "emit", "r", "--type", "x")]
 )
 def test_a_stdout_that_cannot_take_it(project: Path, arguments: tuple[str, ...]) -> None:
-    """With stdout closed or full there is no traceback, and the exit status is one of the table."""
+    """With stdout closed or full there is no traceback, and the exit status is a documented one."""
     for ending in (">&-", ">/dev/full"):
         line = f'"{sys.executable}" "{MAIN}" {" ".join(arguments)} {ending}'
         done = subprocess.run(["sh", "-c", line], cwd=project, capture_output=True, check=False, env=dict(os.environ))

@@ -467,14 +467,14 @@ def test_a_state_behind_its_events_is_folded(faber: Faber, run: str, run_dir: Ca
 
 
 def test_a_state_ahead_of_its_events_is_corrupt(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
-    """A state that counts an event which is not in the log is not believed."""
+    """A state that counts an event missing from the log is rejected."""
     faber("event", "emit", run, "--type", "checkpoint")
     (run_dir(run) / "events" / "000001-checkpoint.json").unlink()
     assert faber("context", run).code == "state_corrupt"
 
 
 def test_all_steps_complete_points_to_the_end(faber: Faber, run: str, advance: Callable[..., None]) -> None:
-    """When nothing is left but ending the run, the next command says so."""
+    """When only ending the run is left, the next command is to complete it."""
     advance(run, "end")
     context = faber("context", run).json
     assert context["resume_point"] == {"phase": "release", "step": None, "mode": "continue"}

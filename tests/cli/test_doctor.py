@@ -109,7 +109,7 @@ def test_each_damage_is_found_and_nothing_changed(
 
 
 def test_a_state_behind_its_log_is_information(faber: Faber, run: str, run_dir: RunDir) -> None:
-    """A writer that was killed before its state.json is told as INFO."""
+    """A writer that was killed before it wrote state.json is reported as INFO."""
     path = run_dir(run) / "state.json"
     before = path.read_bytes()
     faber("event", "emit", run, "--type", "checkpoint")
@@ -181,7 +181,7 @@ def test_repair_restores_what_the_events_tell(
 def test_repair_never_invents(
     faber: Faber, run: str, run_dir: RunDir, advance: Callable[..., None], damage: str
 ) -> None:
-    """Where the log itself is damaged, repair lists the losses and changes nothing."""
+    """If the log itself is damaged, repair lists the losses and changes nothing."""
     busy(faber, run, advance)
     DAMAGE[damage][0](run_dir(run))
     (run_dir(run) / "state.json").write_text("{")

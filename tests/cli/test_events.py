@@ -14,7 +14,7 @@ UNASKED = '{"request_id": "fr-0", "response": "ok"}'
 
 
 def test_an_event_is_one_file_named_by_id_and_type(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
-    """An emitted event stands in the log under its six-digit id and type, with all that was given."""
+    """An emitted event is in the log under its six-digit id and type, with all given fields."""
     answer = faber(
         "event", "emit", run, "--type", "test_run", "--phase", "evaluate", "--step", "test", "--status", "passed",
         "--message", "120 passed", "--metadata", '{"seconds": 4}', "--artifact", '{"name": "report", "value": "r.xml"}',
@@ -70,7 +70,7 @@ def test_a_key_makes_repeating_harmless(faber: Faber, run: str) -> None:
     ],
 )  # fmt: skip
 def test_events_that_are_refused(faber: Faber, run: str, arguments: tuple[str, ...], status: int, code: str) -> None:
-    """What is not an event of its type ends with a code, and the log stays empty."""
+    """An event that is invalid for its type is refused with a code, and the log stays empty."""
     answer = faber("event", "emit", run, *arguments)
     assert (answer.status, answer.code) == (status, code)
     assert faber("event", "list", run).json["events"] == []
@@ -190,7 +190,7 @@ def test_a_session_summary_is_saved_from_flags(faber: Faber, run: str) -> None:
 
 
 def test_sessions_keep_their_own_order(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
-    """The newest summary is the one saved last, whatever the clock said."""
+    """The newest summary is the one saved last, independent of the clock."""
     for number in range(3):
         faber("session", "save", run, "--accomplished", f"session {number}")
     directory = run_dir(run) / "session-summaries"

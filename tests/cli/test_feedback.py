@@ -57,7 +57,7 @@ def ask(faber: Faber, run: str, *arguments: str) -> str:
 def test_unfit_requests_are_refused(
     faber: Faber, begun: str, arguments: tuple[str, ...], status: int, code: str
 ) -> None:
-    """What no person could answer is refused and the run does not wait."""
+    """A request that nobody could answer is refused, and the run does not wait."""
     given = arguments if "--prompt" in arguments else (*arguments, "--prompt", "Well?")
     answer = faber("feedback", "request", begun, *given)
     assert (answer.status, answer.code) == (status, code)
@@ -134,7 +134,7 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
 def test_every_answer_has_its_next(
     faber: Faber, begun: str, kind: str, said: str, status: str, action: str, step: str | None
 ) -> None:
-    """After each kind of answer `faber next` hands out what the table says."""
+    """After each type of answer `faber next` returns the documented action."""
     ask(faber, begun, "--type", kind)
     assert faber("feedback", "respond", begun, said).json["status"] == status
     following = faber("next", begun).json
@@ -161,7 +161,7 @@ def test_the_second_answer_is_told_of_the_first(faber: Faber, begun: str, git: C
 
 
 def test_many_answers_at_once_are_one(faber: Faber, begun: str, project: Path) -> None:
-    """Of several people who answer at the same time exactly one is recorded, and the others are told of it."""
+    """Of several simultaneous answers exactly one is recorded, and the other people are told which."""
     ask(faber, begun, "--type", "review")
     command = [sys.executable, str(MAIN), "feedback", "respond", begun]
     said = [(response, f"said {number}") for number, response in enumerate(("approve", "changes", "lgtm", "approve"))]
@@ -237,7 +237,7 @@ def test_a_late_answer_has_no_command_of_an_agents(faber: Faber, begun: str) -> 
 
 
 def test_the_history_of_another_tools_run(faber: Faber, project: Path) -> None:
-    """What another tool asked is shown as far as its log says it."""
+    """Another tool's request is shown as far as its log contains it."""
     directory = project / ".fractary/faber/runs/r1"
     (directory / "events").mkdir(parents=True)
     (directory / "state.json").write_text(json.dumps({"run_id": "r1", "status": "in_progress", "phases": {}}))

@@ -57,7 +57,7 @@ def digest(project: Path) -> dict[str, str]:
 
 
 def test_every_fixture_is_in_the_table() -> None:
-    """No fixture goes untested."""
+    """Every fixture is tested."""
     assert {path.name for path in FIXTURES.iterdir()} == set(VARIANTS)
 
 
@@ -98,7 +98,7 @@ def test_writing_needs_adoption(faber: Faber, project: Path, variant: str) -> No
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_adoption_keeps_everything(faber: Faber, project: Path, variant: str) -> None:
-    """After `run adopt` the run is faber's, stands where it stood, and every foreign file is kept."""
+    """After `run adopt` the run is faber's, is at the same step, and every foreign file is kept."""
     run_id = lay(project, variant)
     before = digest(project)
     point = faber("context", run_id).json["resume_point"]
@@ -143,7 +143,7 @@ def test_an_interrupted_adoption_is_finished_by_the_next(
 
 
 def test_translations_are_reported(faber: Faber, project: Path) -> None:
-    """What the normaliser translated is said as INFO."""
+    """Each translation of the normaliser is reported as INFO."""
     run_id = lay(project, "array-phases")
     said = [w["message"] for w in faber("context", run_id).json["warnings"] if w["code"] == "translated"]
     assert any("array" in message for message in said)

@@ -351,7 +351,7 @@ def test_an_answer_that_cannot_be_understood_denies(world: World, fault: Fault) 
 
 
 def test_the_same_comment_twice_is_one_answer(world: World) -> None:
-    """The comment's id is the key: again it says what was recorded before, also for the next request."""
+    """The comment's id is the key: a repetition returns what was recorded, even if another request is open."""
     asked = world.ask()
     assert world.comment("@faber approve").json["repeated"] is False
     before = world.log()
@@ -396,7 +396,7 @@ def test_without_an_id_there_must_be_one_to_mean(world: World) -> None:
 
 
 def test_a_request_of_another_issues_run_is_not_answered(world: World) -> None:
-    """The id of a request counts on the issue of its run alone."""
+    """A request id counts only on the issue of its run."""
     assert world.faber("run", "init", "--run-id", "other", "--work-id", "8").status == 0
     assert world.faber("feedback", "request", "other", "--prompt", "Ship the other?").status == 0
     (asked,) = world.faber("feedback", "show", "other").json["open"]
@@ -574,7 +574,7 @@ def test_no_agent_is_allowed_it_unasked() -> None:
 
 
 def test_a_run_of_another_provider_is_not_answered(world: World) -> None:
-    """Where work items are files, no event is believed."""
+    """If work items are files, every GitHub event is refused."""
     asked = world.ask()
     (world.project / ".fractary" / "faber" / "config.yaml").write_text("work_items: {provider: file}\n")
     answer = world.comment(f"@faber approve {asked}")

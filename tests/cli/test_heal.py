@@ -24,7 +24,7 @@ PHASE = "reader"
 
 
 def git(where: Path, *arguments: str) -> str:
-    """What git prints."""
+    """The output of git."""
     return subprocess.run(["git", *arguments], cwd=where, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -116,7 +116,7 @@ def test_a_second_attempt_has_the_next_id(faber: Faber, failed: Failed) -> None:
 
 
 def test_commits_that_are_gone_leave_the_rest(faber: Faber, failed: Failed) -> None:
-    """Where git does not know the commits, the files are missing and a warning says so."""
+    """If git does not know the commits, the files are missing and a warning says so."""
     failed.write(replace(failed.state, cycle_commits=("e" * 40,)))
     answer = faber("heal", "diagnose", "neb", PHASE).json
     assert answer["diagnosis"]["partial_work"]["files_touched"] == []
@@ -139,7 +139,7 @@ def test_what_cannot_be_diagnosed(faber: Faber, failed: Failed, arguments: list[
 
 
 def test_without_a_checkpoint_nobody_knows(faber: Faber, failed: Failed) -> None:
-    """A failed phase of which no cycle is left is named as such."""
+    """A failed phase without any recorded cycle is reported as such."""
     os.unlink(failed.directory / f"checkpoint.{PHASE}.toml")
     assert faber("heal", "diagnose", "neb", PHASE).code == "invalid_checkpoint"
 
@@ -240,7 +240,7 @@ def test_a_failed_step_is_diagnosed_from_its_log(faber: Faber, project: Path, ru
 
 
 def test_tests_that_failed_are_the_filter(faber: Faber, run: str) -> None:
-    """What was recorded as a failed test run is what has to pass."""
+    """The recorded failed test run is the one that has to pass."""
     faber("step", "start", run, "build:implement")
     faber("event", "emit", run, "--type", "test_run", "--status", "failed", "--message", "E   assert 1 == 2")
     faber("step", "fail", run, "build:implement", "--error", "The tests fail")

@@ -270,7 +270,7 @@ def test_without_home_the_user_database_is_asked(
 
 
 def test_without_any_home_it_says_so(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without a home directory is told to name one, not answered with a traceback."""
+    """A user without a home directory is told to name one and sees no traceback."""
     monkeypatch.delenv("HOME")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
 
@@ -283,7 +283,7 @@ def test_without_any_home_it_says_so(bundle: Bundle, monkeypatch: pytest.MonkeyP
 
 
 def test_without_home_the_shell_goes_on(bundle: Bundle) -> None:
-    """An unset HOME is no error of the shell: what is missing is still said in one line."""
+    """An unset HOME causes no shell error: one line says what is missing."""
     result = bundle.run(HOME=None, XDG_DATA_HOME=None, PATH="/nowhere", FABER_PYTHON=None)
     assert "needs Python" in _refused(result)
 
@@ -388,7 +388,7 @@ def _interrupted(bundle: Bundle, number: int) -> int:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_interrupted_build_leaves_nothing(bundle: Bundle, number: int, status: int) -> None:
-    """A build that is told to stop takes its half-built environment with it."""
+    """An interrupted build removes its unfinished environment."""
     bundle.need_little()
     assert _interrupted(bundle, number) == status
     assert bundle.contents() == []
@@ -408,7 +408,7 @@ def test_a_killed_build_confuses_nobody(bundle: Bundle) -> None:
 
 
 def test_only_dead_builds_are_cleared_away(tmp_path: Path) -> None:
-    """A build directory whose builder lives is left alone; one whose builder is gone is removed."""
+    """The build directory of a living builder is kept; that of a dead one is removed."""
     dead, alive, foreign = (tmp_path / name for name in (".faber-build-dead", ".faber-build-alive", ".other"))
     for directory in (dead, alive, foreign):
         (directory / "lib").mkdir(parents=True)
@@ -432,7 +432,7 @@ def test_what_cannot_be_installed_is_one_line(bundle: Bundle, tmp_path: Path) ->
 
 
 def test_a_place_that_cannot_be_written_is_one_line(bundle: Bundle, tmp_path: Path) -> None:
-    """A data directory that cannot be made is told in one line that names a way out."""
+    """If the data directory cannot be created, one line says so and what to do."""
     (tmp_path / "file").write_text("")
     result = bundle.run(XDG_DATA_HOME=str(tmp_path / "file"))
     assert (result.returncode, result.stdout) == (1, "")

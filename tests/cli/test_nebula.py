@@ -34,7 +34,7 @@ def nebula(project: Path) -> Path:
 
 
 def git(where: Path, *arguments: str) -> str:
-    """What git prints."""
+    """The output of git."""
     return subprocess.run(["git", *arguments], cwd=where, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -106,7 +106,7 @@ def test_an_invalid_nebula_has_no_plan(faber: Faber, nebula: Path) -> None:
 
 @pytest.mark.parametrize("command", ["validate", "plan", "status"])
 def test_a_directory_that_is_none(faber: Faber, project: Path, command: str) -> None:
-    """Where there is no directory the answer is an error with a way out."""
+    """For a missing directory the command fails with an error and a recovery."""
     answer = faber("nebula", command, "nowhere")
     assert (answer.status, answer.code) == (1, "invalid_nebula")
 

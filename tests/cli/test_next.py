@@ -39,7 +39,7 @@ def do(faber: Faber, *steps: str) -> None:
 
 
 def following(faber: Faber) -> tuple[str, str | None, str | None, str | None]:
-    """(action, phase, step, mode) of what comes next."""
+    """(action, phase, step, mode) of the next action."""
     answer = faber("next", "r").json
     return answer["action"], answer["phase"], answer["step"], answer["mode"]
 
@@ -264,7 +264,7 @@ def test_a_result_that_prompts_is_a_gate(faber: Faber, make: Make) -> None:
 
 
 def test_a_loop_closes_the_gates_it_covers(faber: Faber, make: Make) -> None:
-    """What was approved before the work is done again has to be approved again."""
+    """Work that is repeated has to be approved again."""
     phases = json.loads(json.dumps(LOOP))
     phases[0]["gates"] = [{"when": "before", "prompt": "Begin?"}]
     make(phases)
@@ -391,7 +391,7 @@ def test_no_change_needed_stands_in_for_a_commit(
 
 
 def test_no_change_needed_without_a_command_is_refused(faber: Faber, make: Make, branch: Callable[..., str]) -> None:
-    """Without a command that proves it, the word alone does not count."""
+    """Without a command as proof, a claim alone does not count."""
     built(make, COMMIT)
     faber("step", "start", "r", "work:it")
     assert complete(faber, "--no-change-needed", "trust me").status == 2

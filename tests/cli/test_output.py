@@ -1,4 +1,4 @@
-"""What every command has in common: one JSON object on stdout, words on stderr, exit codes."""
+"""What all commands share: one JSON object on stdout, messages on stderr, exit codes."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_a_group_without_a_command_says_what_it_has(faber: Faber, project: Path,
 
 
 def test_it_works_in_a_locale_without_unicode(project: Path) -> None:
-    """In the C locale and in Latin-1, text and JSON come out whole."""
+    """In the C locale and in Latin-1, text and JSON are printed completely."""
     start("run", "init", "--run-id", "r", "--target", "größer", cwd=project)
     for locale in ("C", "POSIX", "de_DE.ISO-8859-1"):
         environment = {"PATH": os.environ["PATH"], "LC_ALL": locale, "PYTHONIOENCODING": "latin-1"}
@@ -116,7 +116,7 @@ def test_every_worktree_shares_one_store(faber: Faber, run: str, project: Path, 
 
 
 def test_a_deleted_current_directory_is_an_error(project: Path) -> None:
-    """Where the current directory is gone, the answer is an error with a way out."""
+    """If the current directory was deleted, the command fails with an error and a recovery."""
     doomed = project / "doomed"
     doomed.mkdir()
     done = subprocess.run(

@@ -107,7 +107,7 @@ def test_what_a_killed_command_posted_is_found(place: Place, job: bool, monkeypa
 
 
 def test_an_outsiders_marker_keeps_nothing_from_being_posted(place: Place) -> None:
-    """A marker that somebody else wrote before is not taken for the posted request."""
+    """A marker that somebody else wrote earlier is not mistaken for the posted request."""
     assert place.faber(*ASK).status == 0
     place.github.add_comment(7, f"<!-- faber:request {place.request()['request_id']} -->", "mallory")
     assert place.faber("feedback", "post", RUN).status == 0
@@ -148,7 +148,7 @@ def test_a_post_that_may_have_arrived_is_looked_for(place: Place) -> None:
 
 
 def test_without_credential_or_issue_it_is_a_warning(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is lacking is said, and the request is open all the same."""
+    """The error says what is missing, and the request is open anyway."""
     monkeypatch.delenv("GH_ENTERPRISE_TOKEN")
     answer = place.faber(*ASK, "--post")
     assert (answer.status, answer.json["warnings"][0]["code"]) == (0, "comment_not_posted")
@@ -221,7 +221,7 @@ def test_a_phase_ends_though_github_fails(place: Place) -> None:
 
 
 def test_no_lock_is_held_while_posting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While GitHub is asked, another command can write to the run."""
+    """During a request to GitHub, another command can write to the run."""
     from faber.github.issues import GitHubWorkItems
     from faber.store.layout import LOCK
     from faber.store.lock import locked

@@ -21,7 +21,7 @@ def test_the_first_step_starts_run_and_phase(faber: Faber, run: str) -> None:
 
 
 def test_the_last_step_of_a_phase_completes_the_phase(faber: Faber, run: str, advance: Callable[..., None]) -> None:
-    """A phase ends by itself with its last step, and the answer points to the next phase."""
+    """A phase ends automatically with its last step, and the output names the next phase."""
     advance(run, "architect:write-spec")
     faber("step", "start", run, "architect:write-spec")
     answer = faber("step", "complete", run, "architect:write-spec").json
@@ -117,7 +117,7 @@ def test_artifacts_of_a_step_join_the_run(faber: Faber, run: str) -> None:
     ],
 )
 def test_bad_arguments_are_exit_2(faber: Faber, run: str, arguments: tuple[str, ...], code: str) -> None:
-    """What makes no sense is exit 2 with a code, and records nothing."""
+    """Invalid input exits with 2 and a code, and records nothing."""
     answer = faber(*(argument.format(run=run) for argument in arguments))
     assert (answer.status, answer.code) == (2, code)
     assert types(faber, run) == []

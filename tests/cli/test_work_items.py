@@ -29,7 +29,7 @@ work_items:
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No credential of whoever runs the tests."""
+    """Remove the credentials of the person who runs the tests."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path / "no-gh-login"))
@@ -116,7 +116,7 @@ def test_each_failure_has_its_notice_and_status(
 
 
 def test_no_fetch_asks_nobody(github: FakeGitHub, github_project: Path, run: str, faber: Faber) -> None:
-    """With --no-fetch the copy of last time is shown and the network left alone."""
+    """With --no-fetch the earlier copy is shown and the network is not used."""
     faber("context", run)
     asked = len(github.seen)
     answer = faber("context", run, "--no-fetch")
@@ -164,7 +164,7 @@ def test_a_configured_host_of_somebody_else_gets_nothing(
 
 
 def test_a_work_id_that_is_no_number(github: FakeGitHub, github_project: Path, faber: Faber) -> None:
-    """A run whose work item is no issue's number has a warning, and nobody is asked."""
+    """A run whose work item is not an issue number gets a warning, and no request is sent."""
     assert faber("run", "init", "--run-id", "demo/one/other", "--work-id", "WORK-7").status == 0
     answer = faber("context", "demo/one/other")
     assert (answer.status, set(warnings(answer)), github.seen) == (0, {"issue_invalid"}, [])

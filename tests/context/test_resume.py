@@ -1,4 +1,4 @@
-"""Where a run continues, and what is advised there."""
+"""Where a run continues, and the command that is recommended there."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 def test_the_point_is_the_first_step_that_is_not_complete(
     shape: list[int], statuses: list[str], status: str, data: st.DataObject
 ) -> None:
-    """A run under way resumes at its first unfinished step, whatever the state says is current."""
+    """A run in progress resumes at its first unfinished step, whichever step the state names as current."""
     plan = plan_of(shape)
     order = [(f"p{n}", f"s{m}") for n, steps in enumerate(shape) for m in range(steps)]
     current = data.draw(st.sampled_from([*order, (None, None)]))
@@ -129,7 +129,7 @@ def test_a_waiting_run_without_a_request_shows_where_the_work_stands() -> None:
     ],
 )
 def test_the_next_command_fits_where_the_run_stands(status: str, statuses: list[str], command: str) -> None:
-    """What is advised is to start, to complete or to resume, whichever the state allows."""
+    """The recommended command is to start, to complete or to resume, whichever the state allows."""
     plan = plan_of([2])
     state = state_of(plan, status, statuses)
     assert next_steps(state, plan, resume_point(state, plan))["command"] == command

@@ -99,7 +99,7 @@ class Result:
 
     @cached_property
     def tool_results(self) -> list[ToolResult]:
-        """What the tool calls came to, in order."""
+        """The results of the tool calls, in order."""
         names = {each.id: each.name for each in self.tool_uses}
         return [
             ToolResult.of(block, names)
@@ -148,7 +148,7 @@ class Running:
 
     @property
     def processes(self) -> list[Process]:
-        """What runs of it: the client, and whatever it started and its children started."""
+        """The running processes: the client and all its descendants."""
         return processes(self.marker)
 
     @property

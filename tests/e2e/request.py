@@ -11,7 +11,7 @@ Kind = Literal["turn", "side", "compaction", "count"]
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool call came to, as the model was told."""
+    """The result of a tool call, as sent to the model."""
 
     id: str
     name: str

@@ -180,7 +180,7 @@ def test_a_diamond_heals_in_the_real_client(tmp_path: Path, api: MessagesApi, cl
 
 
 def test_with_healing_off_d_is_skipped(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """No architect is asked."""
+    """The architect is not called."""
     model = failing("max_cycles")
     _, answer = applied(tmp_path, api, claude_binary, model, PAIR, HEALS.replace("true", "false"), 5)
     assert {name: phase["status"] for name, phase in answer["phases"].items()} == {"b": "failed", "d": "skipped"}

@@ -113,7 +113,7 @@ def _wait(go: threading.Event) -> None:
 
 
 def test_a_second_apply(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """While one works another is refused with exit status 4, naming who; the first is not disturbed."""
+    """While one runs, another is refused with exit status 4 and the holder's name; the first is not disturbed."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))
     faber, model, go = Faber(project.root, tmp_path / "home", api, claude_binary), Model(), threading.Event()
     model.moment = lambda role, phase, request: _wait(go)

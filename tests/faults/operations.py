@@ -223,7 +223,7 @@ class Prepared:
         return found
 
     def broken_repetition(self, root: Path) -> list[str]:
-        """What is wrong after the same command is given again."""
+        """What is wrong after the same command is repeated."""
         again = call(root, *self.operation.arguments, extra=self.operation.extra)
         if again.status != 0 and again.code not in self.operation.done:
             return [f"the repeated command fails: {again.value}"]

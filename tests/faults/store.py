@@ -94,7 +94,7 @@ def start(
 
 
 def run_directory(root: Path, run_id: str = RUN) -> Path:
-    """Where a run of the store is."""
+    """The directory of a run of the store."""
     return Path(Layout(str(root)).run_dir(run_id))
 
 

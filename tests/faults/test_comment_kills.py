@@ -99,7 +99,7 @@ def wrong(root: Path, github: FakeGitHub) -> list[str]:
 
 
 def unfinished(root: Path, operation: Operation, github: FakeGitHub) -> list[str]:
-    """What is lacking after the command is given again."""
+    """What is missing after the command is repeated."""
     again = call(root, *operation.arguments, extra=operation.extra)
     if again.status != 0 or again.value.get("warnings"):
         return [f"repeated it answers {again.value}"]

@@ -129,7 +129,7 @@ def test_a_file_cut_anywhere_is_an_error(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_an_error_or_harmless(root: Path, name: str) -> None:
-    """After any of 200 flipped bits the run stands where it stood, or an error says why it cannot be read."""
+    """After any of 200 flipped bits the run is at the same step, or an error says why it cannot be read."""
     content = (run_directory(root) / name).read_bytes()
     found = misread(root, name, flips(content, 200, 4))
     assert not found, "\n".join(found)

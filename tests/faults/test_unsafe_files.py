@@ -62,7 +62,7 @@ def test_a_link_is_not_followed(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "events", "state.json", "metadata.json", "plan.json"])
 def test_a_link_is_not_read(root: Path, name: str) -> None:
-    """Where what has to be read is a link, reading is refused too."""
+    """If a file to be read is a link, reading is refused too."""
     link_away(run_directory(root) / name)
     for command in READERS[:3]:
         assert refused(start([], root, *command, seconds=SECONDS)), command

@@ -1,4 +1,4 @@
-"""What a person's words answer."""
+"""Matching a person's words with the options of a request."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_what_is_said_leads_to_one_option(kind: str, said: str, option: str, act
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_options(kind: str, said: str) -> None:
-    """What names no option, or could mean two, is refused, and the refusal lists the options."""
+    """An answer that matches no option, or two, is refused, and the refusal lists the options."""
     with pytest.raises(NotAnOption) as caught:
         read_answer(asked(kind), said)
     assert caught.value.fields["options"] == list(DEFAULT_OPTIONS[kind])
@@ -117,7 +117,7 @@ def test_aliases_lead_to_options_that_exist() -> None:
 
 @given(st.sampled_from([kind for kind, options in DEFAULT_OPTIONS.items() if options]), st.text(max_size=40))
 def test_only_options_are_ever_answers(kind: str, said: str) -> None:
-    """Whatever is said to a closed question, what comes out is one of its options or a refusal."""
+    """Any answer to a closed question is matched with one of its options or refused."""
     try:
         answer = read_answer(asked(kind), said)
     except NotAnOption:

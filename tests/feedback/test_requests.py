@@ -225,7 +225,7 @@ def test_continue_never_passes_a_step_that_is_not_complete(bench: Bench) -> None
 
 
 def test_an_answer_to_a_complete_step_is_told_to_the_next(bench: Bench) -> None:
-    """What was chosen after a step is told until another step ends."""
+    """A choice made after a step is part of the feedback until another step ends."""
     bench.step("a:s1")
     bench.ask("clarification", at="a:s1")
     bench.answer("Port 8080, please")
@@ -351,7 +351,7 @@ def test_what_is_complete_is_not_skipped(bench: Bench) -> None:
     [("approval", "reject"), ("confirmation", "cancel"), ("review", "reject"), ("error_resolution", "abort")],
 )
 def test_abort_cancels_the_run(bench: Bench, kind: str, said: str) -> None:
-    """The options that refuse the whole end the run for good, whatever else is being asked."""
+    """The options that reject the whole run end it for good, even with other requests open."""
     bench.start("a:s1")
     bench.ask(kind)
     bench.ask()
@@ -499,7 +499,7 @@ def test_the_log_takes_only_whole_answers(bench: Bench, kind: str, metadata: dic
 
 @pytest.mark.parametrize("action", ["explode", 7, None, ["abort"]])
 def test_the_log_takes_only_known_actions(bench: Bench, action: Any) -> None:
-    """An action that is none of the five is refused."""
+    """An action other than the five is refused."""
     bench.ask()
     given = {"request_id": "fr-1", "response": "approve", "action": action}
     with pytest.raises(InvalidInput):
@@ -584,7 +584,7 @@ MOVES = st.one_of(
 @given(st.lists(MOVES, max_size=30))
 @settings(max_examples=150, deadline=None)
 def test_after_any_answers_the_next_step_is_the_first_unfinished(moves: list[Any]) -> None:
-    """Whatever is asked, answered, done and failed: `next` points at no complete step and passes none that is not."""
+    """After any requests, answers and failures, `next` returns no complete step and skips no unfinished one."""
     bench = Bench()
     for what, one, two in moves:
         before = len(bench.log)

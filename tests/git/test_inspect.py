@@ -112,7 +112,7 @@ class TestBranch:
         assert (branch["ahead"], branch["head"]) == (3, git(root, "rev-parse", "feat/x"))
 
     def test_ten_commits(self, root: Path) -> None:
-        """Of many commits the last ten are told."""
+        """Of many commits the last ten are reported."""
         for number in range(12):
             commit(root, f"f{number}")
         branch, _ = inspect_branch(root, "feat/x")
@@ -135,7 +135,7 @@ class TestBranch:
         assert current_branch(tmp_path / "linked") == "feat/x"
 
     def test_worktree_gone(self, root: Path, tmp_path: Path) -> None:
-        """A worktree that was deleted by hand is told as gone."""
+        """A worktree that was deleted by hand is reported as missing."""
         git(root, "checkout", "-q", "main")
         git(root, "worktree", "add", "-q", str(tmp_path / "linked"), "feat/x")
         subprocess.run(["rm", "-r", str(tmp_path / "linked")], check=True)
@@ -194,7 +194,7 @@ class TestBranch:
         assert {"status": "AA", "path": "c"} in branch["dirty_files"]
 
     def test_many_dirty_files(self, root: Path) -> None:
-        """Of many dirty files 200 are told, and how many there are."""
+        """Of many dirty files 200 are reported, with the total."""
         for number in range(250):
             (root / f"n{number}").write_text("")
         branch, _ = inspect_branch(root, "feat/x")
@@ -202,7 +202,7 @@ class TestBranch:
         assert (len(branch["dirty_files"]), branch["dirty_count"]) == (200, 250)
 
     def test_many_changed_files(self, root: Path) -> None:
-        """Of many changed files 200 are told, with the total of all, in lines of bounded width."""
+        """Of many changed files 200 are reported, with the total, in lines of bounded width."""
         for number in range(250):
             (root / f"{'n' * 150}{number}").write_text("x\n" * 1000)
         git(root, "add", ".")
@@ -281,7 +281,7 @@ class TestDefaultBranch:
         assert (branch["default_branch"], branch["ahead"]) == ("origin/develop", 3)
 
     def test_none(self, root: Path) -> None:
-        """Without any of them the commits are still told, the changes are not."""
+        """Without any of them the commits are still reported, the changes are not."""
         git(root, "branch", "-D", "main")
         branch, notices = inspect_branch(root, "feat/x")
         assert codes(notices) == ["default_branch_unknown"]
@@ -290,7 +290,7 @@ class TestDefaultBranch:
         assert len(branch["commits"]) == 5
 
     def test_no_common_history(self, root: Path) -> None:
-        """A branch with a history of its own cannot be compared, and this is said."""
+        """A branch with an unrelated history cannot be compared, and the result says so."""
         git(root, "checkout", "-q", "--orphan", "lone")
         commit(root, "z")
         branch, notices = inspect_branch(root, "lone")
@@ -332,7 +332,7 @@ class TestSince:
 
     @pytest.mark.parametrize("since", ["rewritten", "0" * 40, "--output=/x", "main", "HEAD", "x;y"])
     def test_unknown(self, root: Path, since: str) -> None:
-        """A commit that is not an ancestor, not there, or no commit id at all, is said to be unknown."""
+        """A commit that is not an ancestor, does not exist, or is not a commit id is reported as unknown."""
         if since == "rewritten":
             since = git(root, "rev-parse", "feat/x")
             git(root, "commit", "-q", "--amend", "-m", "rewritten")
@@ -366,7 +366,7 @@ class TestAbsent:
         assert inspect_branch(root, "feat/x") == expected
 
     def test_on_origin(self, root: Path, tmp_path: Path) -> None:
-        """A branch that only origin has is said to be there."""
+        """A branch that only origin has is reported as existing."""
         git(root, "checkout", "-q", "main")
         git(tmp_path, "clone", "-q", str(root), "clone")
         _, notices = inspect_branch(tmp_path / "clone", "feat/x")
@@ -395,7 +395,7 @@ class TestAbsent:
         assert (current_branch(root), head_commit(root)) == (None, git(root, "rev-parse", "feat/x"))
 
     def test_shallow(self, root: Path, tmp_path: Path) -> None:
-        """A shallow clone is told as one: its counts and changes may be wrong."""
+        """A shallow clone is reported as one: its counts and changes may be wrong."""
         git(tmp_path, "clone", "-q", "--depth", "2", "--no-single-branch", f"file://{root}", "clone")
         branch, notices = inspect_branch(tmp_path / "clone", "feat/x")
         assert "shallow_clone" in codes(notices)
@@ -414,7 +414,7 @@ class TestAbsent:
             assert (head_commit(directory), current_branch(directory), remote_slug(directory)) == (None, None, None)
 
     def test_damaged_repository(self, root: Path) -> None:
-        """A repository that git refuses is told in git's own words."""
+        """A repository that git refuses is reported with git's message."""
         (root / ".git/config").write_text("[")
         branch, notices = inspect_branch(root, "feat/x")
         assert branch is None
@@ -590,7 +590,7 @@ class TestProcesses:
         assert branch["dirty_files"] == [{"status": "??", "path": "one"}]
 
     def test_secret_in_complaint(self, root: Path) -> None:
-        """What git complains of is redacted."""
+        """Error messages of git are redacted."""
         said = ProgramResult(128, b"", f"fatal: https://me:{'hunter2'}@host/x".encode())
         _, notices = inspect_branch(root, "feat/x", run=counting([], status=said))
         assert "hunter2" not in str(notices)

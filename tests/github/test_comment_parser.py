@@ -145,7 +145,7 @@ def test_a_command_is_read(body: str, verb: str, request_id: str | None, text: s
 
 
 def test_a_request_id_is_bounded() -> None:
-    """An id of a hundred characters is one, and a longer one is none, whatever follows."""
+    """An id has at most a hundred characters, whatever follows."""
     longest = "fr-" + "a" * 97
     assert parse_comment(f"@faber approve {longest} x") == CommentCommand("approve", longest, "x", 1)
     for more in ("a", "-", "-a", "a x", "a" * 900):

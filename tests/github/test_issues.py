@@ -308,7 +308,7 @@ def test_a_permission_is_what_github_answers(
 
 
 def test_a_stranger_has_no_permission(items: GitHubWorkItems) -> None:
-    """Who is no user is not found, which is not a permission."""
+    """An unknown user is not found, which is not the same as having no permission."""
     with pytest.raises(WorkItemNotFound):
         items.permission("nobody")
 
@@ -333,7 +333,7 @@ def test_a_permission_is_never_guessed(github: FakeGitHub, items: GitHubWorkItem
 
 
 def test_an_older_server_has_no_roles(github: FakeGitHub, items: GitHubWorkItems) -> None:
-    """Where the answer has no role there is none."""
+    """Without a role in the response the role is None."""
     answer = {"permission": "write", "user": {"login": "ann", "type": "User"}}
     github.faults.append(Fault(body=json.dumps(answer).encode()))
     assert items.permission("ann") == Permission("write", None, "ann", "User")
@@ -390,7 +390,7 @@ def test_a_passing_failure_is_not_seen(github: FakeGitHub, items: GitHubWorkItem
 
 
 def test_no_server_is_a_network_failure(opened: Open, watch: Watch) -> None:
-    """Where nobody listens the error says so, after the usual attempts."""
+    """If no server listens, the error says so after the usual attempts."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         root = f"http://127.0.0.1:{unused.getsockname()[1]}"

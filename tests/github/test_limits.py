@@ -1,4 +1,4 @@
-"""What an answer of GitHub means: the whole table, without a server."""
+"""The meaning of each GitHub response: the whole table, without a server."""
 
 import json
 from typing import Any
@@ -182,7 +182,7 @@ def test_an_error_without_a_message_is_one(body: bytes) -> None:
     ],
 )
 def test_the_next_page_is_the_one_linked_as_next(header: str | None, url: str | None) -> None:
-    """Of the Link header the URL with rel=next counts, wherever it stands."""
+    """The URL with rel=next in the Link header counts, in any position."""
     assert next_link(header) == url
 
 

@@ -1,4 +1,4 @@
-"""What each command may append: decisions over a state and its plan, without a disk."""
+"""What each command may append: decisions over a state and its plan, without I/O."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ def test_the_first_step_starts_run_and_phase(bench: Bench) -> None:
 
 
 def test_the_last_step_of_a_phase_completes_it(bench: Bench) -> None:
-    """With its last step a phase is complete, without a command of its own."""
+    """A phase completes with its last step, without a separate command."""
     bench.step("a", "s1")
     bench.do(c.start_step, "a", "s2")
     assert bench.do(c.complete_step, "a", "s2", None, []) == ["step_complete", "phase_complete"]
@@ -199,7 +199,7 @@ def test_a_repeated_command_answers_its_event(bench: Bench, before: list[Any], c
 
 
 def test_a_completed_phase_is_neither_failed_nor_skipped(bench: Bench) -> None:
-    """What is completed stays completed until a retry loop covers it."""
+    """A completed step stays completed until a retry loop covers it."""
     bench.step("a", "s1")
     bench.step("a", "s2")
     for decide in (c.fail_phase, c.skip_phase):
@@ -416,7 +416,7 @@ def test_only_an_open_request_is_answered(bench: Bench, asked: list[str]) -> Non
 
 
 def test_a_retry_loop_reopens_what_it_covers(bench: Bench) -> None:
-    """Completed steps from the target to the failing phase are to be done again, skipped ones are not."""
+    """Completed steps from the target to the failing phase are repeated, skipped ones are not."""
     bench.step("a", "s1")
     bench.do(c.skip_step, "a", "s2", None)
     bench.step("b", "t1")
@@ -435,7 +435,7 @@ def test_a_retry_loop_goes_back(bench: Bench) -> None:
 
 
 def test_a_skipped_phase_stays_skipped_through_a_loop(bench: Bench) -> None:
-    """What a person skipped is not brought back by a retry loop."""
+    """A retry loop does not repeat steps that a person skipped."""
     bench.step("a", "s1")
     bench.do(c.skip_phase, "a", None)
     bench.step("b", "t1")
@@ -447,7 +447,7 @@ def test_a_skipped_phase_stays_skipped_through_a_loop(bench: Bench) -> None:
 
 
 def test_consequences_do_not_guess_about_a_partial_plan() -> None:
-    """Of a plan that may have more steps, no phase ends by itself."""
+    """In a partial plan no phase ends automatically."""
     bench = Bench({**plan_of(a="s1", b="t1"), "partial": True})
     bench.do(c.start_step, "a", "s1")
     assert bench.do(c.complete_step, "a", "s1", None, []) == ["step_complete"]
@@ -497,7 +497,7 @@ def test_what_a_type_requires_is_named(bench: Bench, draft: dict[str, Any], miss
     ids=lambda value: value[0].__name__ if isinstance(value, list) else None,
 )
 def test_texts_are_bounded_when_they_are_written(bench: Bench, command: list[Any], limit: int) -> None:
-    """A text at its limit is recorded, one character more or none but blanks is refused."""
+    """A text at its limit is recorded; a longer or blank one is refused."""
     for text in ("x" * (limit + 1), " \n"):
         with pytest.raises(InvalidInput):
             bench.do(*command, text)

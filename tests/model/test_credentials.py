@@ -55,6 +55,6 @@ def test_where_a_credential_stands(document: Any, at: str | None) -> None:
 
 
 def test_what_is_taken_out_is_not_there() -> None:
-    """Without its credentials a document has none left."""
+    """A redacted document contains no credentials."""
     document = {"a": [TOKEN, "plain-words-only!"], TOKEN: {"b": f"x{TOKEN}"}}
     assert find(redact_json(document, secrets=VALUES), VALUES) is None

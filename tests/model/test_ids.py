@@ -87,7 +87,7 @@ def test_git_accepts_every_run_id_as_a_ref(run_id: str) -> None:
 @example("a.lock")
 @example("My Org, Inc.")
 def test_a_slug_is_one_segment(text: str) -> None:
-    """Whatever a remote is called, its slug is one segment of a run id."""
+    """The slug of any remote name is one segment of a run id."""
     made = slug(text)
     assert is_run_id(made)
     assert "/" not in made

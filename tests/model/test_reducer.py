@@ -95,7 +95,7 @@ def test_folding_in_two_parts_is_folding_at_once(log: list[Any], cut: int) -> No
 
 @given(logs)
 def test_a_fold_changes_neither_state_nor_events(log: list[Any]) -> None:
-    """What was handed to the fold is afterwards what it was before, and later folds do not reach it either."""
+    """A fold does not change its arguments, and neither do later folds."""
     events = numbered(log)
     kept = copy.deepcopy(events)
     half = fold(INITIAL, events[: len(events) // 2])
@@ -236,7 +236,7 @@ def test_a_request_remembers_where_it_was_asked() -> None:
 
 
 def test_a_session_is_counted_once() -> None:
-    """A session that loads its context twice stands in the state once."""
+    """A session that loads its context twice is in the state once."""
     loaded = [{"type": "context_loaded", "session_id": name} for name in ("s1", "s2", "s1")]
     assert after(*loaded)["context_sessions"] == ["s1", "s2"]
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # Phrases that a reader must read twice, and what to write instead.
 ODD = {
-    r"ma(de|kes?) good": "fix, repair",
+    r"(made|makes?|making) good": "fix, repair",
     r"(go|goes|gone|going|went) on": "continue, resume",
     r"come by": "found, obtained",
     r"heed(s|ed)?": "follow, apply",
@@ -32,6 +32,21 @@ ODD = {
     r"put right": "fix",
     r"stands? beside": "is next to",
     r"who is waited for": "who must answer",
+    r"gone back (to|on) again": "repeat",
+    r"handed out by": "returned by, assigned by",
+    r"of (his|her|its|their) own making": "own",
+    r"does without uv": "does not use uv",
+    r"(is|are) to be done( again)?": "must be done, must be repeated",
+    r"where (it|he|she|one|somebody|the caller) stands": "the current directory, the current step",
+    r"(is|are) let (go|pass|in)": "is allowed, passes",
+    r"the way is open": "the run may continue",
+    r"(is|are|was|were) awaited to": "waiting for an answer to",
+    r"nobody (is )?asks? (any more|anything)": "no request is open",
+    r"what (made|makes) way": "what was replaced",
+    r"let(ting)? go of": "release",
+    r"in its turn": "then",
+    r"by no means": "not",
+    r"(is|are|was|were) told as": "is reported as",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 GENERATED = {"docs/cli.md", "docs/transcript.md"}

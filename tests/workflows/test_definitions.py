@@ -539,7 +539,7 @@ def test_a_file_whose_name_is_none_needs_an_id(write: Write) -> None:
 
 
 def test_unknown_workflows_are_no_definitions(write: Write) -> None:
-    """A name that nobody has is told apart from a definition that is wrong."""
+    """An unknown name and an invalid definition are different errors."""
     with pytest.raises(UnknownWorkflow):
         load_plan(write(), "nobody")
 

@@ -4,14 +4,14 @@ from faber.errors import Exit, FaberError
 
 
 class EvidenceMissing(FaberError):
-    """What the step has to leave behind is not there."""
+    """The evidence that the step requires is missing."""
 
     code = "evidence_missing"
     exit_code = Exit.REFUSED
 
 
 class ProtectedBranch(FaberError):
-    """Work would land on a branch that agents may not commit to."""
+    """Work would be committed to a branch that agents may not commit to."""
 
     code = "protected_branch"
     exit_code = Exit.REFUSED

@@ -34,7 +34,7 @@ from faber.events.event_types import (
 from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
 from faber.git.inspect import begin_branch
 from faber.model.documents import Plan, State
-from faber.model.pending_feedback import told
+from faber.model.pending_feedback import answers_for
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store import log
@@ -133,7 +133,7 @@ def _position(state: State, plan: Plan) -> ContextPosition:
     return {
         "resuming_from_feedback": waiting,
         "feedback_request": state["feedback_request"] if waiting else None,
-        "feedback": told(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
+        "feedback": answers_for(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
         "answers": state["answers"],
         "resume_point": resume.point,
         "next_steps": next_steps(state, plan, resume),

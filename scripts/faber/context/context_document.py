@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 from faber.context.resume import NextSteps
 from faber.model.documents import ResumePoint
 from faber.model.nebula_documents import NebulaSpent
-from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, Heard
+from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, StepAnswer
 
 
 class SessionContent(TypedDict):
@@ -188,8 +188,8 @@ class ContextPosition(TypedDict):
 
     resuming_from_feedback: bool
     feedback_request: FeedbackRequest | None
-    feedback: list[Heard]
-    answers: list[Heard]
+    feedback: list[StepAnswer]
+    answers: list[StepAnswer]
     resume_point: ResumePoint | None
     next_steps: NextSteps
 

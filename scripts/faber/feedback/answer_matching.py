@@ -6,7 +6,7 @@ from typing import NamedTuple
 from faber.errors import InvalidInput
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
 from faber.model.model_errors import NotAnOption
-from faber.model.state_parts import FeedbackRequest, Heard
+from faber.model.state_parts import FeedbackRequest, StepAnswer
 from faber.model.text import inert, redact
 
 __all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]
@@ -64,7 +64,7 @@ def read_answer(request: FeedbackRequest, text: str) -> MatchedAnswer:
     return MatchedAnswer(option, action_of(kind, option, context))
 
 
-def same_answer(heard: Heard, text: str) -> bool:
+def same_answer(heard: StepAnswer, text: str) -> bool:
     """True if `text` repeats the answer that was given."""
     said = inert(text).strip()
     if heard["type"] == FREE_TEXT:

@@ -15,7 +15,7 @@ from faber.model.gates import gate_by_id
 from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.progress import next_place, places, step_state
-from faber.model.state_parts import FeedbackRequest, Heard
+from faber.model.state_parts import FeedbackRequest, StepAnswer
 from faber.model.text import inert, redact
 
 MAX_ARTIFACTS = 20
@@ -175,7 +175,7 @@ def find_request(state: State, request_id: str | None) -> FeedbackRequest:
     )
 
 
-def _answered(heard: Heard, open_ids: list[str]) -> AlreadyAnswered:
+def _answered(heard: StepAnswer, open_ids: list[str]) -> AlreadyAnswered:
     who = heard["responder"]
     name = (who and who["name"]) or "somebody"
     where = f" ({who['source'].replace('_', ' ')})" if who else ""

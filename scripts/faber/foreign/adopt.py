@@ -1,4 +1,4 @@
-"""Taking over a run that another tool made: from then on faber's log decides."""
+"""Takes over another tool's run: from then on faber's log is authoritative."""
 
 import os
 import shutil
@@ -21,11 +21,11 @@ from faber.store.lock import locked
 
 
 def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | None = None) -> Run:
-    """Make a foreign run faber's own, and answer it.
+    """Make a foreign run faber's own, and return it.
 
     The event `run_adopted` carries the whole normalised state and plan, so that every later fold
-    begins there. Nothing of the other tool is lost: a run of another store is copied, its events and
-    metadata stay as they are, and the state.json that the fold replaces is kept in `parked/`.
+    starts there. Nothing of the other tool is lost: a run of another store is copied, its events and
+    metadata stay unchanged, and the state.json that the fold replaces is kept in `parked/`.
     """
     found = layout.find_run_dir(run_id)
     if found is None:
@@ -34,7 +34,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
     with locked(os.path.join(directory, LOCK)):
         run = open_run(layout, run_id)
         if not run.foreign:
-            raise IllegalTransition(f"Run {run_id} is faber's own already.", run_id=run_id, recovery="Nothing to do.")
+            raise IllegalTransition(f"Run {run_id} already belongs to faber.", run_id=run_id, recovery="Nothing to do.")
         _make_durable(layout, directory)
         adopted = _unfinished_adoption(directory) or _append(run, clock, actor)
         _park(directory, STATE)
@@ -49,7 +49,7 @@ def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | N
 
 
 def _make_durable(layout: Layout, directory: str) -> None:
-    """Force to the disk the names that a killed adoption may have left: the copy, its event, what it parked."""
+    """Sync the directory entries that a killed adoption may have left: the copy, its event, the parked files."""
     try:
         sync_way(layout.root, directory)
         for name in (EVENTS, PARKED):
@@ -122,7 +122,7 @@ def _copy(layout: Layout, found: str, run_id: str) -> str:
 
 
 def _copy_tree(source: str, target: str) -> None:
-    """Copy a directory, links as links, durable before the run that rests on it appears."""
+    """Copy a directory, links as links, durable before the run that depends on it appears."""
     os.mkdir(target)
     with os.scandir(source) as entries:
         for entry in entries:

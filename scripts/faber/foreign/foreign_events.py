@@ -1,4 +1,4 @@
-"""Events of any run in faber's form: another tool's log has other key names."""
+"""Events of any run in faber's form; another tool's log has other key names."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from faber.store import log
 
 
 def normalise_event(raw: Event, entry: log.LogEntry) -> Event:
-    """An event with faber's key names; its other keys stay."""
+    """An event with faber's key names; its other keys are kept."""
     event: Any = dict(raw)
     event["event_id"] = entry.event_id
     event["type"] = text_of(raw.get("type") or raw.get("event_type")) or entry.type
@@ -57,13 +57,13 @@ def event_notice(error: FaberError, file: str) -> Notice:
         "events_read_error",
         Severity.WARNING,
         error.message,
-        "It is skipped and kept; recent events may be missing. `faber doctor RUN` says more.",
+        "It is skipped and kept; recent events may be missing. `faber doctor RUN` shows details.",
         file,
     )
 
 
 def requested(event: Event) -> str | None:
-    """The request id of a feedback event, wherever its tool put it."""
+    """The request id of a feedback event, wherever the other tool put it."""
     metadata = event.get("metadata")
     inner = metadata.get("request_id") if isinstance(metadata, dict) else None
     return text_of(inner or event.get("request_id"))

@@ -1,6 +1,6 @@
-"""Runs that other tools made, read as if faber had made them.
+"""Other tools' runs, read as if faber had made them.
 
-One normaliser for every spelling seen in the wild; each translation is reported as an INFO notice. The result is a
+One normaliser for every spelling seen in practice; each translation is reported as an INFO notice. The result is a
 view: nothing is written (`adopt` does that on request).
 """
 
@@ -64,7 +64,7 @@ class _Reader:
     def __init__(self, run_id: str, directory: str, raw: Mapping[str, object]) -> None:
         self.run_id = run_id
         self.directory = directory
-        # Any value may be of any type; each use checks what it takes.
+        # Any value may have any type; each use checks it.
         self.raw: Mapping[str, Any] = raw
         self.notices: list[Notice] = []
         self.events, self.last_id, problems = newest_events(directory)
@@ -76,7 +76,7 @@ class _Reader:
         self.notices.append(Notice("translated", Severity.INFO, f"Read {what}.", source=self.run_id))
 
     def plan(self, workflow_id: str) -> Plan:
-        """The tool's own plan if it has one in faber's form, else the phases that its state mentions."""
+        """The other tool's plan if it is in faber's form, else the phases that its state mentions."""
         phases: list[PhasePlan] = []
         try:
             frozen = check_plan(read_document(self.directory, PLAN, self.run_id), self.run_id)
@@ -175,7 +175,7 @@ class _Reader:
         if not isinstance(place, dict):
             place = self.raw.get("resume_point")
             if isinstance(place, dict):
-                self._translated("the resume point from beside feedback_request")
+                self._translated("the resume point next to feedback_request")
             else:
                 place = {"phase": state["current_phase"], "step": state["current_step"]}
         request_id = text_of(given.get("request_id") or given.get("id")) or ""

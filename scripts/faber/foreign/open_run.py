@@ -1,11 +1,11 @@
-"""Reading any run, whoever made it."""
+"""Reads any run, whichever tool made it."""
 
 from faber.store.layout import Layout
 from faber.store.load import ForeignFiles, Run, look
 
 
 def open_run(layout: Layout, run_id: str) -> Run:
-    """Read a run: one of faber's own, or a normalised view of another tool's.
+    """Read a run: one of faber's own, or a normalised view of another tool's run.
 
     Raises what `store.load.load` raises, but never `ForeignRun`.
     """

@@ -1,4 +1,4 @@
-"""The phases and steps of another tool's run, gathered from wherever its state and its events mention them."""
+"""The phases and steps of another tool's run, collected from its state and its events."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ def read_phases(
 ) -> tuple[dict[str, ForeignPhase], list[Notice]]:
     """The phases of the state `raw` in order, and a notice for each step that the state lags behind the events.
 
-    `translated` is called with each unusual form that was read.
+    `translated` is called with a description of each unusual form.
     """
     reader = _Phases(raw, events, run_id, translated)
     return reader.phases, reader.notices
@@ -41,16 +41,16 @@ class _Phases:
         self.events = events
         self.run_id = run_id
         self.notices: list[Notice] = []
-        self._told = translated
+        self._translated = translated
         self.phases = self._phases()
-        self._flat_steps()
-        self._mentioned()
+        self._add_flat_steps()
+        self._add_mentioned()
 
     def _phases(self) -> dict[str, ForeignPhase]:
         raw = self.raw.get("phases")
         found: dict[str, ForeignPhase] = {}
         if isinstance(raw, list):
-            self._told("phases given as an array")
+            self._translated("phases given as an array")
             items = [(name_of(item, PHASE_NAMES), item) for item in raw]
         elif isinstance(raw, dict):
             items = list(raw.items())
@@ -78,18 +78,18 @@ class _Phases:
                     steps[step_name] = status_of(value.get("status")) if isinstance(value, dict) else "pending"
         for key in _STEP_LISTS:
             if isinstance(item.get(key), list):
-                self._told(f"finished steps of phase {name} from {key}")
+                self._translated(f"finished steps of phase {name} from {key}")
                 for value in item[key]:
                     step_name = value if isinstance(value, str) else name_of(value, STEP_NAMES)
                     if step_name:
                         steps[step_name] = "completed"
         return ForeignPhase(status_of(item.get("status")), steps, item)
 
-    def _flat_steps(self) -> None:
+    def _add_flat_steps(self) -> None:
         raw = self.raw.get("steps")
         if not isinstance(raw, list):
             return
-        self._told("steps given as one flat array")
+        self._translated("steps given as one flat array")
         for item in raw:
             step, phase = name_of(item, STEP_NAMES), name_of(item, ("phase", "phase_id"))
             if step and phase:
@@ -98,8 +98,8 @@ class _Phases:
     def _at(self, phase: str) -> ForeignPhase:
         return self.phases.setdefault(phase, ForeignPhase("pending", {}, {}))
 
-    def _mentioned(self) -> None:
-        """Steps that only the current place, a failure or the events name."""
+    def _add_mentioned(self) -> None:
+        """Add steps named only by the current place, a failure or the events."""
         phase, step = text_of(self.raw.get("current_phase")), text_of(self.raw.get("current_step"))
         if phase:
             self._at(phase)

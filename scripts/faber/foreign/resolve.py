@@ -1,4 +1,4 @@
-"""From what a person types to a run: an id, a unique part of one, or `latest`."""
+"""Finds the run that a person names: by its id, a unique part of it, or `latest`."""
 
 from faber.errors import AmbiguousRun, FaberError, RunNotFound
 from faber.foreign.open_run import open_run
@@ -12,7 +12,7 @@ LATEST = "latest"
 
 
 def resolve(layout: Layout, text: str) -> str:
-    """The run id that `text` means.
+    """The run id that `text` refers to.
 
     Raises `InvalidRunId`, `RunNotFound`, and `AmbiguousRun` with the candidates. An exact id is
     found without looking at any other run.
@@ -28,7 +28,7 @@ def resolve(layout: Layout, text: str) -> str:
         return matches[0]
     if matches:
         raise AmbiguousRun(
-            f"{text!a} fits {len(matches)} runs.", candidates=matches[:20], candidates_total=len(matches)
+            f"{text!a} matches {len(matches)} runs.", candidates=matches[:20], candidates_total=len(matches)
         )
     raise RunNotFound(
         f"Run directory not found: {layout.run_dir(text)}.",
@@ -38,25 +38,25 @@ def resolve(layout: Layout, text: str) -> str:
 
 
 def open_named(layout: Layout, text: str) -> Run:
-    """The run that `text` means, loaded once. Raises what `resolve` and `open_run` raise."""
+    """The run that `text` refers to, loaded once. Raises what `resolve` and `open_run` raise."""
     return latest(layout) if text == LATEST else open_run(layout, resolve(layout, text))
 
 
 def latest(layout: Layout) -> Run:
     """The most recently active run that is not completed or cancelled; `RunNotFound` if there is none.
 
-    Runs of other tools count only where no run of faber's own is active: they have no index.
+    Runs of other tools count only if none of faber's own is active: they have no index.
     """
     for binding in index.active(layout) or []:
-        if run := _alive(layout, binding.run_id):
+        if run := _load_active(layout, binding.run_id):
             return run
-    candidates = [run for run_id in layout.run_ids() if (run := _alive(layout, run_id))]
+    candidates = [run for run_id in layout.run_ids() if (run := _load_active(layout, run_id))]
     if not candidates:
-        raise RunNotFound("No run is active.", run_id=LATEST)
+        raise RunNotFound("There is no active run.", run_id=LATEST)
     return max(candidates, key=lambda run: run.state["updated_at"])
 
 
-def _alive(layout: Layout, run_id: str) -> Run | None:
+def _load_active(layout: Layout, run_id: str) -> Run | None:
     try:
         run = open_run(layout, run_id)
     except FaberError:

@@ -1,4 +1,4 @@
-"""The spellings in which other tools write texts, names and statuses."""
+"""The spellings of texts, names and statuses in other tools' runs."""
 
 from faber.model.state_parts import PlaceStatus
 
@@ -28,7 +28,7 @@ def name_of(item: object, keys: tuple[str, ...]) -> str | None:
 
 
 def status_of(value: object) -> PlaceStatus:
-    """The status of a step or phase; what is unknown is pending."""
+    """The status of a step or phase; an unknown one is pending."""
     if value is True:
         return "completed"
     return _STATUS.get(value.lower(), "pending") if isinstance(value, str) else "pending"

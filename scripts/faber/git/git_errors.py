@@ -11,28 +11,28 @@ class NoRepository(FaberError):
 
 
 class GitMissing(FaberError):
-    """There is no git program."""
+    """git is not installed."""
 
     code = "git_missing"
     recovery = "Install git, or put it on the PATH."
 
 
 class GitFailed(FaberError):
-    """A git program failed; `error` is what it said."""
+    """A git command failed; `error` is its message."""
 
     code = "git_failed"
     recovery = "Run `git status` in the directory named; repeating the command is harmless."
 
 
 class GitTimeout(GitFailed):
-    """A git program exceeded its time limit and was killed, with everything it had started."""
+    """A git command exceeded its time limit and was killed, with everything it had started."""
 
     code = "git_timeout"
-    recovery = "Repeat the command when the disk is less busy."
+    recovery = "Repeat the command when the machine is less busy."
 
 
 class EmbeddedRepository(FaberError):
-    """There is a git repository inside a phase's worktree; git would record that it is there, not what is in it."""
+    """There is a git repository inside a phase's worktree; git would record a reference to it, not its files."""
 
     code = "embedded_repository"
-    recovery = "Delete the .git of the directories named (or the directories): their files are then committed."
+    recovery = "Delete .git in the directories listed, so that their files are committed, or delete the directories."

@@ -1,4 +1,4 @@
-"""Which events a run can take: whole, about places of its plan, and within the limits of its log."""
+"""Which events a run accepts: complete, about places of its plan, and within the limits of its log."""
 
 import json
 import re
@@ -45,7 +45,7 @@ Decision = list[Draft] | Repeated
 
 
 def check_open(state: State) -> None:
-    """Raise `IllegalTransition` on a run that can only be read."""
+    """Raise `IllegalTransition` if the run is completed or cancelled: it can only be read."""
     if state["status"] in CLOSED:
         raise IllegalTransition(
             f"The run is {state['status']}; it can only be read.",
@@ -55,11 +55,11 @@ def check_open(state: State) -> None:
 
 
 def emit(state: State, plan: Plan, draft: Draft) -> Decision:
-    """`event emit`: any registered type that has no command of its own."""
+    """`event emit`: accept any registered type that has no command of its own."""
     kind = event_type(draft["type"])
     if kind.command:
         raise HasOwnCommand(
-            f"Events of type {kind.name} are recorded by `{kind.command}` alone.",
+            f"Events of type {kind.name} are recorded only by `{kind.command}`.",
             type=kind.name,
             recovery=f"Run `{kind.command}`.",
         )
@@ -67,8 +67,8 @@ def emit(state: State, plan: Plan, draft: Draft) -> Decision:
 
 
 def accept(state: State, plan: Plan, draft: Draft) -> Decision:
-    """A draft that is whole, about places of the plan, and within the log's limits; `emit` without asking
-    whose command it is."""
+    """Accept a draft that is complete, about places of the plan, and within the log's limits: `emit` without the
+    check whether the type has its own command."""
     kind = event_type(draft["type"])
     check_required(kind.name, dict(draft))
     check_open(state)
@@ -95,7 +95,7 @@ def _check_request(state: State, plan: Plan, draft: Draft) -> None:
     check_options(given.get("options", []))
     for name in ("context", "notification_sent", "resume_point"):
         if not isinstance(given.get(name, {}), dict) or len(str(given.get(name))) > MAX_PROMPT:
-            raise InvalidInput(f"metadata.{name} is an object of at most {MAX_PROMPT} characters.")
+            raise InvalidInput(f"metadata.{name} must be an object of at most {MAX_PROMPT} characters.")
     _check_place(state, given.get("resume_point", {}))
     if any(request["request_id"] == given["request_id"] for request in state["feedback_queue"]):
         raise IllegalTransition(
@@ -106,7 +106,7 @@ def _check_request(state: State, plan: Plan, draft: Draft) -> None:
 def _check_place(state: State, place: dict[str, Any]) -> None:
     phase, step = place.get("phase"), place.get("step")
     if not all(name is None or isinstance(name, str) for name in (phase, step)):
-        raise InvalidInput("metadata.resume_point names a phase and a step, each as text or null.")
+        raise InvalidInput("metadata.resume_point must name a phase and a step, each a string or null.")
     if phase is not None:
         _known_phase(state, phase)
         if step is not None:
@@ -132,7 +132,9 @@ def _check_session(state: State, plan: Plan, draft: Draft) -> None:
         and SUMMARY_FILE.fullmatch(given["summary_file"])
         and isinstance(given.get("summary"), dict)
     ):
-        raise InvalidInput("A session's summary is saved by `faber session save`.", recovery="Run that.")
+        raise InvalidInput(
+            "A session's summary is saved by `faber session save`.", recovery="Run `faber session save`."
+        )
 
 
 def _check_artifact_event(state: State, plan: Plan, draft: Draft) -> None:
@@ -149,29 +151,29 @@ def _check_answer(state: State, plan: Plan, draft: Draft) -> None:
             "No request of this id is open.",
             request_id=given["request_id"],
             open_requests=open_ids,
-            recovery="Answer one of the open requests." if open_ids else "Nothing is being asked.",
+            recovery="Answer one of the open requests." if open_ids else "No request is open; nothing needs an answer.",
         )
     if given.get("action", "continue") not in ACTIONS:
-        raise InvalidInput(f"metadata.action is one of {', '.join(ACTIONS)}.", known=list(ACTIONS))
-    _check_said(given)
+        raise InvalidInput(f"metadata.action must be one of {', '.join(ACTIONS)}.", known=list(ACTIONS))
+    _check_response(given)
 
 
 def _check_superseded(state: State, plan: Plan, draft: Draft) -> None:
     given = draft["metadata"]
     bounded(given["request_id"], "metadata.request_id", 100)
-    _check_said(given)
+    _check_response(given)
 
 
 def _check_comment(state: State, plan: Plan, draft: Draft) -> None:
     given = draft["metadata"]
     number, url = given["comment_id"], given.get("comment_url")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidInput("metadata.comment_id is the number of a comment.")
+        raise InvalidInput("metadata.comment_id must be the number of a comment.")
     if url is not None and (not isinstance(url, str) or len(url) > 500):
-        raise InvalidInput("metadata.comment_url is a text of at most 500 characters.")
+        raise InvalidInput("metadata.comment_url must be a string of at most 500 characters.")
 
 
-def _check_said(given: dict[str, Any]) -> None:
+def _check_response(given: dict[str, Any]) -> None:
     bounded(given["response"], "metadata.response", MAX_MESSAGE)
     if given.get("comment") is not None:
         bounded(given["comment"], "metadata.comment", MAX_MESSAGE)
@@ -204,10 +206,10 @@ _CHECKS = {
 
 
 def check_artifacts(state: State, artifacts: list[Artifact]) -> None:
-    """Raise `InvalidInput` if the run would hold more artifacts than a context can name."""
+    """Raise `InvalidInput` for a malformed or too large artifact, or if the run would have too many."""
     for artifact in artifacts:
         if not isinstance(artifact, dict) or not isinstance(artifact.get("name"), str) or len(artifact) < 2:
-            raise InvalidInput('An artifact is an object with "name" and "value" (or other fields).')
+            raise InvalidInput('An artifact must be an object with "name" and "value" (or other fields).')
         if len(json.dumps(artifact, ensure_ascii=False)) > MAX_ARTIFACT + len(artifact["name"]) + 30:
             raise InvalidInput(
                 f"The artifact {artifact['name'][:60]!a} has more than {MAX_ARTIFACT} characters.",
@@ -220,9 +222,9 @@ def check_artifacts(state: State, artifacts: list[Artifact]) -> None:
 
 
 def bounded(text: Any, what: str, limit: int) -> str:
-    """`text` itself, which is text of at most `limit` characters and not empty, or `InvalidInput`."""
+    """Return `text` if it is a non-empty string of at most `limit` characters, else raise `InvalidInput`."""
     if not isinstance(text, str):
-        raise InvalidInput(f"{what} is not text.")
+        raise InvalidInput(f"{what} is not a string.")
     if len(text) > limit:
         raise InvalidInput(
             f"{what} has {len(text)} characters; at most {limit} are kept in the log.",

@@ -1,4 +1,4 @@
-"""What kinds of question a person can be asked, and what each answer makes of a run: one table. Pure."""
+"""The types of request to a person, and what each answer does to a run: one table. Pure."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
@@ -10,8 +10,8 @@ from faber.model.text import inert
 Action = Literal["continue", "revise", "retry", "skip", "abort"]
 ACTIONS: tuple[Action, ...] = ("continue", "revise", "retry", "skip", "abort")
 
-# What each type of request offers where it names no options of its own. A selection has only its own,
-# a clarification is answered in the person's words.
+# The default options by type of request. A selection always brings its own options; a clarification is answered
+# in free text.
 DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject"),
     "confirmation": ("confirm", "cancel"),
@@ -23,7 +23,7 @@ DEFAULT_OPTIONS: dict[str, tuple[str, ...]] = {
 FREE_TEXT = "clarification"
 OWN_LIST = "selection"
 
-# What an option does by its name. An option that is not listed here continues, and the step is given the answer.
+# The action of an option by its name. Any other option continues, and the step gets the answer.
 MEANINGS: dict[str, Action] = {
     "approve": "continue",
     "confirm": "continue",
@@ -46,8 +46,8 @@ MAX_OPTION = 200
 
 
 class Responder(TypedDict):
-    """Who answered and from where. `source` is `terminal`, `issue_comment` or what else carries answers;
-    `url` and `comment_id` are the comment's."""
+    """Who answered and from where. `source` is `terminal`, `issue_comment` or another channel; `url` and
+    `comment_id` are those of the comment."""
 
     name: Annotated[str | None, Keyword("maxLength", 100)]
     source: Annotated[str, Keyword("maxLength", 40)]
@@ -56,10 +56,10 @@ class Responder(TypedDict):
 
 
 def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
-    """What answering a request of type `kind` with its own `option` makes of the run.
+    """What answering a request of type `kind` with `option` does to the run.
 
-    A choice from a list and free text continue, whatever they say. The options of a question about
-    the context (`context.question`) are that question's: `skip` skips the specification, never the step.
+    A choice from a list and free text always continue. The options of a question about the context
+    (`context.question`) belong to that question: `skip` skips the specification, never the step.
     """
     if "question" in context:
         return "abort" if option == "abort" else "continue"
@@ -69,17 +69,20 @@ def action_of(kind: str, option: str, context: Mapping[str, Any]) -> Action:
 
 
 def action_before(response: str) -> Action:
-    """The action of an answer whose event names none: it was recorded when only `abort` did more than continue."""
+    """The action of an old answer whose event names none: then, every answer but `abort` continued."""
     return "abort" if response == "abort" else "continue"
 
 
 def check_options(options: Any) -> list[str]:
-    """`options` itself: at most 20 different lines of at most 200 visible characters, or `InvalidInput`."""
+    """Return `options`, or raise `InvalidInput` unless they are at most 20 distinct lines of at most 200 visible
+    characters."""
     if not isinstance(options, list) or len(options) > MAX_OPTIONS:
-        raise InvalidInput(f"A request has a list of at most {MAX_OPTIONS} options.", limit=MAX_OPTIONS)
+        raise InvalidInput(f"The options must be a list of at most {MAX_OPTIONS}.", limit=MAX_OPTIONS)
     for option in options:
         if not isinstance(option, str) or not 0 < len(option) <= MAX_OPTION or option != option.strip():
-            raise InvalidInput(f"An option is a text of 1 to {MAX_OPTION} characters without spaces around it.")
+            raise InvalidInput(
+                f"An option must be a string of 1 to {MAX_OPTION} characters without surrounding spaces."
+            )
         if inert(option) != option or len(option.splitlines()) != 1:
             raise InvalidInput(f"The option {option[:60]!a} is not one line of visible text.")
     if len({option.casefold() for option in options}) < len(options):
@@ -88,17 +91,17 @@ def check_options(options: Any) -> list[str]:
 
 
 def check_responder(responder: Any) -> Responder:
-    """`responder` itself, whole and bounded, or `InvalidInput`."""
+    """Return `responder` if it is complete and within its limits, else raise `InvalidInput`."""
     limits = {"name": 100, "source": 40, "url": 500}
     if not isinstance(responder, dict) or set(responder) != {*limits, "comment_id"}:
-        raise InvalidInput("metadata.responder has name, source, url and comment_id.")
+        raise InvalidInput("metadata.responder must have name, source, url and comment_id, and nothing else.")
     for key, limit in limits.items():
         text = responder[key]
         if text is None and key != "source":
             continue
         if not isinstance(text, str) or not text or len(text) > limit or inert(text) != text or "\n" in text:
-            raise InvalidInput(f"metadata.responder.{key} is one line of at most {limit} visible characters.")
+            raise InvalidInput(f"metadata.responder.{key} must be one line of at most {limit} visible characters.")
     number = responder["comment_id"]
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-        raise InvalidInput("metadata.responder.comment_id is a number or null.")
+        raise InvalidInput("metadata.responder.comment_id must be a number or null.")
     return responder  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 """What each command may append to a run: pure decisions over a state and its plan.
 
-Every function answers with the drafts to append, or with `Repeated` where the fact is already
-recorded (repeating a command is harmless), or raises a refusal that names the way out.
+Every function returns the drafts to append, or `Repeated` if the fact is already recorded (repeating a command
+is harmless), or raises a refusal that says what to do instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.progress import next_place, phase_state, step_state, unfinished
 
-# A step refused this often for lack of evidence becomes a question to a person: no honest agent is stuck.
+# After this many refusals for missing evidence a person is asked, so that no honest agent is stuck.
 BLOCKED_ASKS = 3
 
 
-def _going(state: State) -> None:
+def _check_not_waiting(state: State) -> None:
     check_open(state)
-    # A run that failed while a person was asked is still theirs to answer: failing opens no gate.
+    # A failed run with an open request still waits for its answer: failing does not bypass a gate.
     if state["status"] == "awaiting_feedback" or state["feedback_queue"]:
         request = state["feedback_request"]
         raise AwaitingFeedback(
@@ -54,10 +54,10 @@ def _transition(state: State, what: str, to: str) -> IllegalTransition:
 
 
 def resume_run(state: State, plan: Plan) -> Decision:
-    """`run resume`: a pending run starts, a failed one is retried, one in progress notes the new hand."""
+    """`run resume`: a pending run starts, a failed run is retried, a run in progress records that it was resumed."""
     check_open(state)
-    if state["status"] != "failed":  # resumed with a request still open, it waits again
-        _going(state)
+    if state["status"] != "failed":  # a failed run resumed with an open request waits again
+        _check_not_waiting(state)
     return [made.workflow_start() if state["status"] == "pending" else made.workflow_resumed()]
 
 
@@ -65,20 +65,20 @@ def complete_run(state: State, plan: Plan) -> Decision:
     """`run complete`: every step is completed or skipped, and at least one is completed."""
     if state["status"] == "completed" and state["ended_event"]:
         return Repeated(state["ended_event"])
-    _going(state)
+    _check_not_waiting(state)
     left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
     if left:
         raise StepsUnfinished(f"{len(left)} step(s) are not complete: {', '.join(left)}.", unfinished=left)
     if not any(step["status"] == "completed" for phase in state["phases"].values() for step in phase["steps"].values()):
         raise StepsUnfinished(
-            "No step was completed; a run in which everything was skipped is cancelled, not completed.",
+            "No step was completed; cancel a run in which every step was skipped.",
             unfinished=[],
             recovery=f"Run `faber run cancel {state['run_id']} --reason …`.",
         )
     if state["status"] != "in_progress":
         raise _transition(state, "it failed and was not resumed", "completed")
-    _way_is_open(state, plan)
-    # First what a writer that was killed in between may have left open.
+    _check_gates(state, plan)
+    # First whatever a killed writer may have left out.
     return [*consequences(state, plan), made.workflow_complete()]
 
 
@@ -104,26 +104,26 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
 def start_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
     """`phase start`: only the phase of the next unfinished step can start."""
     known = phase_state(state, phase)
-    _going(state)
+    _check_not_waiting(state)
     if known["status"] == "in_progress" and known["started_event"]:
         return Repeated(known["started_event"])
-    _next_is(state, plan, phase, None)
-    _way_is_open(state, plan)
-    return [*_begin(state), made.phase_start(phase, _said(message))]
+    _check_next(state, plan, phase, None)
+    _check_gates(state, plan)
+    return [*_start_pending(state), made.phase_start(phase, _checked_message(message))]
 
 
 def complete_phase(state: State, plan: Plan, phase: str, message: str | None = None) -> Decision:
-    """`phase complete`: all its steps are complete. It also happens by itself with the last step."""
+    """`phase complete`: all its steps are complete. Also recorded automatically with the last step."""
     known = phase_state(state, phase)
     if known["status"] in SETTLED and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
+    _check_not_waiting(state)
     left = [f"{p}:{s}" for p, s in unfinished(state, plan, phase=phase)]
     if left:
         raise StepsUnfinished(
             f"{len(left)} step(s) of phase {phase} are not complete: {', '.join(left)}.", unfinished=left
         )
-    return [made.phase_complete(phase, _said(message))]
+    return [made.phase_complete(phase, _checked_message(message))]
 
 
 def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
@@ -131,21 +131,21 @@ def fail_phase(state: State, plan: Plan, phase: str, error: str) -> Decision:
     known = phase_state(state, phase)
     if known["status"] == "failed" and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
+    _check_not_waiting(state)
     if known["status"] in SETTLED:
         raise IllegalTransition(f"Phase {phase} is {known['status']}.", phase=phase, status=known["status"])
-    return [*_begin(state), made.phase_error(phase, bounded(error, "error", MAX_MESSAGE))]
+    return [*_start_pending(state), made.phase_error(phase, bounded(error, "error", MAX_MESSAGE))]
 
 
 def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Decision:
-    """`phase skip`: what is unfinished in it counts as complete."""
+    """`phase skip`: its unfinished steps count as complete."""
     known = phase_state(state, phase)
     if known["status"] == "skipped" and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
+    _check_not_waiting(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"Phase {phase} is already completed.", phase=phase, status=known["status"])
-    return [*_begin(state), made.phase_skip(phase, _said(message))]
+    return [*_start_pending(state), made.phase_skip(phase, _checked_message(message))]
 
 
 # --- steps -----------------------------------------------------------------------------------------
@@ -154,42 +154,42 @@ def skip_phase(state: State, plan: Plan, phase: str, message: str | None) -> Dec
 def start_step(
     state: State, plan: Plan, phase: str, step: str, message: str | None = None, base_commit: str | None = None
 ) -> Decision:
-    """`step start`: the step that `faber next` hands out and no other.
+    """`step start`: only the step that `faber next` returns.
 
-    `base_commit` is where the run's branch stands now: evidence of a commit counts from the first start.
+    `base_commit` is the current head of the run's branch: evidence of a commit counts from the first start.
     """
     known = step_state(state, phase, step)
-    _going(state)
+    _check_not_waiting(state)
     if known["status"] == "in_progress" and known["started_event"]:
         if state["status"] == "in_progress":
             return Repeated(known["started_event"])
     elif known["status"] in SETTLED:
         raise OutOfOrder(
-            f"{phase}:{step} is {known['status']} (event {known['ended_event']}); it is not done again.",
+            f"{phase}:{step} is already {known['status']} (event {known['ended_event']}).",
             **_next_fields(state, plan),
         )
-    _next_is(state, plan, phase, step)
-    _way_is_open(state, plan)
-    drafts = _begin(state)
+    _check_next(state, plan, phase, step)
+    _check_gates(state, plan)
+    drafts = _start_pending(state)
     if state["phases"][phase]["status"] == "pending":
         drafts.append(made.phase_start(phase))
     again = known["attempts"] > 0
     base = base_commit if known["first_event"] is None else None
-    return [*drafts, made.step_start(phase, step, again=again, base_commit=base, message=_said(message))]
+    return [*drafts, made.step_start(phase, step, again=again, base_commit=base, message=_checked_message(message))]
 
 
 def completes(state: State, phase: str, step: str) -> Repeated | None:
-    """Raise unless the step can be completed now, evidence apart; `Repeated` if it was."""
+    """Raise unless the step can be completed now, evidence aside; `Repeated` if it already was."""
     known = step_state(state, phase, step)
     if known["status"] == "completed" and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
-    _in_progress(state, phase, step, known["status"])
+    _check_not_waiting(state)
+    _check_in_progress(state, phase, step, known["status"])
     return None
 
 
 class Examined(NamedTuple):
-    """The evidence that was found for a step, and the attempt that it was found for."""
+    """The evidence found for a step, and the attempt it was examined for."""
 
     evidence: Sequence[Mapping[str, object]]
     attempt: int
@@ -206,36 +206,36 @@ def complete_step(
     warning: bool = False,
     examined: Examined | None = None,
 ) -> Decision:
-    """`step complete`: a step in progress is done, with what it made and the evidence that was found.
+    """`step complete`: a step in progress is done, with its artifacts and the evidence that was found.
 
-    A step that was started again since its evidence was examined is not completed.
+    A step that was restarted since its evidence was examined is not completed.
     """
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
     if examined is not None and examined.attempt != step_state(state, phase, step)["attempts"]:
         raise IllegalTransition(
-            f"{phase}:{step} was started again while its evidence was examined.",
+            f"{phase}:{step} was restarted while its evidence was examined.",
             recovery=f"Run `faber next {state['run_id']}`.",
         )
-    said = _said(message)
+    detail = _checked_message(message)
     check_artifacts(state, artifacts)
     status: Literal["success", "warning"] = "warning" if warning else "success"
     evidence = examined.evidence if examined else ()
-    return [made.step_complete(phase, step, status=status, evidence=evidence, artifacts=artifacts, message=said)]
+    return [made.step_complete(phase, step, status=status, evidence=evidence, artifacts=artifacts, message=detail)]
 
 
 def block_step(
     state: State, plan: Plan, phase: str, step: str, missing: Sequence[Mapping[str, object]], request_id: str
 ) -> Decision:
-    """A step whose evidence is missing is not completed; the third time a person is asked to waive it."""
+    """Record that a step was not completed because evidence is missing; the third time, ask a person to waive it."""
     repeated = completes(state, phase, step)
     if repeated:
         return repeated
     drafts = [made.step_blocked(phase, step, missing)]
     if step_state(state, phase, step)["blocked"] + 1 >= BLOCKED_ASKS:
-        said = " ".join(str(piece["detail"]) for piece in missing)
-        prompt = f"{phase}:{step} cannot be completed: {said}"[: MAX_PROMPT - 40] + " Waive this evidence?"
+        detail = " ".join(str(piece["detail"]) for piece in missing)
+        prompt = f"{phase}:{step} cannot be completed: {detail}"[: MAX_PROMPT - 40] + " Waive this evidence?"
         context = {"waive": f"{phase}:{step}"}
         options = ["waive", "retry", "abort"]
         drafts.append(
@@ -247,12 +247,12 @@ def block_step(
 
 
 def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> Decision:
-    """`step fail`: the step and with it the run stop; `step start` of the same step retries it."""
+    """`step fail`: the step and the run stop; `step start` of the same step retries it."""
     known = step_state(state, phase, step)
     if known["status"] == "failed" and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
-    _in_progress(state, phase, step, known["status"])
+    _check_not_waiting(state)
+    _check_in_progress(state, phase, step, known["status"])
     return [made.step_error(phase, step, bounded(error, "error", MAX_MESSAGE))]
 
 
@@ -261,13 +261,13 @@ def skip_step(state: State, plan: Plan, phase: str, step: str, message: str | No
     known = step_state(state, phase, step)
     if known["status"] == "skipped" and known["ended_event"]:
         return Repeated(known["ended_event"])
-    _going(state)
+    _check_not_waiting(state)
     if known["status"] == "completed":
         raise IllegalTransition(f"{phase}:{step} is already completed.", status="completed")
-    return [*_begin(state), made.step_skip(phase, step, _said(message))]
+    return [*_start_pending(state), made.step_skip(phase, step, _checked_message(message))]
 
 
-def _in_progress(state: State, phase: str, step: str, status: str) -> None:
+def _check_in_progress(state: State, phase: str, step: str, status: str) -> None:
     if state["status"] != "in_progress":
         raise _transition(state, f"{phase}:{step} waits for that", "advanced")
     if status != "in_progress":
@@ -278,28 +278,28 @@ def _in_progress(state: State, phase: str, step: str, status: str) -> None:
         )
 
 
-def _way_is_open(state: State, plan: Plan) -> None:
-    """Raise where a gate is closed or nothing but a plan is wanted. A failure is no gate: to start the step
-    that failed is to retry it."""
+def _check_gates(state: State, plan: Plan) -> None:
+    """Raise if a gate is closed or the run is a dry run. A failure is not a gate: starting the failed step
+    retries it."""
     gate = closed_gate(state, plan)
     if gate is not None:
         command = f"faber feedback request {state['run_id']} --gate {gate.id}"
-        raise GateClosed(f"A person has to approve: {gate.prompt}", gate=command, recovery=f"Run `{command}`.")
+        raise GateClosed(f"A person must approve: {gate.prompt}", gate=command, recovery=f"Run `{command}`.")
     if state["autonomy"] == "dry-run":
         raise IllegalTransition(
-            "A dry run only plans; nothing is started.", recovery="Make a run of another autonomy: `faber run rerun`."
+            "A dry run only plans; nothing is started.", recovery="Rerun it with another autonomy: `faber run rerun`."
         )
 
 
-def _begin(state: State) -> list[Draft]:
+def _start_pending(state: State) -> list[Draft]:
     return [made.workflow_start()] if state["status"] == "pending" else []
 
 
-def _next_is(state: State, plan: Plan, phase: str, step: str | None) -> None:
+def _check_next(state: State, plan: Plan, phase: str, step: str | None) -> None:
     following = next_place(state, plan)
     if following is None or following[0] != phase or (step is not None and following[1] != step):
         asked = phase if step is None else f"{phase}:{step}"
-        raise OutOfOrder(f"{asked} is not what comes next.", **_next_fields(state, plan))
+        raise OutOfOrder(f"{asked} is not the next step.", **_next_fields(state, plan))
 
 
 def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
@@ -310,5 +310,5 @@ def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
     return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}
 
 
-def _said(message: str | None) -> str | None:
+def _checked_message(message: str | None) -> str | None:
     return None if message is None else bounded(message, "message", MAX_MESSAGE)

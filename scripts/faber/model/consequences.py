@@ -1,4 +1,4 @@
-"""The events that follow from a state by themselves, after every command. Pure."""
+"""The events that follow automatically from a state, after every command. Pure."""
 
 from faber.events import workflow_events as made
 from faber.events.drafts import Draft
@@ -12,8 +12,8 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
     """A phase whose steps are all complete ends, a failed phase returns to where its plan says, and a retry loop whose
     phase is complete ends.
 
-    Appended after every command: the next one completes what a writer killed in between left open. In a partial plan,
-    nobody knows whether a phase has all its steps.
+    Appended after every command, so the next command also finishes what a killed writer left out. None for a
+    partial plan: its phases may have more steps.
     """
     if plan.get("partial"):
         return []
@@ -37,7 +37,7 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
 
 
 def _loop(state: State, plan: Plan) -> list[Draft]:
-    """The failed phase goes back where its plan says, as often as it says."""
+    """Return from the failed phase to where its plan says, as often as the plan allows."""
     place = next_place(state, plan)
     if place is None or state["error"] is not None or may_retry(state, plan):
         return []

@@ -1,7 +1,7 @@
 """The documents of the store, as `TypedDict`s: the only description there is of their fields.
 
 `events/shapes.py` derives the runtime checks and the JSON Schemas from them. At run time they are plain dictionaries,
-so what is written is what is held. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and order nothing: `event_id` does.
+written as they are. Times are UTC, `YYYY-MM-DDTHH:MM:SS.mmmZ`, and order nothing: `event_id` does.
 """
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
@@ -14,7 +14,6 @@ from faber.model.state_parts import (
     ErrorEntry,
     FeedbackRequest,
     GateState,
-    Heard,
     LastAnswer,
     PhaseState,
     ProgressComment,
@@ -22,6 +21,7 @@ from faber.model.state_parts import (
     RetryLoop,
     SavedSessions,
     SettledQuestion,
+    StepAnswer,
 )
 
 SCHEMA_VERSION = 1
@@ -109,7 +109,7 @@ class Plan(TypedDict):
     workflow_id: str
     phases: list[PhasePlan]
     description: NotRequired[str]
-    # True where the plan is only what another tool's state mentions: there may be more steps.
+    # True if the plan was inferred from another tool's state: there may be more steps.
     partial: NotRequired[bool]
     # The definition and those it extends, nearest first: paths in the project, or `built-in:NAME`.
     sources: NotRequired[list[str]]
@@ -151,8 +151,8 @@ class State(TypedDict):
     feedback_queue: list[FeedbackRequest]
     last_answer: LastAnswer | None
     progress_comment: ProgressComment | None
-    # The newest answers, so that somebody who answers again learns who already did.
-    answers: Annotated[list[Heard], Keyword("maxItems", 20)]
+    # The newest answers, so that whoever answers again learns who answered first.
+    answers: Annotated[list[StepAnswer], Keyword("maxItems", 20)]
     decisions: Annotated[list[DecisionEntry], Keyword("maxItems", 10)]
     settled_questions: dict[str, SettledQuestion]
     errors: Annotated[list[ErrorEntry], Keyword("maxItems", 10)]
@@ -179,7 +179,7 @@ class NebulaRunState(State):
 
 
 def is_nebula_run(state: State) -> TypeGuard[NebulaRunState]:
-    """True for the state of a nebula's run, which is one from its `nebula_start` on."""
+    """True for the state of a nebula's run, from its `nebula_start` event on."""
     return "nebula" in state
 
 

@@ -1,7 +1,7 @@
-"""What asking a person changes in the state of a run, and what each answer does: one event, so never half of it.
+"""What a request to a person and its answer change in the state of a run. Each is one event, so it applies whole.
 
-Gates, waived evidence and questions about the context are requests too; what their answers mean beside the
-five actions stands here and nowhere else.
+Gates, waived evidence and questions about the context are requests too. What their answers mean beyond the
+five actions is defined only here.
 """
 
 from faber.events.drafts import ErrorDetail, Event
@@ -11,7 +11,7 @@ from faber.model.documents import SETTLED, State
 from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait
-from faber.model.state_parts import FeedbackRequest, Heard, ResumePlace, StepState
+from faber.model.state_parts import FeedbackRequest, ResumePlace, StepAnswer, StepState
 from faber.model.text import shorten
 
 KEPT_ANSWERS = 20
@@ -45,30 +45,30 @@ def _ask(state: State, event: Event) -> None:
 
 
 @reduces(FEEDBACK_RECEIVED)
-def _hear(state: State, event: Event) -> None:
+def _receive(state: State, event: Event) -> None:
     given = event["metadata"]
     request = next((r for r in state["feedback_queue"] if r["request_id"] == given["request_id"]), None)
     if request is None:
         return
     state["feedback_queue"] = [r for r in state["feedback_queue"] if r is not request]
-    heard = _heard(event, request)
-    state["last_answer"] = {**heard, "prompt": request["prompt"]}
-    state["answers"] = [*state["answers"], heard][-KEPT_ANSWERS:]
-    if state["status"] == "failed":  # and stays so until it is resumed, or a person wants the step again
+    answer = _answer_from(event, request)
+    state["last_answer"] = {**answer, "prompt": request["prompt"]}
+    state["answers"] = [*state["answers"], answer][-KEPT_ANSWERS:]
+    if state["status"] == "failed":  # it stays failed until it is resumed or a person asks for the step again
         state["feedback_request"] = oldest(state)
     else:
         wait(state)
     context = request["context"]
     if isinstance(context.get("gate"), str):
-        _answer_gate(state, event, request, heard)
-    elif not isinstance(context.get("nebula_phase"), str):  # what an answer does to such a phase is its nebula's
-        _waive(state, context.get("waive"), heard)
-        _settle(state, context.get("question"), heard)
-        _act(state, event, heard)
-    _tell(state, heard, asked_for="gate" not in context and "waive" not in context and "question" not in context)
+        _answer_gate(state, event, request, answer)
+    elif not isinstance(context.get("nebula_phase"), str):  # the nebula decides what an answer does to its phase
+        _waive(state, context.get("waive"), answer)
+        _settle(state, context.get("question"), answer)
+        _act(state, event, answer)
+    _attach(state, answer, asked_for="gate" not in context and "waive" not in context and "question" not in context)
 
 
-def _heard(event: Event, request: FeedbackRequest) -> Heard:
+def _answer_from(event: Event, request: FeedbackRequest) -> StepAnswer:
     given = event["metadata"]
     responder = given.get("responder")
     return {
@@ -85,49 +85,49 @@ def _heard(event: Event, request: FeedbackRequest) -> Heard:
     }
 
 
-def _answer_gate(state: State, event: Event, request: FeedbackRequest, heard: Heard) -> None:
+def _answer_gate(state: State, event: Event, request: FeedbackRequest, answer: StepAnswer) -> None:
     """`approve` opens the gate; `reject` stops the run, which asks again when it is resumed."""
     gate = request["context"]["gate"]
     if gate in state["gates"]:
-        state["gates"][gate]["answer"] = heard["response"]
-        if heard["response"] == "reject":
-            said = heard["comment"] or "no reason was given"
+        state["gates"][gate]["answer"] = answer["response"]
+        if answer["response"] == "reject":
+            said = answer["comment"] or "no reason was given"
             place = {key: request["resume_point"][key] for key in ("phase", "step")}
             error: ErrorDetail = {"message": f"A person rejected: {request['prompt']} ({said})"}
             stop(state, {**event, **place, "error": error})  # type: ignore[typeddict-item]
             state["error"] = error
-    if heard["response"] == "abort":
+    if answer["response"] == "abort":
         close(state, event, "cancelled")
 
 
-def _waive(state: State, waived: object, heard: Heard) -> None:
+def _waive(state: State, waived: object, answer: StepAnswer) -> None:
     if not isinstance(waived, str):
         return
     phase, _, name = waived.partition(":")
     step = _find(state, {"phase": phase, "step": name})
     if step is not None:
         step["blocked"] = 0
-        if heard["response"] == "waive":
-            step["waived_by"] = heard["request_id"]
+        if answer["response"] == "waive":
+            step["waived_by"] = answer["request_id"]
 
 
-def _settle(state: State, question: object, heard: Heard) -> None:
+def _settle(state: State, question: object, answer: StepAnswer) -> None:
     if isinstance(question, dict) and isinstance(question.get("code"), str):
         state["settled_questions"][question["code"]] = {
-            "option": heard["response"],
+            "option": answer["response"],
             "subject": question.get("subject"),
-            "event_id": heard["event_id"],
+            "event_id": answer["event_id"],
         }
 
 
-def _act(state: State, event: Event, heard: Heard) -> None:
-    action, place = heard["action"], heard["resume_point"]
+def _act(state: State, event: Event, answer: StepAnswer) -> None:
+    action, place = answer["action"], answer["resume_point"]
     step = _find(state, place)
     if action == "abort":
         close(state, event, "cancelled")
     elif action == "skip" and step is not None and step["status"] not in SETTLED:
-        who = heard["responder"] and heard["responder"]["name"]
-        said = f": {heard['comment']}" if heard["comment"] else "."
+        who = answer["responder"] and answer["responder"]["name"]
+        said = f": {answer['comment']}" if answer["comment"] else "."
         message = f"Skipped by {who or 'a person'}{said}"
         end_step(state, {**event, **place, "message": message}, "skipped")  # type: ignore[typeddict-item]
     elif action in ("revise", "retry"):
@@ -138,7 +138,7 @@ def _act(state: State, event: Event, heard: Heard) -> None:
 
 
 def _reopen(state: State, place: ResumePlace, step: StepState) -> None:
-    """A settled step is to be done again, and what was approved of its result is no longer approved."""
+    """A settled step is to be repeated, and approvals of its result no longer count."""
     name, inner = place["phase"], place["step"]
     assert name is not None
     assert inner is not None
@@ -151,16 +151,16 @@ def _reopen(state: State, place: ResumePlace, step: StepState) -> None:
     state["current_phase"], state["current_step"] = name, None
 
 
-def _tell(state: State, heard: Heard, *, asked_for: bool) -> None:
-    """The step that is still to be completed is told; of a gate or a waiver only what was said about it."""
-    step = _find(state, heard["resume_point"])
-    if step is not None and step["status"] not in SETTLED and (asked_for or heard["comment"]):
-        step["feedback"] = [*step["feedback"], heard][-KEPT_FEEDBACK:]
+def _attach(state: State, answer: StepAnswer, *, asked_for: bool) -> None:
+    """Attach the answer to its unfinished step; for a gate, a waiver or a context question only if it has a comment."""
+    step = _find(state, answer["resume_point"])
+    if step is not None and step["status"] not in SETTLED and (asked_for or answer["comment"]):
+        step["feedback"] = [*step["feedback"], answer][-KEPT_FEEDBACK:]
 
 
 @reduces(FEEDBACK_NOTIFIED)
 def _notify(state: State, event: Event) -> None:
-    """The open request remembers where it was posted; an answered one is history."""
+    """Record in the open request where it was posted; answered requests do not change."""
     given = event["metadata"]
     for request in state["feedback_queue"]:
         if request["request_id"] == given["request_id"]:
@@ -174,7 +174,7 @@ def _notify(state: State, event: Event) -> None:
 
 
 @reduces(PROGRESS_NOTIFIED)
-def _tell_progress(state: State, event: Event) -> None:
+def _note_progress(state: State, event: Event) -> None:
     given = event["metadata"]
     state["progress_comment"] = {
         "comment_id": given["comment_id"],
@@ -191,7 +191,7 @@ def _find(state: State, place: ResumePlace) -> StepState | None:
 
 
 def complete_adopted(state: State) -> None:
-    """Add to an adopted state what the faber that adopted the run did not know yet."""
+    """Add to an adopted state the fields that the adopting version of faber did not have yet."""
     state.setdefault("answers", [])
     state.setdefault("progress_comment", None)
     for phase in state["phases"].values():

@@ -1,4 +1,4 @@
-"""Where a run may not continue without a person's approval: pure functions of plan, autonomy and state."""
+"""Where a run needs a person's approval to continue: pure functions of plan, autonomy and state."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 from faber.model.documents import PhasePlan, Plan, State
 from faber.model.progress import next_place, places, step_plan
 
-# Under `guarded` this phase is gated whatever its plan says.
+# Under `guarded` this phase always has a gate.
 RELEASE = "release"
 
 
 class Gate(NamedTuple):
-    """A question between two places. `id` is the same for the same gate of the same plan; `phase` and
-    `step` are where it is asked: the step that the answer lets begin, or that has just ended."""
+    """A question between two steps. `id` is stable for the same gate of the same plan; `phase` and `step`
+    are where it is asked: the step that an approval lets start, or the one that has just ended."""
 
     id: str
     phase: str
@@ -21,7 +21,7 @@ class Gate(NamedTuple):
 
 
 def closed_gate(state: State, plan: Plan) -> Gate | None:
-    """The first gate that the run has come to and nobody has approved; None where the way is open."""
+    """The first gate that the run has reached and nobody has approved; None if the run may continue."""
     following = next_place(state, plan)
     for place in places(plan):
         gates = _before(state, plan, *place) if place == following else _after(state, plan, *place)
@@ -42,7 +42,7 @@ def is_open(state: State, gate_id: str) -> bool:
 def gate_by_id(state: State, plan: Plan, gate_id: str) -> Gate | None:
     """The gate of that id in this plan under this run's autonomy."""
     for place in places(plan):
-        for gate in (*_before(state, plan, *place), *_after(state, plan, *place, whatever=True)):
+        for gate in (*_before(state, plan, *place), *_after(state, plan, *place, any_result=True)):
             if gate.id == gate_id:
                 return gate
     return None
@@ -54,7 +54,7 @@ def covered(gate_id: str, phases: list[str]) -> bool:
 
 
 def rests_on(gate_id: str, phase: str, step: str) -> bool:
-    """True if what the gate lets pass is this step or its result."""
+    """True if the gate approves this step, its result, or the end of its phase."""
     return gate_id in (f"step:{phase}:{step}", f"result:{phase}:{step}") or gate_id.startswith(f"after:{phase}:")
 
 
@@ -63,7 +63,7 @@ def _before(state: State, plan: Plan, phase: str, step: str) -> Iterator[Gate]:
     autonomy = state["autonomy"]
     if known["steps"][0]["id"] == step:
         if autonomy == "assist" or (autonomy == "guarded" and phase == RELEASE):
-            yield Gate(f"phase:{phase}", phase, step, f"Begin phase {phase} ({known['name']})?")
+            yield Gate(f"phase:{phase}", phase, step, f"Start phase {phase} ({known['name']})?")
         for number, gate in enumerate(known.get("gates", [])):
             if gate["when"] == "before":
                 yield Gate(f"before:{phase}:{number}", phase, step, gate["prompt"])
@@ -72,18 +72,19 @@ def _before(state: State, plan: Plan, phase: str, step: str) -> Iterator[Gate]:
         yield Gate(f"step:{phase}:{step}", phase, step, f"{planned['name']} ({phase}:{step}) cannot be undone. Do it?")
 
 
-def _after(state: State, plan: Plan, phase: str, step: str, *, whatever: bool = False) -> Iterator[Gate]:
-    """The gates behind a completed step; `whatever` its result. A skipped step was a person's decision already."""
+def _after(state: State, plan: Plan, phase: str, step: str, *, any_result: bool = False) -> Iterator[Gate]:
+    """The gates after a completed step; with `any_result`, those of every possible result. A skipped step needs no
+    gate: a person decided to skip it."""
     known, done = _phase(plan, phase), state["phases"][phase]["steps"][step]
-    if done["status"] == "completed" or whatever:
+    if done["status"] == "completed" or any_result:
         planned = step_plan(plan, phase, step)
         warned = done["warning"]
         handling = planned.get("on_warning" if warned else "on_success", "continue")
-        if handling == "prompt" or (whatever and "prompt" in (planned.get("on_warning"), planned.get("on_success"))):
-            said = f": {done['message']}" if done["message"] else "."
+        if handling == "prompt" or (any_result and "prompt" in (planned.get("on_warning"), planned.get("on_success"))):
+            detail = f": {done['message']}" if done["message"] else "."
             what = "ended with a warning" if warned else "is complete"
-            yield Gate(f"result:{phase}:{step}", phase, step, f"{phase}:{step} {what}{said[:1_000]} Continue?")
-    if known["steps"][-1]["id"] == step and (state["phases"][phase]["status"] != "skipped" or whatever):
+            yield Gate(f"result:{phase}:{step}", phase, step, f"{phase}:{step} {what}{detail[:1_000]} Continue?")
+    if known["steps"][-1]["id"] == step and (state["phases"][phase]["status"] != "skipped" or any_result):
         for number, gate in enumerate(known.get("gates", [])):
             if gate["when"] == "after":
                 yield Gate(f"after:{phase}:{number}", phase, step, gate["prompt"])

@@ -6,7 +6,7 @@ from faber.errors import InvalidInput
 from faber.model.model_errors import InvalidRunId
 
 MAX_SEGMENTS = 3
-# Names that a run directory uses itself: as a segment they would put one run inside another's files.
+# Names used inside a run directory: as a segment they would put one run among another's files.
 RESERVED = frozenset(
     {
         "events",
@@ -27,7 +27,7 @@ _WORK_ID = re.compile(r"#?[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 def check_run_id(run_id: str) -> str:
-    """`run_id` itself if it is one; raises `InvalidRunId` saying which segment is wrong and why.
+    """Return `run_id` if it is valid; raises `InvalidRunId` saying which segment is wrong and why.
 
     One to three segments joined by `/`. Every segment is safe as a directory name and as a
     component of a git ref (runs travel as refs), on case-insensitive file systems too.
@@ -46,9 +46,9 @@ def _segment_problem(segment: str) -> str | None:
     if not _SEGMENT.fullmatch(segment):
         return "is empty, too long, or has a character outside A-Z a-z 0-9 . _ -"
     if segment.lower() in RESERVED:
-        return "is a name of the run directory's own"
+        return "is reserved for files of the run directory"
     if ".." in segment or segment.endswith(".") or segment.lower().endswith(".lock"):
-        return "is not acceptable to git as part of a ref"
+        return "is not allowed by git as part of a ref"
     return None
 
 
@@ -62,7 +62,7 @@ def is_run_id(text: str) -> bool:
 
 
 def slug(text: str) -> str:
-    """`text` as one run id segment: what does not fit becomes `-`; `project` if nothing is left."""
+    """`text` as one run id segment: invalid characters become `-`; `project` if nothing is left."""
     candidate = re.sub(r"[^A-Za-z0-9._-]+|\.{2,}", "-", text).strip(".-_")[:100].rstrip(".-_")
     return candidate if candidate and _segment_problem(candidate) is None else "project"
 
@@ -75,14 +75,14 @@ def check_name(name: str, what: str) -> str:
 
 
 def looks_like_work_id(text: str) -> bool:
-    """True for `158`, `#158` and `PROJ-7`: a number, with a project before it or not; false for words."""
+    """True for `158`, `#158` and `PROJ-7`: a number, with or without a project; false for words."""
     return re.fullmatch(r"#?[0-9]{1,18}|#?[A-Z][A-Z0-9_]{0,31}-[0-9]{1,18}", text, re.ASCII) is not None
 
 
 def check_relative(path: str) -> str:
-    """A path that stays inside the directory it is relative to, as far as its spelling can tell."""
+    """Check that a path stays inside the directory it is relative to, judging by its spelling alone."""
     if path.startswith(("/", "~")) or ".." in path.split("/"):
-        raise InvalidInput(f"{path[:80]!a} is not inside the project: a path is relative and has no '..'.")
+        raise InvalidInput(f"{path[:80]!a} is not inside the project: use a relative path without '..'.")
     if not path.strip("./ ") or any(ord(character) < 32 or ord(character) == 127 for character in path):
         raise InvalidInput(f"{path[:80]!a} is not the path of a file.")
     return path
@@ -96,7 +96,7 @@ def check_work_id(work_id: str) -> str:
 
 
 _PHASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-MAX_PHASE_ID = 80  # of those that people write; a remediation's id is longer by its prefix
+MAX_PHASE_ID = 80  # for ids that people write; a remediation's prefix comes on top
 MAX_REMEDIATION_ID = 120
 REMEDIATION = "heal-"
 
@@ -104,12 +104,12 @@ REMEDIATION = "heal-"
 def phase_id_problem(name: str, limit: int = MAX_PHASE_ID) -> str | None:
     """Why `name` cannot be the id of a nebula's phase, as the end of the sentence "the id …"; None if it can.
 
-    It becomes part of a file's name, a directory's, a branch's.
+    The id becomes part of file, directory and branch names.
     """
     if len(name) > limit:
         return f"is longer than {limit} characters"
     if not _PHASE_ID.fullmatch(name):
         return "has a character outside A-Z a-z 0-9 . _ - or does not begin with a letter or digit"
     if ".." in name or name.endswith(".") or name.lower().endswith(".lock"):
-        return "is not acceptable to git as part of a branch"
+        return "is not allowed by git as part of a branch name"
     return None

@@ -1,10 +1,10 @@
-"""Errors of the rules about a run."""
+"""Errors raised by the rules of a run."""
 
 from faber.errors import Exit, FaberError, InvalidInput, Refused, UsageError
 
 
 class InvalidRunId(UsageError):
-    """A run id that could leave its directory, confuse git, or hide in a listing."""
+    """A run id that could escape its directory, confuse git, or be hidden in a listing."""
 
     code = "invalid_run_id"
     recovery = (
@@ -14,21 +14,21 @@ class InvalidRunId(UsageError):
 
 
 class NotAnOption(InvalidInput):
-    """An answer that is none of the request's options."""
+    """An answer that is not one of the request's options."""
 
     code = "not_an_option"
     recovery = "Answer with one of the options; nothing was recorded."
 
 
 class UnknownPlace(UsageError):
-    """A phase or step that the run's plan does not have."""
+    """A phase or step that is not in the run's plan."""
 
     code = "unknown_step"
     recovery = "Use one of the known phases and steps; `faber run show RUN` prints the plan."
 
 
 class StateCorrupt(FaberError):
-    """state.json cannot be read as a state; it is left exactly as it is."""
+    """state.json cannot be read as a state; it is left unchanged."""
 
     code = "state_corrupt"
     recovery = "Run `faber doctor RUN` to see what is wrong and `faber repair RUN` to rebuild it from the events."
@@ -48,15 +48,15 @@ class MetadataUnreadable(FaberError):
 
 
 class AwaitingFeedback(FaberError):
-    """The run waits for a person's answer; only that answer opens the way."""
+    """The run waits for a person's answer and continues only with it."""
 
     code = "awaiting_feedback"
     exit_code = Exit.PERSON_NEEDED
-    recovery = "A person answers the open request; `faber context RUN` shows it."
+    recovery = "A person must answer the open request; `faber context RUN` shows it."
 
 
 class GateClosed(FaberError):
-    """The run has come to a gate that no person has approved."""
+    """The run has reached a gate that no person has approved."""
 
     code = "gate_closed"
     exit_code = Exit.PERSON_NEEDED
@@ -69,14 +69,14 @@ class IllegalTransition(Refused):
 
 
 class AlreadyAnswered(IllegalTransition):
-    """Somebody's answer to the request is recorded; it stands."""
+    """The request was already answered; the first answer counts."""
 
     code = "already_answered"
     recovery = "The first answer counts; `faber feedback history RUN` shows it."
 
 
 class OutOfOrder(Refused):
-    """A step other than the next unfinished one."""
+    """The step is not the next unfinished one."""
 
     code = "out_of_order"
 
@@ -85,10 +85,10 @@ class StepsUnfinished(Refused):
     """A phase or run that still has unfinished steps cannot be completed."""
 
     code = "steps_unfinished"
-    recovery = "Complete the steps named, or let a person skip them."
+    recovery = "Complete the steps listed, or ask a person to skip them."
 
 
 class HasOwnCommand(Refused):
-    """An event type that only its own command may record."""
+    """Only the event type's own command may record it."""
 
     code = "has_own_command"

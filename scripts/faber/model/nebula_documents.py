@@ -1,4 +1,4 @@
-"""What state.json says of a nebula, as `TypedDict`s; the other documents are in `model/documents.py`."""
+"""The nebula in state.json, as `TypedDict`s; the other documents are in `model/documents.py`."""
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -22,7 +22,7 @@ _Line = Annotated[str, Keyword("maxLength", 200)]
 
 
 class NebulaPhase(TypedDict):
-    """One phase of a nebula. A missing key means nothing yet (0, no commit): a state can hold thousands of phases."""
+    """One phase of a nebula. A missing key means 0 or none: a state can hold thousands of phases."""
 
     status: NebulaStatus
     # The first digits of a hash of the phase file that the run uses.
@@ -47,7 +47,7 @@ class NebulaPhase(TypedDict):
     reason: NotRequired[_Line]
     report: NotRequired[Annotated[str, Keyword("maxLength", 160)]]
     heal_attempts: NotRequired[_Count]
-    # The kind of its failure as healing classified it; how far healing is; why it was not healed.
+    # The kind of failure as healing classified it; the progress of healing; why it was not healed.
     failure: NotRequired[_Line]
     healing: NotRequired[Literal["started", "planned"]]
     not_healed: NotRequired[_Line]

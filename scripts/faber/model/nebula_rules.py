@@ -1,16 +1,16 @@
 """What each event of a nebula's run changes in its state. Imported wherever events are folded.
 
-A nebula's phases live in `state["nebula"]`, apart from a workflow's: several run at once, and one that fails
-stops only those that wait for it. So `phase_start`, `phase_complete`, `phase_skip` and `phase_error` have here a
-second meaning, for runs that have a `nebula_start`. That a run starts, resumes, fails, is cancelled or completed
-is said by the `workflow_*` events, as for every run.
+A nebula's phases are in `state["nebula"]`, separate from a workflow's: several run at once, and a failed phase
+stops only its dependents. So `phase_start`, `phase_complete`, `phase_skip` and `phase_error` have a second
+meaning here, for runs that have a `nebula_start`. The run itself starts, resumes, fails, is cancelled and
+completes by the `workflow_*` events, like every run.
 """
 
 from typing import Any, cast
 
 from faber.events import event_types
 from faber.events.drafts import Event
-from faber.model import feedback_rules  # noqa: F401 - what is registered there gets a second meaning here
+from faber.model import feedback_rules  # noqa: F401 - the rules registered there get a second meaning here
 from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
@@ -23,9 +23,9 @@ _NAME_CHARS = 200
 
 
 @reduces(event_types.NEBULA_START)
-def _begin(state: State, event: Event) -> None:
-    """The run takes a nebula's phases, an object of id and digest. Taken again, known phases keep what happened to
-    them, and those that are gone are kept if anything did. A started phase keeps the digest it started with."""
+def _start_nebula(state: State, event: Event) -> None:
+    """Set the nebula's phases from an object of id and digest. On a repeat, known phases keep their state, and
+    phases that were removed are kept if they had started. A started phase keeps the digest it started with."""
     given = event["metadata"]
     before = nebula_of(state)
     known = before["phases"] if before else {}
@@ -37,7 +37,7 @@ def _begin(state: State, event: Event) -> None:
     for name, phase in known.items():
         if name not in phases and ("remedies" in phase or phase["status"] != "pending"):
             phases[name] = phase
-    nebula = _made_nebula(state)
+    nebula = _ensure_nebula(state)
     nebula["name"] = str(given["nebula"])[:_NAME_CHARS]
     nebula["directory"] = given.get("directory")
     nebula["base_branch"] = given.get("base_branch")
@@ -49,13 +49,13 @@ def _begin(state: State, event: Event) -> None:
 
 @reduces(event_types.NEBULA_LAND)
 def _land(state: State, event: Event) -> None:
-    _made_nebula(state)["landed"] = event["metadata"]["commit"]
+    _ensure_nebula(state)["landed"] = event["metadata"]["commit"]
 
 
 def touched(event: Event) -> frozenset[str] | None:
-    """The phases that the rules below change or make for `event`, where a run has a nebula; None for any of them.
+    """The phases of a nebula's run that the rules below change or create for `event`; None if it may be any of them.
 
-    Whoever copies a state before it is changed need not copy others.
+    A caller that copies the state before changing it need not copy the other phases.
     """
     if event["type"] == event_types.NEBULA_START:
         return None
@@ -69,8 +69,8 @@ def touched(event: Event) -> frozenset[str] | None:
 # --- phases ----------------------------------------------------------------------------------------
 
 
-def _made_nebula(state: State) -> NebulaState:
-    """The nebula of the state, which becomes that of a nebula's run if it is not yet."""
+def _ensure_nebula(state: State) -> NebulaState:
+    """The nebula of the state, created empty if the state has none."""
     if not is_nebula_run(state):
         empty: NebulaState = {
             "name": "",
@@ -88,14 +88,14 @@ def _made_nebula(state: State) -> NebulaState:
 
 
 def _phase(state: State, event: Event) -> NebulaPhase:
-    phases = _made_nebula(state)["phases"]
+    phases = _ensure_nebula(state)["phases"]
     phase = phases.setdefault(event["phase"], {"status": "pending"})
     phase["event"] = event["event_id"]
     return phase
 
 
-def _then(rule: Rule, *names: str) -> None:
-    """In a nebula's run `rule` follows what the events `names` change."""
+def _extend(rule: Rule, *names: str) -> None:
+    """In a nebula's run, apply `rule` after the existing rules of the events `names`."""
     for name in names:
         RULES[name] = _both(RULES[name], rule)
 
@@ -109,8 +109,8 @@ def _both(first: Rule, second: Rule) -> Rule:
     return both
 
 
-def _of_nebulas(rule: Rule, name: str) -> None:
-    """In a nebula's run the event `name` means `rule`; in a workflow's what it meant before."""
+def _replace(rule: Rule, name: str) -> None:
+    """In a nebula's run, apply `rule` for the event `name`; in a workflow's run, the existing rule."""
     of_workflows = RULES[name]
 
     def either(state: State, event: Event) -> None:
@@ -164,16 +164,16 @@ def _fail(state: State, event: Event) -> None:
     state["errors"] = [*state["errors"], entry][-KEPT_ERRORS:]
 
 
-_of_nebulas(_start, event_types.PHASE_START)
-_of_nebulas(_complete, event_types.PHASE_COMPLETE)
-_of_nebulas(_skip, event_types.PHASE_SKIP)
-_of_nebulas(_fail, event_types.PHASE_ERROR)
+_replace(_start, event_types.PHASE_START)
+_replace(_complete, event_types.PHASE_COMPLETE)
+_replace(_skip, event_types.PHASE_SKIP)
+_replace(_fail, event_types.PHASE_ERROR)
 
 
 @reduces(event_types.PHASE_RESET)
 def _reset(state: State, event: Event) -> None:
-    """The phase restarts. Its cost and its count of healing attempts stay."""
-    phases = _made_nebula(state)["phases"]
+    """Reset the phase. Its cost and its number of healing attempts stay."""
+    phases = _ensure_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
     kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
     fresh: Any = {"status": "pending", **{key: old[key] for key in kept if key in old}}  # type: ignore[literal-required]
@@ -213,30 +213,37 @@ def _take(phase: NebulaPhase, given: dict[str, Any], **names: str) -> None:
 
 
 def _ask(state: State, event: Event) -> None:
-    """The phase that a person is asked about remembers the question: its answer may come when nobody works."""
+    """Record the question in the phase it is about: the answer may arrive while no process runs."""
     context = event["metadata"].get("context", {})
     name = context.get("nebula_phase")
-    if isinstance(name, str) and name in _made_nebula(state)["phases"]:
-        phase = _made_nebula(state)["phases"][name]
+    if isinstance(name, str) and name in _ensure_nebula(state)["phases"]:
+        phase = _ensure_nebula(state)["phases"][name]
         phase["asked"] = event["metadata"]["request_id"]
         _take(phase, context, asked_commit="commit")
 
 
-def _rest(state: State, event: Event) -> None:
+def _update_waiting(state: State, event: Event) -> None:
     """A nebula's run waits for a person only when no phase of it is being worked on."""
     if state["status"] not in ("in_progress", "awaiting_feedback"):
         return
     asked = {request["context"].get("nebula_phase") for request in state["feedback_queue"]}
     working = not asked or any(
-        phase["status"] == "in_progress" and name not in asked for name, phase in _made_nebula(state)["phases"].items()
+        phase["status"] == "in_progress" and name not in asked
+        for name, phase in _ensure_nebula(state)["phases"].items()
     )
     state["status"] = "in_progress" if working else "awaiting_feedback"
 
 
-_then(_ask, event_types.FEEDBACK_REQUEST)
-_then(_rest, event_types.FEEDBACK_REQUEST, event_types.FEEDBACK_RECEIVED)
-_then(_rest, event_types.PHASE_START, event_types.PHASE_COMPLETE, event_types.PHASE_ERROR, event_types.PHASE_SKIP)
-_then(_rest, event_types.PHASE_RESET)
+_extend(_ask, event_types.FEEDBACK_REQUEST)
+_extend(_update_waiting, event_types.FEEDBACK_REQUEST, event_types.FEEDBACK_RECEIVED)
+_extend(
+    _update_waiting,
+    event_types.PHASE_START,
+    event_types.PHASE_COMPLETE,
+    event_types.PHASE_ERROR,
+    event_types.PHASE_SKIP,
+)
+_extend(_update_waiting, event_types.PHASE_RESET)
 
 
 # --- cycles ----------------------------------------------------------------------------------------
@@ -266,7 +273,7 @@ def _complete_cycle(state: State, event: Event) -> None:
 
 @reduces(event_types.AGENT_TURN)
 def _turn(state: State, event: Event) -> None:
-    phase, given, spent = _phase(state, event), event["metadata"], _made_nebula(state)["spent"]
+    phase, given, spent = _phase(state, event), event["metadata"], _ensure_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
     phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
     phase["turns"] = phase.get("turns", 0) + 1
@@ -308,12 +315,12 @@ def _start_healing(state: State, event: Event) -> None:
 
 @reduces(event_types.HEALING_INSERT)
 def _insert(state: State, event: Event) -> None:
-    """The remediation joins the phases; `remediation` says that those that waited for the failed one wait for it."""
+    """Add the remediation phase; `remediation` tells dependents of the failed phase to wait for it instead."""
     phase, given = _phase(state, event), event["metadata"]
     new = str(given["remediation"])
     phase["remediation"] = new
     _drop(phase, "healing")
-    phases = _made_nebula(state)["phases"]
+    phases = _ensure_nebula(state)["phases"]
     made = phases.setdefault(new, {"status": "pending"})
     made["remedies"] = event["phase"]
     made["event"] = event["event_id"]
@@ -336,7 +343,7 @@ def _plan_healing(state: State, event: Event) -> None:
 
 @reduces(event_types.HEALING_DONE)
 def _end_healing(state: State, event: Event) -> None:
-    """With a remediation: its outcome is in its own entry. Without one, the architect gave none."""
+    """With a remediation phase, the outcome is in its own entry; without one, the architect produced none."""
     phase = _phase(state, event)
     _drop(phase, "healing")
     if event["status"] == "failed":

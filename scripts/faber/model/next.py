@@ -1,22 +1,22 @@
-"""What an agent does next: a pure function of plan and state, and the only authority on it.
+"""What an agent does next: a pure function of plan and state, and the only place that decides it.
 
-`step start` accepts the step that this hands out and no other, so an agent that forgot, skipped or
-invented something is corrected by the next command it runs.
+`step start` accepts only the step returned here, so an agent that forgot, skipped or invented something is
+corrected by the next command it runs.
 """
 
 from typing import Literal, TypedDict
 
 from faber.model.documents import Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
-from faber.model.pending_feedback import revised, told
+from faber.model.pending_feedback import answers_for, revised
 from faber.model.progress import next_place, step_plan
-from faber.model.state_parts import ErrorEntry, Heard
+from faber.model.state_parts import ErrorEntry, StepAnswer
 
 
 class Action(TypedDict):
-    """What `faber next` answers. `complete_with` is the exact command that ends the action,
-    `start_with` the one that starts a step which has not started; both null where there is none. `feedback`
-    is what people answered and the step has to follow."""
+    """What `faber next` returns. `complete_with` is the exact command that ends the action, `start_with` the one
+    that starts a step that has not started; both are null if there is none. `feedback` holds the answers of
+    people that the step has to follow."""
 
     action: Literal["step", "gate", "wait", "done", "failed"]
     phase: str | None
@@ -28,31 +28,31 @@ class Action(TypedDict):
     evidence: list[Evidence]
     start_with: str | None
     complete_with: str | None
-    feedback: list[Heard]
+    feedback: list[StepAnswer]
     why: str
 
 
 def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
-    """The one thing to do now. `loaded` is false in a session that has not loaded the run's context:
-    that comes first. Repeating the question changes nothing."""
+    """The one thing to do now. `loaded` is false in a session that has not loaded the run's context: loading it
+    comes first. Has no side effect."""
     run_id, status = state["run_id"], state["status"]
     if status == "completed":
         return _end("done", "The run is completed.")
     if status == "cancelled":
-        return _end("done", "The run was cancelled; nothing is to be done.")
+        return _end("done", "The run was cancelled; there is nothing to do.")
     if status == "awaiting_feedback":
         return _wait(state)
     if state["autonomy"] == "dry-run":
-        return _end("done", "A dry run only plans; `faber run show` has the plan. Nothing is to be done.")
+        return _end("done", "A dry run only plans; `faber run show` prints the plan. There is nothing to do.")
     if not loaded:
         return {
             **_end("step", "This session has not loaded the run's context."),
             "mode": "start",
-            "instruction": "Load the run's context and read it whole before anything else.",
+            "instruction": "Load the run's context and read all of it before anything else.",
             "complete_with": f"faber context {run_id} --record",
         }
     if is_nebula_run(state):
-        return _end("done", "A nebula's phases are handed out by `faber nebula`, to agents of their own.")
+        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.")
     gate = closed_gate(state, plan)
     place = next_place(state, plan)
     if status == "failed" and not may_retry(state, plan):
@@ -61,14 +61,14 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
         return _gate(state, gate)
     if place is None:
         return {
-            **_end("done", "Every step of the plan is complete; the run itself is to be completed."),
+            **_end("done", "Every step of the plan is complete; the run itself is not yet."),
             "complete_with": f"faber run complete {run_id}",
         }
     return _step(state, plan, *place)
 
 
 def may_retry(state: State, plan: Plan) -> bool:
-    """True if the failed run's next step failed and has tries left without a person."""
+    """True if the failed run's next step failed and may be retried without asking a person."""
     place = next_place(state, plan)
     if place is None:
         return False
@@ -83,29 +83,29 @@ def may_retry(state: State, plan: Plan) -> bool:
 
 def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     run_id, known, planned = state["run_id"], state["phases"][phase]["steps"][step], step_plan(plan, phase, step)
-    begun = known["status"] == "in_progress" and state["status"] == "in_progress"
-    again = not begun and known["attempts"] > 0
+    running = known["status"] == "in_progress" and state["status"] == "in_progress"
+    again = not running and known["attempts"] > 0
     why = f"{phase}:{step} is the first unfinished step."
-    feedback = told(state, phase, step)
+    feedback = answers_for(state, phase, step)
     sent_back = revised(feedback)
     if sent_back:
         why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
-    elif begun:
+    elif running:
         why = f"{phase}:{step} is in progress."
     elif known["status"] == "failed" and known["error"]:
         why = f"{phase}:{step} failed: {str(known['error'].get('message', ''))[:500]}"
     elif again:
-        why = f"{phase}:{step} is to be done again: a later phase failed, or a person said so."
+        why = f"{phase}:{step} has to be repeated: a later phase failed, or a person asked for it."
     return {
         "action": "step",
         "phase": phase,
         "step": step,
-        "mode": "continue" if begun else ("retry" if again else "start"),
-        "attempt": known["attempts"] + (0 if begun else 1),
+        "mode": "continue" if running else ("retry" if again else "start"),
+        "attempt": known["attempts"] + (0 if running else 1),
         "instruction": planned.get("instruction") or planned["name"],
         "skill": planned.get("skill"),
         "evidence": [] if known["waived_by"] else planned.get("evidence", []),
-        "start_with": None if begun else f"faber step start {run_id} {phase}:{step}",
+        "start_with": None if running else f"faber step start {run_id} {phase}:{step}",
         "complete_with": f"faber step complete {run_id} {phase}:{step}",
         "feedback": feedback,
         "why": why,
@@ -116,10 +116,10 @@ def _gate(state: State, gate: Gate) -> Action:
     asked = state["gates"].get(gate.id)
     refused = asked is not None and asked.get("answer") == "reject"
     return {
-        **_end("gate", f"A person has to approve: {gate.prompt}" + (" (It was rejected before.)" if refused else "")),
+        **_end("gate", f"A person must approve: {gate.prompt}" + (" (It was rejected before.)" if refused else "")),
         "phase": gate.phase,
         "step": gate.step,
-        "instruction": "Open the request, say what it asks and the run id, and stop. Only a person can answer.",
+        "instruction": "Open the request, report the question and the run id, and stop. Only a person can answer.",
         "complete_with": f"faber feedback request {state['run_id']} --type approval"
         f" --at {gate.phase}:{gate.step} --gate {gate.id}",
     }
@@ -129,10 +129,10 @@ def _wait(state: State) -> Action:
     request = state["feedback_request"]
     asked = f"{request['request_id']}: {request['prompt']}" if request else "an open question"
     return {
-        **_end("wait", f"A person's answer is awaited to {asked}"),
+        **_end("wait", f"Waiting for a person to answer {asked}"),
         "phase": request["resume_point"]["phase"] if request else None,
         "step": request["resume_point"]["step"] if request else None,
-        "instruction": "Stop here. Say what is asked and the run id; a person answers outside this session.",
+        "instruction": "Stop here. Report the question and the run id; a person answers outside this session.",
     }
 
 
@@ -144,7 +144,7 @@ def _failed(state: State) -> Action:
         **_end("failed", f"The run failed{where}: {last.get('message') or 'no reason was recorded'}"),
         "phase": last.get("phase"),
         "step": last.get("step"),
-        "instruction": "Stop here and say what failed. A person decides whether the run is resumed or cancelled.",
+        "instruction": "Stop here and report what failed. A person decides whether the run is resumed or cancelled.",
     }
 
 

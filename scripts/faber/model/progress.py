@@ -1,4 +1,4 @@
-"""Where a run stands in its plan: pure questions to a plan and a state."""
+"""How far a run is in its plan: pure functions of plan and state."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from faber.model.state_parts import PhaseState, StepState
 
 
 def new_step() -> StepState:
-    """A step that was not started."""
+    """The state of a step that was not started."""
     return {
         "status": "pending",
         "attempts": 0,
@@ -29,7 +29,7 @@ def new_step() -> StepState:
 
 
 def new_phase(phase: PhasePlan) -> PhaseState:
-    """A phase that was not started."""
+    """The state of a phase that was not started."""
     return {
         "status": "pending",
         "started_at": None,
@@ -80,7 +80,7 @@ def step_state(state: State, phase: str, step: str) -> StepState:
 
 
 def step_plan(plan: Plan, phase: str, step: str) -> StepPlan:
-    """The step as planned; one that the plan does not have (an adopted run's) has no conditions."""
+    """The step as planned; a step that is not in the plan (of an adopted run) has no conditions."""
     for known in plan["phases"]:
         if known["id"] == phase:
             for candidate in known["steps"]:
@@ -101,5 +101,5 @@ def unfinished(state: State, plan: Plan, *, phase: str | None = None) -> list[tu
 
 
 def next_place(state: State, plan: Plan) -> tuple[str, str] | None:
-    """The first unfinished place of the plan: what must be done next; None when all is complete."""
+    """The first unfinished place of the plan; None when all is complete."""
     return next(((p, s) for p, s in places(plan) if not is_settled(state, p, s)), None)

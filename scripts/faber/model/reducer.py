@@ -1,8 +1,8 @@
 """The state of a run as the fold of its events.
 
-Pure: no clock, no I/O. The reducer never refuses an event: what may be appended is decided before
-(`faber.model.commands`), and what was appended is a fact. Types it has no rule for change nothing
-but the bookkeeping.
+Pure: no clock, no I/O. The reducer never refuses an event: what may be appended is decided earlier
+(`faber.model.commands`), and an appended event is a fact. An event type without a rule only updates the
+bookkeeping.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from faber.model.feedback_rules import complete_adopted
 from faber.model.progress import new_phase
 from faber.model.rules import RULES
 
-# Raised whenever the fold of the same events changes: state.json of another version is folded again.
+# Increased whenever the fold of the same events changes: a state.json of another version is folded again.
 REDUCER_VERSION = 5
 
 RECENT_EVENTS = 20
@@ -76,14 +76,14 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
-    """The phases of the state's nebula that `event` changes or makes; None: perhaps all, or there is no nebula."""
+    """The phases of the state's nebula that `event` changes or creates; None if any may change, or without one."""
     return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != RUN_ADOPTED else None
 
 
 def grow(state: State, event: Event) -> State:
-    """As `fold` with one event, but the phases of a nebula that it leaves as they are, are shared with `state`.
+    """As `fold` with one event, but unchanged phases of a nebula are shared with `state`.
 
-    A copy of all would cost the more the more phases there are. Neither state may be changed afterwards.
+    Copying all of them would cost more the more phases there are. Neither state may be modified afterwards.
     """
     only = touched(state, event)
     if only is None or not is_nebula_run(state):
@@ -125,7 +125,7 @@ _ARTIFACT_OF = {
 
 
 def _take_artifacts(state: State, event: Event) -> None:
-    """Keep what an event says was made, under its name."""
+    """Record the artifacts that an event names."""
     if event["type"] in _ARTIFACT_OF:
         given, name = _ARTIFACT_OF[event["type"]]
         state["artifacts"][name] = event["metadata"][given]
@@ -135,7 +135,7 @@ def _take_artifacts(state: State, event: Event) -> None:
 
 
 def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value (much cheaper than `copy.deepcopy`, which has to expect anything)."""
+    """A deep copy of a JSON value (much cheaper than the general `copy.deepcopy`)."""
     if isinstance(value, dict):
         return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What each type of event changes in the state of a run: one rule a type.
+"""What each type of event changes in the state of a run: one rule per type.
 
-A rule changes the state it is given (the reducer hands it a copy) and asks nothing but the event. Later
-parts of faber register theirs with `reduces`.
+A rule modifies the state it is given (the reducer passes a copy) and depends on nothing but the event. Other
+modules register their rules with `reduces`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ RULES: dict[str, Rule] = {}
 
 
 def reduces(*types: str) -> Callable[[Rule], Rule]:
-    """Register the rule of one or more event types; later parts of faber use it for theirs."""
+    """Register the rule of one or more event types."""
 
     def add(rule: Rule) -> Rule:
         for name in types:
@@ -40,13 +40,13 @@ def reduces(*types: str) -> Callable[[Rule], Rule]:
 
 
 @reduces(event_types.WORKFLOW_START, event_types.WORKFLOW_RESUMED)
-def _go_on(state: State, event: Event) -> None:
+def _continue_run(state: State, event: Event) -> None:
     go_ahead(state)
     state["started_at"] = state["started_at"] or event["timestamp"]
 
 
 def go_ahead(state: State) -> None:
-    """A pending or failed run continues; where a person is still being asked, the run waits for the answer."""
+    """A pending or failed run continues; if a request is still open, the run waits for its answer."""
     if state["status"] in ("pending", "failed"):
         state["status"] = "in_progress"
     state["error"] = state["ended_event"] = None
@@ -65,7 +65,7 @@ def _cancel_run(state: State, event: Event) -> None:
 
 
 def close(state: State, event: Event, status: Any) -> None:
-    """The run ends for good, and nothing is asked any more."""
+    """End the run for good and drop its open requests."""
     state["status"] = status
     state["completed_at"] = event["timestamp"]
     state["ended_event"] = event["event_id"]
@@ -86,7 +86,7 @@ def _link_rerun(state: State, event: Event) -> None:
 
 
 def stop(state: State, event: Event) -> None:
-    """The run fails with the event's error, at its place."""
+    """The run fails with the event's error, at the event's phase and step."""
     state["status"] = "failed"
     state["ended_event"] = event["event_id"]
     problem = event.get("error", {})
@@ -102,8 +102,8 @@ def stop(state: State, event: Event) -> None:
 
 
 # --- phases and steps ------------------------------------------------------------------------------
-# Events of places that the plan does not have still fold (an adopted log may hold them): the place
-# is made on the way.
+# Events about places that are not in the plan still fold (an adopted log may hold them): the place
+# is created when it is first needed.
 
 
 def _phase(state: State, event: Event) -> PhaseState:
@@ -216,8 +216,8 @@ def end_step(state: State, event: Event, status: Any) -> None:
         phase["status"] = "in_progress"
         if state["status"] == "failed":
             go_ahead(state)
-    # What went wrong before the work continued is no longer open, except at other steps; while the run is
-    # still failed (a person skipped a step of it), the work does not continue.
+    # Once the work continues, earlier errors are closed, except those of other steps. While the run is still
+    # failed (a person skipped one of its steps), the work does not continue.
     ended = (event["step"],) if state["status"] == "failed" else (None, event["step"])
     state["errors"] = [
         e for e in state["errors"] if e.get("step") not in ended or e.get("phase") not in (None, event["phase"])
@@ -246,7 +246,7 @@ def _mark_failed(step: StepState, event: Event) -> None:
 
 @reduces(event_types.RETRY_LOOP_ENTER)
 def _enter_loop(state: State, event: Event) -> None:
-    """Everything from `return_to` up to the phase that failed is to be done again; skips stay."""
+    """Everything from `return_to` to the failed phase is repeated; skipped steps and phases stay skipped."""
     covered = False
     phases = []
     for name, phase in state["phases"].items():
@@ -262,7 +262,7 @@ def _enter_loop(state: State, event: Event) -> None:
             phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
         if name == event["phase"]:
             break
-    # What was approved was approved of work that is now done again.
+    # The approvals were given for work that is now repeated.
     state["gates"] = {key: gate for key, gate in state["gates"].items() if not covers(key, phases)}
     state["loops_used"][event["phase"]] = state["loops_used"].get(event["phase"], 0) + 1
     loop: RetryLoop = {
@@ -285,11 +285,11 @@ def _exit_loop(state: State, event: Event) -> None:
             loop["exited"] = event["event_id"]
 
 
-# --- people (what they are asked and answer is in `store.people`) ----------------------------------
+# --- people (requests and answers are in `feedback_rules`) -----------------------------------------
 
 
 def wait(state: State) -> None:
-    """The run waits for the oldest open request; without one, a run that waited continues."""
+    """Make the run wait for the oldest open request; without one, a waiting run continues."""
     state["feedback_request"] = oldest(state)
     if state["feedback_request"]:
         state["status"] = "awaiting_feedback"
@@ -299,7 +299,7 @@ def wait(state: State) -> None:
 
 
 def oldest(state: State) -> FeedbackRequest | None:
-    """The open request that was asked first."""
+    """The oldest open request; None if none is open."""
     return state["feedback_queue"][0] if state["feedback_queue"] else None
 
 
@@ -323,7 +323,7 @@ def _decide(state: State, event: Event) -> None:
 
 
 @reduces(event_types.CONTEXT_LOADED)
-def _loaded(state: State, event: Event) -> None:
+def _load_context(state: State, event: Event) -> None:
     session = event.get("session_id")
     if session and session not in state["context_sessions"]:
         state["context_sessions"] = [*state["context_sessions"], session][-KEPT_SESSIONS:]

@@ -1,4 +1,4 @@
-"""A session's summary, as `TypedDict`s: as it is handed in, as faber stores it, and as it is read."""
+"""A session's summary, as `TypedDict`s: as given, as faber stores it, and as it is read."""
 
 from typing import Annotated, NotRequired, TypedDict
 
@@ -12,7 +12,7 @@ _Lines = Annotated[list[_Line], Keyword("maxItems", 200)]
 
 
 class GivenParts(TypedDict, total=False):
-    """The parts of a summary as a person or an agent hands them in."""
+    """The parts of a summary as a person or an agent gives them."""
 
     accomplished: _Lines
     decisions: Annotated[
@@ -24,7 +24,7 @@ class GivenParts(TypedDict, total=False):
 
 
 class GivenSummary(TypedDict):
-    """What `faber session save` takes."""
+    """The input of `faber session save`."""
 
     session_id: NotRequired[Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 200)]]
     phase_completed: NotRequired[Annotated[str | None, Keyword("maxLength", 200)]]
@@ -43,7 +43,7 @@ class SummaryParts(TypedDict):
 
 
 class CheckedSummary(TypedDict):
-    """A summary that was handed in, complete and checked."""
+    """A given summary, complete and checked."""
 
     session_id: str | None
     phase_completed: str | None
@@ -51,7 +51,7 @@ class CheckedSummary(TypedDict):
 
 
 class StoredSummary(TypedDict):
-    """session-summaries/session-<time>.json: what one session leaves to the next (context reconstitution 0.4.5)."""
+    """session-summaries/session-<time>.json: what one session passes to the next (context reconstitution 0.4.5)."""
 
     schema_version: _Number
     session_id: str

@@ -12,15 +12,15 @@ _Count = Annotated[int, Keyword("minimum", 0)]
 
 
 class ResumePlace(TypedDict):
-    """A place of the plan; `step` is null where a whole phase is meant."""
+    """A place of the plan; `step` is null if the whole phase is meant."""
 
     phase: str | None
     step: str | None
 
 
 class GivenAnswer(TypedDict):
-    """A person's answer to a request. `response` is the option chosen, or the person's own words; `responder` is null
-    where the event does not say."""
+    """A person's answer to a request. `response` is the chosen option or free text; `responder` is null if the event
+    has none."""
 
     request_id: str
     type: str
@@ -33,8 +33,8 @@ class GivenAnswer(TypedDict):
     event_id: int
 
 
-class Heard(GivenAnswer):
-    """An answer as the work needs it; `prompt` is the question, shortened."""
+class StepAnswer(GivenAnswer):
+    """An answer as a step gets it; `prompt` is the shortened question."""
 
     prompt: Annotated[str, Keyword("maxLength", 300)]
 
@@ -46,7 +46,7 @@ class LastAnswer(GivenAnswer):
 
 
 class StepState(TypedDict):
-    """What the log says of one step. `*_event` are event ids."""
+    """The state of one step. `*_event` are event ids."""
 
     status: PlaceStatus
     attempts: _Count
@@ -61,16 +61,16 @@ class StepState(TypedDict):
     base_commit: str | None
     # How often it failed in the current retry loop.
     failures: int
-    # How often completing was refused for lack of evidence; the id of the request that waived it.
+    # How often completion was refused for missing evidence; the id of the request that waived the evidence.
     blocked: int
     waived_by: str | None
     warning: bool
     # The newest answers about it since it was last completed.
-    feedback: Annotated[list[Heard], Keyword("maxItems", 5)]
+    feedback: Annotated[list[StepAnswer], Keyword("maxItems", 5)]
 
 
 class PhaseState(TypedDict):
-    """What the log says of one phase."""
+    """The state of one phase. `*_event` are event ids."""
 
     status: PlaceStatus
     started_at: str | None

@@ -1,4 +1,4 @@
-"""Text from outside: made inert before it is shown, redacted before it is kept or sent."""
+"""Untrusted text: made inert before it is shown, redacted before it is stored or sent."""
 
 import json
 import re
@@ -9,15 +9,15 @@ from typing import Any
 REDACTED = "[REDACTED]"
 
 # C0 (but tab and newline), DEL, C1; zero-width and invisible operators; bidirectional controls;
-# line and paragraph separators; the byte order mark; tag characters and the variation selectors beside them,
-# in which whole texts can be hidden; lone surrogates.
+# line and paragraph separators; the byte order mark; tag characters and the adjacent variation selectors,
+# which can hide whole texts; lone surrogates.
 _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
 
-# The password in a URL comes first, so that a token that is the user's name does not hide it. `sk-` begins
-# where a word does and has a digit: `task-write-the-parser` and `sk-slovak-translation` are names.
+# The password in a URL comes first, so that a token used as the user name does not hide it. `sk-` must start
+# a word and be followed by a digit somewhere: `task-write-the-parser` and `sk-slovak-translation` are names.
 _SECRETS = (
     r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     r"gh[pousr]_[A-Za-z0-9]{20,}",
@@ -37,7 +37,7 @@ _SECRETS = (
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    # Compiled on first use: most commands need none of them.
+    # Compiled on first use: most commands need no pattern.
     return re.compile(
         {
             "invisible": f"[{_INVISIBLE}]",
@@ -51,23 +51,23 @@ def _pattern(name: str) -> re.Pattern[str]:
 def inert(text: str) -> str:
     """`text` without control, bidirectional and zero-width characters; tab and newline stay.
 
-    What it returns can be printed on a terminal without moving its cursor or its clipboard.
+    The result can be printed on a terminal without affecting its cursor or clipboard.
     """
     text = text.replace("\r\n", "\n")
-    # What is printable is visible, but for the last planes; without this most commands would compile the pattern.
+    # Printable characters are visible, except in the last planes. This shortcut spares most commands the pattern.
     if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or max(text) < "\U000e0000"):
         return text
     return _pattern("invisible").sub("", text)
 
 
 def visible(json_text: str) -> str:
-    """JSON whose control, bidirectional and zero-width characters are written as escapes: the same
-    value, and it prints as it reads."""
+    """JSON whose control, bidirectional and zero-width characters are written as escapes: the same value,
+    safe to print."""
     return _pattern("invisible").sub(lambda match: json.dumps(match[0])[1:-1], json_text)
 
 
 def outsiders(text: str) -> str:
-    """Text that anybody could have written, made inert and without HTML comments (even unclosed ones).
+    """Text from an untrusted author, made inert and without HTML comments (even unclosed ones).
 
     Repeated until nothing changes: removing one character or comment can form another.
     """
@@ -79,8 +79,8 @@ def outsiders(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """`text` with everything that looks like a credential replaced by `[REDACTED]`; doing it again changes nothing."""
-    # What stands around one credential can, without it, be another.
+    """`text` with everything that looks like a credential replaced by `[REDACTED]`. Idempotent."""
+    # Removing one credential can form another from the text around it.
     while (redacted := _pattern("secret").sub(REDACTED, text)) != text:
         text = redacted
     return text
@@ -92,9 +92,9 @@ def has_secret(text: str) -> bool:
 
 
 def redact_json(value: Any, keep: frozenset[str] = frozenset(), secrets: Collection[str] = ()) -> Any:
-    """A JSON value with every string in it (keys too) redacted, but those that are in `keep` as they are.
+    """A JSON value with every string in it (keys too) redacted, except the strings in `keep`.
 
-    `secrets` are hidden like what has the form of a credential, in their order.
+    `secrets` are redacted as well, in the order given.
     """
     if isinstance(value, str):
         return value if value in keep else without(value, secrets)
@@ -106,35 +106,35 @@ def redact_json(value: Any, keep: frozenset[str] = frozenset(), secrets: Collect
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """`text` with `[REDACTED]` in the place of each of `secrets`, and redacted."""
+    """`text` redacted, with each of `secrets` replaced by `[REDACTED]`."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     return redact(text)
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` in at most `limit` characters; what was cut is said in the text itself."""
+    """`text` cut to at most `limit` characters; a notice in the text counts what was cut."""
     if len(text) <= limit:
         return text
-    # What is cut counts up as room is made for the notice, and the count may take one digit more.
+    # Making room for the notice cuts more characters, so the count may need one more digit.
     room = len(f" […{len(text)} more characters]")
     keep = max(0, limit - room)
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
 
 
 def ending(text: str, limit: int) -> str:
-    """The end of `text`, where errors stand, in at most `limit` characters; what was cut is said on a line before it,
-    which counts. Surrogate pairs are one character, and lone halves become �."""
+    """The end of `text`, where errors are, in at most `limit` characters. A first line, included in the limit,
+    counts what was cut. A surrogate pair is one character; lone halves become �."""
     text = encodable(text)
     if len(text) <= limit:
         return text
-    # What is cut counts up as room is made for the notice; with the longest count there is room for any.
+    # Making room for the notice cuts more characters; space for the longest possible count fits any count.
     keep = max(0, limit - len(f"[… {len(text)} characters before this]\n"))
     return (f"[… {len(text) - keep} characters before this]\n" + text[len(text) - keep :])[:limit]
 
 
 def encodable(text: str) -> str:
-    """`text` without lone surrogates, which no file can hold: pairs become the character they stand for, others �."""
+    """`text` without surrogates, which UTF-8 cannot encode: pairs become the character they encode, others �."""
     try:
         text.encode()
     except UnicodeEncodeError:

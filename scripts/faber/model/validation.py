@@ -1,5 +1,5 @@
-"""Is this a state, a plan, metadata? Checked on every read, so that a flipped bit is an error that names the place
-and never a crash three modules later."""
+"""Checks of states, plans and metadata. They run on every read, so that a flipped bit is an error that names the
+place and never a crash three modules later."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,7 +8,7 @@ from faber.events.shapes import ShapeMismatch, checked
 from faber.model.documents import RUN_STATUSES, Metadata, NebulaRunState, Plan, State
 from faber.model.model_errors import InvalidStatus, MetadataUnreadable, StateCorrupt
 
-# No other tool's state has these; several, so that damage to one does not make our state another tool's.
+# Only faber's own states have these keys; several, so that damage to one does not make it look like another tool's.
 OWN_KEYS = frozenset({"reducer_version", "recent_events", "settled_questions"})
 
 
@@ -24,7 +24,7 @@ def check_status(raw: Any, run_id: str) -> None:
 def check_state(raw: Any, run_id: str, *, only: Collection[str] | None = None) -> State:
     """`raw` as the `State` of run `run_id`, or `StateCorrupt` naming what is wrong.
 
-    With `only`, of a nebula's phases these alone are checked: the caller knows that the others are sound.
+    With `only`, just these of a nebula's phases are checked: the caller knows that the others are valid.
     """
     if isinstance(raw, dict) and "status" in raw:
         check_status(raw, run_id)
@@ -43,7 +43,7 @@ def check_state(raw: Any, run_id: str, *, only: Collection[str] | None = None) -
 
 
 def _with_phases(raw: dict[Any, Any], only: Collection[str]) -> object:
-    """The state of a nebula's run with only these of the nebula's phases."""
+    """The state of a nebula's run, reduced to these phases of the nebula."""
     nebula = raw["nebula"]
     phases = nebula.get("phases") if isinstance(nebula, dict) else None
     if not isinstance(phases, dict):

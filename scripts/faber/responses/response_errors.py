@@ -10,14 +10,14 @@ def _times(count: int) -> str:
 
 
 class ResponseTooLarge(UsageError):
-    """A response larger than the input limit; none of it was read."""
+    """A response larger than the input limit; nothing was read."""
 
     code = "response_too_large"
     recovery = "Ask for a smaller response; 64 MB is the limit."
 
 
 class ChunkMergeError(FaberError, ValueError, TypeError):
-    """Two chunks for which no join can be trusted.
+    """Two chunks that cannot be joined reliably.
 
     `reason` is `not_truncated` (the first chunk was not cut), `no_join` (nothing fits), `no_echo` (*proven* is required
     and the continuation does not begin with the anchor), `ambiguous` (several joins fit and differ) or `unfinished`
@@ -74,7 +74,7 @@ class CorrectionExhausted(FaberError):
 
     code = "response_invalid"
     exit_code = Exit.UNFINISHED
-    recovery = "Read the problems by their paths; ask for a simpler or smaller response."
+    recovery = "See `problems` for the invalid paths; ask for a simpler or smaller response."
 
     def __init__(self, attempts: int, raw: str, problems: list[dict[str, str]]) -> None:
         super().__init__(

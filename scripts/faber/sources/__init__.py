@@ -1,1 +1,1 @@
-"""What a run is about, read from outside the store: its specification, work item and evidence."""
+"""Sources of a run outside the store: its specification, work item and evidence."""

@@ -1,7 +1,7 @@
-"""Checks the evidence that a step must leave behind; nothing the agent says is trusted.
+"""Checks the evidence that a step must produce; nothing the agent claims is trusted.
 
-Commands run in the worktree as the project's own (they are part of its committed workflow), with a time limit and
-bounded output, and no lock is held while they do.
+Commands run in the worktree and are trusted (they are part of the project's committed workflow), with a time limit
+and bounded output, and without holding a lock.
 """
 
 import os
@@ -16,12 +16,12 @@ from faber.model.text import inert, redact
 from faber.processes.runner import Program, run
 
 DEFAULT_TIMEOUT = 600  # seconds
-KEPT_OUTPUT = 4_000  # characters, from the end: errors are there
+KEPT_OUTPUT = 4_000  # characters, from the end, where errors are
 
 
 class StepFacts(NamedTuple):
-    """What the run knows of a step: the worktree, the branch, the commit when the step first began, the artifacts by
-    name, and whether an event of a type was recorded since."""
+    """What the run knows about a step: the worktree, the branch, the commit when the step first started, the artifacts
+    by name, and whether an event of a type was recorded since."""
 
     worktree: str
     branch: str | None
@@ -62,7 +62,7 @@ def _check(piece: Evidence, met: bool, detail: str, output: str | None = None) -
 
 
 def _commit(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
-    """A commit on the run's branch that changes the tree, made since the step first began."""
+    """A commit on the run's branch that changes the tree, made since the step first started."""
     ref = "HEAD"
     if facts.branch is not None:
         problem = branch_problem(facts.branch)
@@ -74,18 +74,20 @@ def _commit(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     if head is None:
         return _check(piece, False, f"There is no commit on {where}.")
     if base is None:
-        return _check(piece, True, f"{where} is at {head[0][:12]}; it had no commit when the step began.")
+        return _check(piece, True, f"{where} is at {head[0][:12]}; it had no commit when the step started.")
     if head[0] == base[0]:
-        return _check(piece, False, f"No commit was made on {where} since the step began (it is at {head[0][:12]}).")
+        return _check(piece, False, f"No commit was made on {where} since the step started (it is at {head[0][:12]}).")
     if not ask([GitQuestion(facts.worktree, ["merge-base", "--is-ancestor", base[0], head[0]])])[0].ok:
-        return _check(piece, False, f"{where} does not descend from {base[0][:12]}, where it was when the step began.")
+        return _check(
+            piece, False, f"{where} does not descend from {base[0][:12]}, where it was when the step started."
+        )
     if head[1] == base[1]:
-        return _check(piece, False, f"The commits on {where} since {base[0][:12]} change nothing in the tree.")
+        return _check(piece, False, f"The commits on {where} since {base[0][:12]} do not change the tree.")
     return _check(piece, True, f"{where} moved from {base[0][:12]} to {head[0][:12]}.")
 
 
 def _trees(worktree: str, revision: str | None) -> tuple[str, str] | None:
-    """(commit, tree) of a revision; None where there is none."""
+    """(commit, tree) of a revision; None if it does not exist."""
     if revision is None or not (revision == "HEAD" or revision.startswith("refs/heads/") or is_commit(revision)):
         return None
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
@@ -96,7 +98,7 @@ def _trees(worktree: str, revision: str | None) -> tuple[str, str] | None:
 def _file(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     path = str(piece["value"])
     if _inside(facts.worktree, path):
-        return _check(piece, True, f"{path} is there.")
+        return _check(piece, True, f"{path} exists.")
     return _check(piece, False, f"The file {path} is not in the worktree.")
 
 
@@ -129,7 +131,7 @@ def _events(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     kind = str(piece["value"])
     if facts.recorded(kind):
         return _check(piece, True, f"An event of type {kind} was recorded.")
-    return _check(piece, False, f"No event of type {kind} was recorded since the step began.")
+    return _check(piece, False, f"No event of type {kind} was recorded since the step started.")
 
 
 def _command(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
@@ -140,7 +142,7 @@ def _command(piece: Evidence, facts: StepFacts) -> EvidenceCheck:
     if not os.path.isdir(facts.worktree):
         return _check(piece, False, f"`{line}` could not be started: there is no directory {facts.worktree}.")
     shell = ["/bin/sh", "-c", 'cd -- "$1" && exec /bin/sh -c "$2"', "sh", facts.worktree, line]
-    # A file and not a pipe: what the command leaves running cannot make anybody wait, nor fill the memory.
+    # A file, not a pipe: processes that the command leaves running can neither block the reader nor fill the memory.
     with TemporaryFile() as said:
         result = run(Program(shell, os.environ, output=said.fileno()), seconds=limit, alone=True)
         said.seek(max(0, said.seek(0, os.SEEK_END) - 4 * KEPT_OUTPUT))

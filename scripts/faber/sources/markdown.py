@@ -1,7 +1,7 @@
 """Markdown as an outline: front matter, headings with their sections, list items, tables, code.
 
-Only blocks are parsed; text keeps its inline markup. Everything here is a loop over flat tokens, so
-that no document can be too deep for it.
+Only blocks are parsed; text keeps its inline markup. Everything here loops over flat tokens, so no
+document is nested too deeply.
 """
 
 import re
@@ -26,7 +26,7 @@ class Heading(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A list item's own first paragraph. `done` is None where there is no box; `depth` is 0 at the top."""
+    """The first paragraph of a list item. `done` is None without a checkbox; `depth` is 0 at the top."""
 
     text: str
     done: bool | None
@@ -43,7 +43,7 @@ class MarkdownTable(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What a document is made of, in the order of its lines."""
+    """The elements of a document, in the order of its lines."""
 
     lines: list[str]
     headings: list[Heading]
@@ -58,10 +58,10 @@ class Outline(NamedTuple):
 
 
 def split_front_matter(text: str) -> tuple[dict[str, object], str, str | None]:
-    """`(front matter, body, problem)` of a document; the front matter is {} where there is none.
+    """`(front matter, body, problem)` of a document; the front matter is {} if there is none.
 
     `---` encloses YAML, `+++` TOML. A `---` that is never closed is a rule, not front matter.
-    `problem` is one line on why the front matter was left out; the body is whole in any case.
+    `problem` says in one line why the front matter was left out; the body is complete in any case.
     """
     opening = _FENCE.match(text)
     if not opening:
@@ -70,7 +70,7 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str, str | None]:
     ends = r"^(?:---|\.\.\.)[ \t]*$" if mark == "---" else r"^\+\+\+[ \t]*$"
     closing = re.compile(ends, re.MULTILINE).search(text, opening.end())
     if not closing:
-        return {}, text, None if mark == "---" else "the opening +++ is never closed"
+        return {}, text, None if mark == "---" else "the opening +++ has no closing line"
     block, body = text[opening.end() : closing.start()], text[closing.end() :].removeprefix("\n")
     try:
         value = (yaml_value if mark == "---" else toml_value)(block, FRONT_MATTER_LIMIT)
@@ -93,7 +93,7 @@ def outline(body: str) -> Outline:
     starts: list[tuple[int, str, int, int]] = []
     depth = 0
     in_list = 0
-    opened = ""  # what the next inline text belongs to
+    opened = ""  # the element that the next inline text belongs to
     for token in parser.parse(body):
         line, after = token.map or (0, 0)
         kind = token.type

@@ -1,4 +1,4 @@
-"""Which heading of a specification means what, and what its section holds. Pure."""
+"""The meaning of a specification's headings, and the content of their sections. Pure."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _FILE_WORDS = (
     "|delete|deleted|remove|removed|affected|involved|impacted"
 )
 
-# Patterns match a heading as `_plain` leaves it; the first pattern that any heading matches wins.
+# Patterns match a heading normalised by `_plain`; the first pattern that any heading matches wins.
 _HEADINGS: dict[str, tuple[str, ...]] = {
     "summary": (
         r"(executive |project |feature )?(summary|overview)",
@@ -46,12 +46,12 @@ _HEADINGS: dict[str, tuple[str, ...]] = {
 _PHASE = re.compile(r"(phase|stage|milestone|step|part) ([0-9]+|[ivx]+|[a-z])( .*)?")
 _NUMBERING = re.compile(r"(?:\d+(?:\.\d+)*[.):]?|[ivx]+[.)]|[a-z][.)])\s+")
 _FIELD = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?(?:\*\*|__)?(Type|Status)(?:\*\*|__)?[ \t]*:(.+)$", re.I | re.M)
-# Patterns are tried on this much of a heading, so that no heading can make them slow.
+# Only this much of a heading is matched, so that no heading can make the patterns slow.
 _TITLE = 200
 
 
 class _Document(NamedTuple):
-    """An outline with its headings spelled plainly, and the line of each item for bisecting."""
+    """An outline with normalised headings, and the line of each item for bisecting."""
 
     outline: Outline
     plain: list[str]
@@ -63,7 +63,7 @@ class _Document(NamedTuple):
 
 
 def extract(text: str) -> tuple[dict[str, Any], str | None]:
-    """`(the keys of specification.parse, what was wrong with the front matter or None)`."""
+    """`(the keys of specification.parse, the problem of the front matter or None)`."""
     front, body, problem = split_front_matter(text)
     parts = outline(body)
     document = _Document(parts, [plain(h.title) for h in parts.headings], [item.line for item in parts.items])
@@ -126,13 +126,13 @@ def _plain_value(front: dict[str, Any], key: str) -> str | None:
     return str(value) if isinstance(value, (str, int, float)) and str(value) else None
 
 
-# --- what sections hold ----------------------------------------------------------------------------
+# --- the content of sections ------------------------------------------------------------------------
 
 
 def _tasks(items: list[Item]) -> list[dict[str, Any]]:
-    """The boxes among the items, at any depth; where there are none, the items at the top.
+    """The checkboxes among the items, at any depth; without checkboxes, the items at the top level.
 
-    A bullet under a box explains it, a box under a box is work of its own.
+    A bullet under a checkbox explains it; a checkbox under a checkbox is separate work.
     """
     boxes = [item for item in items if item.done is not None]
     return [
@@ -153,7 +153,7 @@ def _criteria(document: _Document, sections: list[Heading]) -> list[dict[str, An
 
 
 def _phases(document: _Document, plans: list[Heading], criteria: list[Heading]) -> list[dict[str, Any]]:
-    # The acceptance criteria of a phase are told apart from its tasks, unless a plan is inside them.
+    # The acceptance criteria of a phase are separated from its tasks, unless a plan is inside them.
     starts = [section.line for section in criteria]
 
     def is_criterion(item: Item, phase: Heading) -> bool:

@@ -1,4 +1,4 @@
-"""The files that a specification says will change, in whichever way it lists them. Pure."""
+"""The files that a specification says will change, in any form of list. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from faber.sources.markdown import Heading, Outline
 
-# Patterns are tried on this much of an entry, so that no entry can make them slow.
+# Only this much of an entry is matched, so that no entry can make the patterns slow.
 _ENTRY = 1000
 
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)")
@@ -24,7 +24,7 @@ _BETWEEN = " \t-–—:;,."
 def files(document: Outline, sections: list[Heading]) -> list[dict[str, Any]]:
     """`[{path, description}]` of the sections, each path once, in the order of the lines.
 
-    Read are list items and subheadings that begin with a path (or have one in backticks), table rows
+    It reads list items and subheadings that start with a path (or have one in backticks), table rows
     (the column headed file or path, else the first) and lines of code blocks that are a path.
     """
     entries = [(item.line, entry) for item in document.items for entry in _entries(item.text)]
@@ -69,7 +69,7 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _path(text: str, *, quoted: bool = False) -> str | None:
-    """`text` as a path without a line number, or None. In quotes a bare name (`Makefile`) will do."""
+    """`text` as a path without a line number, or None. In backticks a bare name (`Makefile`) is enough."""
     path = _LINES.sub("", text.strip())
     if not _TOKEN.fullmatch(path) or "://" in path or not any(c.isalnum() or c == "*" for c in path):
         return None

@@ -1,6 +1,6 @@
-"""The specification of a run: found inside the repository, read whole, and told apart into its sections.
+"""The specification of a run: located inside the repository, read in full, and parsed into its sections.
 
-Implements context reconstitution 0.2. A specification is optional: what is wrong with it is returned
+Implements context reconstitution 0.2. A specification is optional: problems with it are returned
 as notices, never raised.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 LIMIT = 2_000_000
 
 Memo = Callable[[str, str, Callable[[str], Any]], Any]
-"""`memo(name, text, compute)`: `compute(text)`, or what an earlier call with this name and text gave."""
+"""`memo(name, text, compute)`: `compute(text)`, or the cached result of an earlier call with this name and text."""
 
-# Counted up whenever `parse` gives another answer to the same text.
+# Increased whenever the result of `parse` for the same text changes.
 _MEMO_NAME = "specification-1"
 
 T = TypeVar("T")
@@ -30,15 +30,15 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 def locate(root: StrPath, spec_path: str) -> tuple["Path | None", list[Notice]]:
-    """The real path of the specification, or None and why not (context reconstitution 0.2).
+    """The real path of the specification, or None, and notices that say why (context reconstitution 0.2).
 
     `spec_path` is relative to the repository's `root`, or absolute; an absolute path that is not
     there, or not inside, is tried below `root` ("/specs/X.md" is <root>/specs/X.md). The real path,
     all links resolved, must lie inside the real root and outside its `.git`, and be a readable
     regular file of at most 2 MB.
 
-    Notices: `spec_path_invalid` (WARNING: nothing is there yet, or it is outside the repository) and
-    `spec_unreadable` (ERROR: it is there and cannot be used).
+    Notices: `spec_path_invalid` (WARNING: the file does not exist yet, or is outside the repository) and
+    `spec_unreadable` (ERROR: it exists and cannot be used).
     """
     from pathlib import Path
 
@@ -52,8 +52,8 @@ def locate(root: StrPath, spec_path: str) -> tuple["Path | None", list[Notice]]:
 def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
     """The specification at `spec_path`: the keys of `parse`, `path` (relative to `root`) and `content`.
 
-    `content` is the whole text. None where `locate` would find nothing. `memo` may remember the
-    parsed form between calls; it gets and gives JSON values only.
+    `content` is the whole text. None if `locate` would find nothing. `memo` may cache the parsed form
+    between calls; it takes and returns only JSON values.
     """
     path, notices = _resolve(root, spec_path)
     if path is None:
@@ -68,7 +68,7 @@ def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[di
 
 
 def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
-    """What the protocol extracts from a specification: a JSON object, null or [] where it has nothing.
+    """The parts that the protocol extracts from a specification: a JSON object, null or [] for missing parts.
 
     * `title`, `type`, `status`: from the front matter (YAML in `---`, TOML in `+++`), else from the
       first h1 and from `**Type**: …` lines above the first section;

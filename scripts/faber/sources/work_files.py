@@ -21,7 +21,7 @@ YAML_LIMIT = 256_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
 _KINDS = (".json", ".yaml", ".yml", ".md")
-# No more of a comment's heading is looked at, so that none can make the pattern slow.
+# Only this much of a comment's heading is matched, so that none can make the pattern slow.
 _HEADING = 200
 _SEPARATOR = re.compile(r"\s+[·•|—–-]\s+|\s+\(|\)$|,\s+")
 
@@ -30,25 +30,25 @@ class FileWorkItems:
     """Work items as files, for projects without a tracker and for tests.
 
     The id is the file's name without its ending; a leading '#' of the id asked for is dropped. Field
-    names are read liberally: `description` or `body`; `labels` as names or as objects with a `name`;
+    names may vary: `description` or `body`; `labels` as names or as objects with a `name`;
     `author` or `user` as a name or as an object with a `login` or `name`; `comments` as texts or as
     objects with `author`, `body`, `created_at` and `url`.
 
-    A Markdown file has these fields (but the text) in its front matter and the description below. Its last
+    A Markdown file has these fields (except the text) in its front matter and the description below. Its last
     `## Comments` section holds comments, each under a heading `### author · time`.
     """
 
     def __init__(self, directory: StrPath) -> None:
-        """`directory` holds the files; it need not exist."""
+        """`directory` contains the files; it need not exist."""
         self.directory = directory
 
     def fetch(self, work_id: str) -> WorkItem:
-        """The work item of that id; raises a `WorkItemError`, and nothing else."""
+        """The work item of that id; raises only `WorkItemError`."""
         name = work_id.removeprefix("#")
         if not _ID.fullmatch(name):
             raise WorkItemInvalid(
                 "That is not the id of a work item.",
-                recovery="An id is up to 64 letters, digits, '.', '_', '#' and '-', the first a letter or digit.",
+                recovery="An id is up to 64 letters, digits, '.', '_', '#' and '-', starting with a letter or digit.",
             )
         for kind in _KINDS:
             try:
@@ -110,7 +110,7 @@ def _heading_comment(heading: str, body: str) -> dict[str, Any]:
 _READERS = {".json": _json, ".yaml": _yaml, ".yml": _yaml, ".md": _markdown}
 
 
-# --- fields, liberally -----------------------------------------------------------------------------
+# --- fields, in their variants ---------------------------------------------------------------------
 
 
 def _work_item(name: str, value: Any) -> WorkItem:
@@ -148,7 +148,7 @@ def _comment(value: Any) -> Comment:
 
 
 def _text(value: dict[str, Any], *keys: str) -> str | None:
-    """The first of `keys` that has something, as text; `Malformed` if that is a list or a mapping."""
+    """The first non-empty value of `keys`, as text; raises `Malformed` for a list or a mapping."""
     for key in keys:
         found = value.get(key)
         if isinstance(found, (dict, list)):

@@ -1,7 +1,7 @@
-"""The work item (issue) of a run: fetched from a source, made safe to show, or served from the last fetch.
+"""The work item (issue) of a run: fetched from a source, made safe to show, or taken from the last fetch.
 
-Implements context reconstitution 0.3. What a work item says was written by anybody: it is data, marked
-`untrusted`, stripped of what hides or acts, and free of credentials.
+Implements context reconstitution 0.3. Anybody may have written a work item: it is data, marked `untrusted`,
+made inert, and redacted.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from faber.model.text import outsiders, redact, shorten
 
 
 class Comment(TypedDict):
-    """What somebody said about a work item; `created_at` is an ISO 8601 time."""
+    """A comment on a work item; `created_at` is an ISO 8601 time."""
 
     author: str | None
     body: str
@@ -24,8 +24,8 @@ class Comment(TypedDict):
 class WorkItem(TypedDict):
     """One work item; `source` says which provider it came from, comments are newest last.
 
-    `comments_total` and `comments_omitted` are there where the provider limits how many it reads: the
-    oldest are left out.
+    `comments_total` and `comments_omitted` are present if the provider limits how many comments it reads:
+    the oldest are left out.
     """
 
     id: str
@@ -43,10 +43,10 @@ class WorkItem(TypedDict):
 
 
 class PostedComment(NamedTuple):
-    """A comment as the provider keeps it: `id` names it for good, `author` is a login ('' where the account
-    is gone), `author_type` the provider's word for what that is (`User`, `Bot`, '' where gone).
+    """A comment as the provider stores it: `id` is permanent, `author` is a login ('' if the account was
+    deleted), `author_type` the provider's type of account (`User`, `Bot`, '' if deleted).
 
-    `body` is what somebody wrote, untouched: data, to be made inert and redacted before it is shown.
+    `body` is the original text: untrusted, to be made inert and redacted before it is shown.
     `created_at` is an ISO 8601 time.
     """
 
@@ -59,11 +59,10 @@ class PostedComment(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """What the provider answered about a user's rights on the repository, word for word; nothing is guessed.
+    """A user's rights on the repository, exactly as the provider reports them; nothing is guessed.
 
     `permission` is one of `admin`, `write`, `read`, `none`; `role_name` the finer role (`maintain`,
-    `triage`, a custom one), None where the provider has none. `login` and `type` are of the account that
-    the answer is about.
+    `triage`, a custom one), None if the provider has none. `login` and `type` describe that account.
     """
 
     permission: str
@@ -87,7 +86,7 @@ class WorkItemNetworkError(WorkItemError):
 
 
 class WorkItemRateLimited(WorkItemNetworkError):
-    """The source wants to be left alone for longer than the command may wait; `until` says when to return."""
+    """The source refuses requests for longer than the command may wait; `until` says when to retry."""
 
     code = "work_item_rate_limited"
 
@@ -96,11 +95,11 @@ class WorkItemNotFound(WorkItemError):
     """The source has no work item of this id."""
 
     code = "work_item_not_found"
-    recovery = "It may have been deleted, or never written down; correct work_id if it is wrong."
+    recovery = "It may have been deleted or never created; correct work_id if it is wrong."
 
 
 class WorkItemGone(WorkItemNotFound):
-    """The source had this work item, and deleted it for good."""
+    """The source had this work item and deleted it permanently."""
 
     code = "work_item_gone"
     recovery = "It was deleted; give the run another work_id, or continue without it."
@@ -115,42 +114,42 @@ class WorkItemUnauthorised(WorkItemError):
 
 
 class WorkItemInvalid(WorkItemError):
-    """The source answered with something that is not a work item, or the id is none."""
+    """The source answered with something that is not a work item, or the id is invalid."""
 
     code = "work_item_invalid"
     recovery = "Correct the work item at its source."
 
 
 class WorkItemSource(Protocol):
-    """Where work items come from."""
+    """A source of work items."""
 
     def fetch(self, work_id: str) -> WorkItem:
-        """The work item of that id; raises a `WorkItemError`, and nothing else."""
+        """The work item of that id; raises only `WorkItemError`."""
         ...
 
 
 @runtime_checkable
 class Commenting(Protocol):
-    """A source whose work items can be commented on. Every method raises a `WorkItemError`, and nothing else."""
+    """A source whose work items can be commented on. Every method raises only `WorkItemError`."""
 
     def comments(self, work_id: str) -> list[PostedComment]:
-        """The comments of a work item, oldest first; where there are more than the limit, the newest."""
+        """The comments of a work item, oldest first; if there are more than the limit, the newest."""
         ...
 
     def post_comment(self, work_id: str, body: str) -> PostedComment:
         """Write a new comment.
 
-        Not repeated where it cannot be told whether it arrived: the error then has the field `uncertain`,
-        and the caller looks through `comments` for what marks its own before it tries again.
+        Not retried if it is unknown whether the comment was created: the error then has the field `uncertain`,
+        and the caller searches `comments` for its own marker before it tries again.
         """
         ...
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
-        """Replace a comment's text; doing it twice is doing it once, so failures are retried."""
+        """Replace a comment's text. Idempotent, so failures are retried."""
         ...
 
     def account(self) -> str:
-        """The login that this source's own comments have."""
+        """The login under which this source comments."""
         ...
 
     def web(self) -> str:
@@ -158,7 +157,7 @@ class Commenting(Protocol):
         ...
 
     def permission(self, login: str) -> Permission:
-        """What a user may do in the repository; `WorkItemNotFound` where there is no such user."""
+        """What a user may do in the repository; raises `WorkItemNotFound` for an unknown user."""
         ...
 
 
@@ -178,9 +177,9 @@ def load_issue(
     """`(issue, what to keep for next time, notices)` of context reconstitution 0.3.
 
     `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
-    of it inert and redacted; None where there is nothing to show. `cached` is what an earlier call
-    gave to keep: where the fetch fails it is served as `stale`, with its age. What to keep is None
-    unless the fetch succeeded. Without a `source` nothing is fetched and `cached` is served as it is.
+    of it inert and redacted; None if there is nothing to show. `cached` is what an earlier call returned
+    to keep: if the fetch fails it is served as `stale`, with its age. What to keep is None unless the
+    fetch succeeded. Without a `source` nothing is fetched and `cached` is served unchanged.
     `now` is an ISO 8601 time.
 
     Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),
@@ -198,13 +197,13 @@ def load_issue(
 
 
 def age_seconds(earlier: Any, now: str) -> int | None:
-    """Whole seconds between two ISO 8601 times, 0 if the clock went back, None if either is no time."""
+    """Whole seconds between two ISO 8601 times, 0 if the clock went back, None if either is not a time."""
     then, present = moment(earlier), moment(now)
     return max(0, int((present - then).total_seconds())) if then and present else None
 
 
 def moment(text: Any) -> datetime | None:
-    """An ISO 8601 time (UTC where it names no zone), None for anything else."""
+    """An ISO 8601 time (UTC if it names no zone), None for anything else."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
@@ -213,7 +212,7 @@ def moment(text: Any) -> datetime | None:
 
 
 def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> dict[str, Any] | None:
-    # The cache is a file that anybody may have written: it is cleaned again, and another item's is no use.
+    # Anybody may have written the cache file: it is cleaned again, and ignored if it is about another item.
     if not isinstance(cached, Mapping) or not isinstance(cached.get("title"), str):
         return None
     if str(cached.get("id", "")).lstrip("#") != work_id.lstrip("#"):
@@ -234,7 +233,7 @@ def _issue(kept: dict[str, Any], now: str, *, stale: bool) -> dict[str, Any]:
 
 
 def _newest_last(comments: list[Any]) -> list[Any]:
-    """By time where every comment has one, otherwise as the source gave them."""
+    """By time if every comment has one, otherwise in the order of the source."""
     times = [moment(comment.get("created_at")) if isinstance(comment, dict) else None for comment in comments]
     known = [time for time in times if time]
     if len(known) < len(comments):
@@ -265,6 +264,6 @@ def _notice(error: WorkItemError, work_id: str, *, served: bool) -> Notice:
     code, severity = next((code, severity) for kind, code, severity in _NOTICES if isinstance(error, kind))
     work = shorten(outsiders(work_id).replace("\n", " "), 80)
     said = redact(shorten(outsiders(error.message), 300))
-    instead = " What an earlier session fetched is shown instead." if served else ""
+    instead = " An earlier copy is shown instead." if served else ""
     message = f"The work item {work!r} could not be fetched: {said}{instead}"
     return Notice(code, severity, message, error.recovery, work)

@@ -1,4 +1,4 @@
-"""From drafts to events in the log: numbered, redacted, folded before they are written. Needs the run's lock."""
+"""Turns drafts into events of the log: numbered, redacted, folded before they are written. Needs the run's lock."""
 
 import os
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ from faber.store.pace import Pace
 
 
 class Writer(NamedTuple):
-    """Who records, and how: the session and the actor that events name, the clock that dates them, how many seconds
-    the run's lock is waited for, and, for a process that writes again and again, when state.json is replaced (None:
-    with every command; otherwise call `settle` at the end)."""
+    """Who writes, and how: the session and actor named in events, the clock that dates them, the timeout of the run's
+    lock in seconds, and, for a process that writes repeatedly, when state.json is replaced (None: with every
+    command; otherwise call `settle` at the end)."""
 
     session_id: str | None = None
     actor: str | None = None
@@ -36,9 +36,9 @@ class Writer(NamedTuple):
 def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by: Writer, key: str | None) -> State:
     """Append `drafts` to the log, each durable before the next, and each to `events`; returns the state after them.
 
-    Raises `InvalidInput` for what no reader could fold, with nothing written, and `StoreUnwritable`.
+    Raises `InvalidInput` for an event that no reader could fold (nothing is written), and `StoreUnwritable`.
     """
-    # A place whose name looks like a credential must still be that place.
+    # The name of a phase or step that looks like a credential must not be redacted.
     names = frozenset(name for place in places(run.plan) for name in place)
     secrets = secret_values(os.environ)
     made: list[Event] = []

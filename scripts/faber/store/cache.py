@@ -1,4 +1,4 @@
-"""Parsed forms of texts, kept in the index: parsing costs imports, comparing the text costs nothing."""
+"""Parsed forms of texts, cached in the index: parsing needs slow imports, comparing the text does not."""
 
 import os
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from faber.store.files import MAX_STATE, read_json, write_atomic
 from faber.store.index import file_name
 from faber.store.layout import Layout
 
-# Raised when what is computed from the same text changes.
+# Increased when the result computed from the same text changes.
 CACHE_VERSION = 1
 PARSED = "parsed"
 
 
 def memo(layout: Layout, name: str, text: str, compute: Callable[[str], Any]) -> Any:
-    """`compute(text)`, a JSON value; served from the index if exactly this text was computed before.
+    """`compute(text)`, a JSON value; taken from the index if it was computed before for exactly this text.
 
-    `name` says what is cached. The whole text is compared, so a hit is never wrong; a missing,
-    damaged or unwritable cache only means computing.
+    `name` identifies the computation. The whole text is compared, so a hit is never wrong; with a missing,
+    damaged or unwritable cache the value is computed.
     """
     path = os.path.join(layout.index, PARSED, file_name(name))
     try:

@@ -1,4 +1,4 @@
-"""The time as the store writes it."""
+"""The store's format of times."""
 
 import time
 from collections.abc import Callable

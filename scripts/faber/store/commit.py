@@ -1,4 +1,4 @@
-"""The one way to write to a run: decide under its lock, append the events, fold them into state.json."""
+"""The only way to write to a run: decide under its lock, append the events, fold them into state.json."""
 
 import os
 import time
@@ -24,9 +24,9 @@ NOBODY = Writer()
 
 
 class Committed(NamedTuple):
-    """What a command recorded: its events, or for a repetition the earlier event and what followed now.
+    """What a command recorded: its events, or for a repetition the earlier event and the consequences recorded now.
 
-    `run` is the run afterwards: pass it to the next command as `known`, and nothing is read again.
+    `run` is the run afterwards: pass it to the next command as `known` to avoid reading it again.
     """
 
     events: list[Event]
@@ -40,7 +40,7 @@ class Committed(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        """The plan that the decision was based on."""
+        """The run's plan."""
         return self.run.plan
 
 
@@ -58,11 +58,11 @@ def commit(
     """Decide under the run's lock what to append, append it, and fold it.
 
     Safe to repeat after any failure. With `key`, the event recorded under it is returned and no second one is
-    recorded; without, the decision itself sees what the log already has. Either way the repetition finishes what the
-    first attempt left undone (consequences, projection, state).
+    recorded; without it, `decide` sees what the log already has. Either way the repetition finishes what the
+    first attempt left out (consequences, projection, state).
 
-    `expected` is the `last_event_id` that the caller's decision rests on; `Stale` if the run has newer events.
-    `project` writes what else follows from an event (a session summary's file) before the command is acknowledged.
+    `expected` is the `last_event_id` that the caller's decision is based on; `Stale` if the run has newer events.
+    `project` writes another projection of an event (a session summary's file) before the command is acknowledged.
     `known` is the run as the caller read it: under the lock it is read again only if state.json was replaced since.
     The key belongs to the last draft, which is the command's own.
     """
@@ -70,17 +70,17 @@ def commit(
     if directory is None:
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     if not layout.own(directory):
-        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+        raise ForeignRun(f"Run {run_id} was made by another tool and is read-only.", run_id=run_id)
     if key is not None and not 0 < len(key) <= 200:
         raise InvalidInput("A key has 1 to 200 characters.")
     lock = os.path.join(directory, LOCK)
     if not os.path.lexists(lock) and (known is None or known.foreign):
-        known = load(layout, run_id)  # raises for another tool's run, in which not even a lock is created
+        known = load(layout, run_id)  # raises for another tool's run: not even a lock is created there
     with locked(lock, deadline=by.deadline):
         run = (still_current(known) if known else None) or load(layout, run_id)
         state, plan = run.state, run.plan
         if state["schema_version"] > SCHEMA_VERSION:
-            raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
+            raise NewerSchema(f"Run {run_id} was written by a newer faber and is read-only.", run_id=run_id)
         recorded = _recorded(run, key) if key is not None else None
         if recorded is None and expected is not None and state["last_event_id"] != expected:
             raise Stale(
@@ -100,11 +100,11 @@ def commit(
                 events += _recall(directory, decision.event_id)
             else:
                 state = append(run, state, decision, events, by, key)
-            # A repetition also finishes what its killed writer did not get to.
+            # A repetition also finishes what a killed writer left out.
             if not repeated or run.folded or consequences(state, plan):
                 if project and events:
                     project(directory, state, events[-1])
-                # One follows from another: a completed phase from its last step, the end of a loop from that.
+                # Consequences can have consequences: the last step completes the phase, which ends the loop.
                 while following := consequences(state, plan):
                     state = append(run, state, following, events, by._replace(session_id=None), None)
                 if by.pace is None or by.pace.is_due(len(events)) or run.state["status"] != state["status"]:
@@ -122,9 +122,9 @@ def commit(
 
 
 def settle(layout: Layout, run_id: str, pace: Pace | None = None) -> Run:
-    """Bring state.json up to date with the log, where a writer with a `pace` left it behind; returns the run.
+    """Bring state.json up to date with the log if a writer with a `pace` left it behind; returns the run.
 
-    Raises as `commit`.
+    Raises what `commit` raises.
     """
     with locked(os.path.join(layout.run_dir(run_id), LOCK)):
         run = load(layout, run_id)
@@ -152,9 +152,9 @@ def _recorded(run: Run, key: str) -> int | None:
 
 
 def _make_durable(run: Run) -> None:
-    """Force to the disk the names that a killed process may have left unsynced.
+    """Sync the directory entries that a killed process may not have synced.
 
-    That is the name of a new run, whose creator may have been killed, and those of events that state.json lacks.
+    These are the name of a new run, whose creator may have been killed, and those of events that state.json lacks.
     """
     try:
         if run.state["last_event_id"] - run.folded <= 1:
@@ -168,11 +168,11 @@ def _make_durable(run: Run) -> None:
 def _same_command(
     directory: str, event_id: int, key: str | None, decide: Callable[[State, Plan], Decision], state: State, plan: Plan
 ) -> None:
-    """Raise `KeyReused` if the event recorded under `key` is certainly not what is asked for now."""
+    """Raise `KeyReused` if the event recorded under `key` certainly belongs to another command."""
     try:
         wanted = decide(state, plan)
     except FaberError:
-        return  # usual for a repetition: the first recording changed what is allowed now
+        return  # usual for a repetition: the first recording changed what is allowed
     recorded = _recall(directory, event_id)
     if isinstance(wanted, Repeated) or not wanted or not recorded:
         return

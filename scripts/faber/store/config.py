@@ -11,7 +11,7 @@ from faber.store.store_errors import InvalidConfiguration
 
 MAX_CONFIG = 256 * 1024
 
-# Branches that build steps never begin on, whatever the project adds.
+# Branches that a build step never starts on; a project can only add to them.
 ALWAYS_PROTECTED = ("main", "master", "production", "staging")
 
 DEFAULTS: dict[str, Any] = {
@@ -20,7 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "autonomy": "guarded",
     "work_items": {
         "provider": "file",
-        # host and repository from the remote, api_url from the host, where they are None
+        # if None: host and repository come from the remote, api_url from the host
         "github": {
             "host": None,
             "repository": None,
@@ -31,13 +31,13 @@ DEFAULTS: dict[str, Any] = {
         },
     },
     "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False},
-    "branches": {"protected": []},  # beside ALWAYS_PROTECTED
+    "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
     "context": {"max_chars": 24_000, "default_branch": None},
 }
 
 
 class Config(NamedTuple):
-    """The effective settings. `given` is what the file says, None where there is no file."""
+    """The effective settings. `given` is the content of the file, None without a file."""
 
     values: dict[str, Any]
     given: dict[str, Any] | None

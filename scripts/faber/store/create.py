@@ -1,4 +1,4 @@
-"""Creating a run: it appears complete, or not at all."""
+"""Creates a run atomically: it appears complete or not at all."""
 
 import os
 import shutil
@@ -26,12 +26,12 @@ from faber.store.load import Run, load
 from faber.store.lock import locked
 from faber.store.store_errors import RunExists
 
-# What a store ignores; the rest (config.yaml, workflows/, work/) is meant to be committed.
+# The .gitignore of a store; the rest (config.yaml, workflows/, work/) is meant to be committed.
 GITIGNORE = "/index/\n/runs/\n/worktrees/\n/damaged/\n/faber.db*\n/lock\n/.gitignore\n"
 
 
 class NewRun(NamedTuple):
-    """What a run starts with. Its plan never changes; `first` becomes its first event if given."""
+    """The initial content of a run. The plan never changes; `first` becomes the first event if given."""
 
     run_id: str
     plan: Plan
@@ -46,7 +46,7 @@ class NewRun(NamedTuple):
 def create_run(layout: Layout, new: NewRun, *, clock: Clock = utc_now) -> Run:
     """Create a pending run.
 
-    It is built beside its place and renamed into it. Raises `RunExists` if the id is taken, lies inside another run,
+    It is built next to its final place and renamed. Raises `RunExists` if the id is taken, lies inside another run,
     or would contain one.
     """
     metadata: Metadata = {
@@ -67,7 +67,7 @@ def create_run(layout: Layout, new: NewRun, *, clock: Clock = utc_now) -> Run:
 
 
 def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None:
-    """Let `build` make a run's directory beside its place and rename it: the run appears complete, or not at all.
+    """Let `build` create a run's directory next to its final place and rename it, so that the run appears atomically.
 
     Raises `RunExists` if the id is taken, lies inside another run, or would contain one.
     """
@@ -76,7 +76,7 @@ def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None
     if not os.path.lexists(layout.gitignore):
         write_atomic(layout.gitignore, GITIGNORE.encode())
     building = aside(layout)
-    # One lock for all creations: of two runs whose ids are prefixes of each other, only one may be created.
+    # One lock for all creations: if one id is a prefix of the other, only one of the two may be created.
     with locked(layout.lock):
         _check_free(layout, run_id)
         try:
@@ -91,7 +91,7 @@ def place_run(layout: Layout, run_id: str, build: Callable[[str], None]) -> None
 
 
 def aside(layout: Layout) -> str:
-    """The path of a new directory beside the runs, under a name that is never mistaken for a run."""
+    """The path of a new directory next to the runs, with a name that is never mistaken for a run."""
     return os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a run or a store: looked at, never touched."""
+"""Finds what is wrong with a run or a store, without changing it."""
 
 import os
 from collections import Counter
@@ -52,14 +52,14 @@ def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
                 [*_log(directory, run_id), *_leftovers(leftovers(directory), run_id)] if directory else []
             )
         except FaberError:
-            return findings  # the log's directory itself is what is wrong
+            return findings  # the log's directory itself is damaged
     findings = list(run.notices)
     if run.foreign:
         findings.append(
             Notice(
                 "foreign_run",
                 Severity.INFO,
-                "The run was made by another tool; it is only read.",
+                "The run was made by another tool and is read-only.",
                 f"Run `faber run adopt {run_id}` to continue it here.",
                 run_id,
             )
@@ -77,7 +77,7 @@ def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
 
 
 def examine_store(layout: Layout) -> list[Notice]:
-    """Findings about what the runs share: configuration, index, leftovers of unfinished creations."""
+    """Findings about the whole store: configuration, index, leftovers of unfinished creations."""
     findings: list[Notice] = []
     try:
         load_config(layout)
@@ -94,7 +94,7 @@ def examine_store(layout: Layout) -> list[Notice]:
             "leftover",
             Severity.WARNING,
             f"An unfinished run creation was left behind: {name}.",
-            "Run `faber repair --store`; nothing was acknowledged of it.",
+            "Run `faber repair --store`; nothing of it was acknowledged.",
             os.path.join(layout.runs, name),
         )
         for name in sorted(names)
@@ -109,8 +109,8 @@ def examine_store(layout: Layout) -> list[Notice]:
                 Notice(
                     "case_collision",
                     Severity.WARNING,
-                    f"Run ids differ by case alone: {', '.join(alike)}.",
-                    "They cannot both be kept on a case-insensitive file system.",
+                    f"Run ids differ only in case: {', '.join(alike)}.",
+                    "They collide on a case-insensitive file system.",
                 )
             )
     return [*findings, *_index(layout, run_ids)]
@@ -135,7 +135,11 @@ def _log(directory: str, run_id: str) -> Iterator[Notice]:
         path = os.path.join(directory, EVENTS, entry.file)
         if entry.type not in known:
             yield Notice(
-                "unknown_event_type", Severity.WARNING, f"{entry.file} is of no known type.", "Update faber.", path
+                "unknown_event_type",
+                Severity.WARNING,
+                f"{entry.file} has an unknown event type.",
+                "Update faber.",
+                path,
             )
         try:
             event = log.read_own_event(directory, entry.file, entry.event_id, entry.type)
@@ -159,7 +163,7 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
         yield Notice(
             "state_behind",
             Severity.INFO,
-            f"state.json has not seen the last {behind} event(s): a writer was interrupted.",
+            f"state.json lacks the last {behind} event(s): a writer was interrupted.",
             "The next command folds them in.",
             run_id,
         )
@@ -168,7 +172,7 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
     try:
         truth = _upto(directory, run_id, raw["last_event_id"])
     except (FaberError, KeyError, TypeError):
-        return  # said by the checks of the log
+        return  # reported by the checks of the log
     different = sorted(key for key in {*truth, *raw} if truth.get(key) != raw.get(key))
     if different:
         yield Notice(
@@ -195,9 +199,9 @@ def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
         try:
             value = strict_json.loads(read_bytes(os.path.join(directory, name), MAX_STATE))
         except (OSError, FaberError, strict_json.InvalidJSON):
-            continue  # `load` would have said so
+            continue  # `load` would have raised
         if kind == "metadata" and adopted:
-            continue  # another tool's words, kept
+            continue  # the other tool's format, kept
         for problem in problems(kind, value)[:3]:
             where = problem.path or "the document"
             yield Notice("schema_violation", Severity.ERROR, f"{name}: {where}: {problem.message}", "", run_id)
@@ -213,7 +217,7 @@ def _summaries(directory: str, run_id: str, state: State) -> Iterator[Notice]:
         yield Notice(
             "summary_missing",
             Severity.WARNING,
-            f"Session summary {latest} is recorded in the log and not on disk.",
+            f"Session summary {latest} is recorded in the log but is not on disk.",
             REPAIR.format(run_id),
             latest,
         )
@@ -235,7 +239,7 @@ def _keys(directory: str) -> Iterator[Notice]:
             yield Notice(
                 "dangling_key",
                 Severity.INFO,
-                f"Key file {name[:20]} has no event: its writer was interrupted before it.",
+                f"Key file {name[:20]} has no event: its writer was interrupted before recording it.",
                 "Harmless; the key can be used again.",
                 os.path.join(path, name),
             )
@@ -247,7 +251,7 @@ def leftovers(directory: str) -> list[str]:
 
 
 def store_leftovers(layout: Layout) -> list[str]:
-    """The same among what the runs share."""
+    """The same, outside the runs' directories."""
     return _temporary((layout.store, os.path.join(layout.index, PARSED), os.path.join(layout.index, RECORDS)))
 
 
@@ -267,7 +271,7 @@ def _leftovers(paths: list[str], of: str) -> Iterator[Notice]:
             "leftover",
             Severity.WARNING,
             f"A killed writer left {os.path.basename(path)} behind.",
-            f"`faber repair {of}` sets it aside; nothing was acknowledged of it.",
+            f"`faber repair {of}` sets it aside; nothing of it was acknowledged.",
             path,
         )
 
@@ -299,7 +303,7 @@ def _secrets(directory: str) -> Iterator[Notice]:
             yield Notice(
                 "secret_in_store",
                 Severity.WARNING,
-                f"{os.path.relpath(path, directory)} holds what looks like a credential.",
+                f"{os.path.relpath(path, directory)} contains what looks like a credential.",
                 "Revoke it; the file is kept as it is.",
                 path,
             )

@@ -1,4 +1,4 @@
-"""Reading a file that faber did not write: regular, bounded, UTF-8, and never waited for."""
+"""Reads a file that faber did not write: regular, bounded, UTF-8, and without blocking."""
 
 import os
 import stat
@@ -8,29 +8,29 @@ StrPath = str | os.PathLike[str]
 
 
 class Unreadable(Exception):
-    """A file is there and cannot be used; `reason` completes the sentence "it …"."""
+    """A file exists but cannot be used; `reason` completes the sentence "it …"."""
 
     @property
     def reason(self) -> str:
-        """What the error was raised with."""
+        """The reason given to the constructor."""
         return str(self)
 
 
 def check(path: StrPath, limit: int) -> None:
-    """Raise what `read_text` would raise before it reads: see there."""
+    """Raise what `read_text` would raise before reading."""
     os.close(_open(path, limit))
 
 
 def read_text(path: StrPath, limit: int) -> str:
     """The text of the regular file at `path`, of at most `limit` bytes, without a byte order mark.
 
-    Links, pipes, sockets and devices are refused without being opened for longer than it takes to
-    look. Raises `Unreadable` for those, for a larger file and for bytes that are not UTF-8, and
-    OSError (FileNotFoundError, NotADirectoryError, PermissionError …) as the system says it.
+    Links, pipes, sockets and devices are refused; none is read from or waited for. Raises `Unreadable` for
+    those, for a larger file and for bytes that are not UTF-8, and OSError (FileNotFoundError,
+    NotADirectoryError, PermissionError …) as the system reports it.
     """
     with open(_open(path, limit), "rb") as file:
         data = file.read(limit + 1)
-    if len(data) > limit:  # it grew between the look and the read
+    if len(data) > limit:  # it grew between stat and read
         raise Unreadable(_too_large(limit))
     try:
         return data.decode("utf-8-sig")
@@ -39,9 +39,9 @@ def read_text(path: StrPath, limit: int) -> str:
 
 
 def _open(path: StrPath, limit: int) -> int:
-    # Opening a device can act on it, so the kind is asked first. The file may be exchanged before
+    # Opening a device can act on it, so the kind is checked first. The file may be replaced before
     # it is opened: O_NOFOLLOW and O_NONBLOCK keep that from following a link or waiting on a pipe,
-    # and the opened file is looked at again.
+    # and the opened file is checked again.
     _check_kind(os.lstat(path), limit)
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

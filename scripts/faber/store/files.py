@@ -1,4 +1,4 @@
-"""Reading and replacing single files so that a crash at any moment leaves the old or the new one."""
+"""Reads and replaces single files so that a crash at any moment leaves the old or the new content."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ def read_bytes(path: str, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes.
 
     Raises `UnsafeFile` for links, pipes, devices and larger files (a pipe never blocks it), and
-    `OSError` for what the operating system refuses; `FileNotFoundError` is the caller's to tell.
+    `OSError` if the operating system refuses; the caller handles `FileNotFoundError`.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -45,17 +45,17 @@ def read_bytes(path: str, limit: int) -> bytes:
 
 
 def read_json(path: str, limit: int = MAX_STATE) -> Any:
-    """A JSON file's value; raises as `read_bytes`, and `strictjson.InvalidJSON`."""
+    """A JSON file's value; raises what `read_bytes` raises, and `strict_json.InvalidJSON`."""
     return strict_json.loads(read_bytes(path, limit))
 
 
 def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Put `data` at `path`: whole or not at all, and on disk before it returns.
+    """Write `data` to `path` atomically; it is on disk before this returns.
 
-    Temporary file beside it, write, fsync, rename, fsync of the directory: without the first fsync
-    the renamed file can come back empty after a power cut, without the second not at all.
-    `durable=False` leaves out both, for what can be rebuilt. Raises `StoreUnwritable`; the field
-    `committed` is true where the file may be in place although an error was reported.
+    Temporary file in the same directory, write, fsync, rename, fsync of the directory: without the first fsync
+    the file can be empty after a power cut, without the second it can be missing.
+    `durable=False` leaves out both, for data that can be rebuilt. Raises `StoreUnwritable`; the field
+    `committed` is true if the file may be in place despite the error.
     """
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
@@ -81,7 +81,7 @@ def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def unwritable(error: OSError, path: str, *, committed: bool = False) -> StoreUnwritable:
-    """The store's error for what the operating system refused at `path`."""
+    """The store's error for an operation at `path` that the operating system refused."""
     name = errno.errorcode.get(error.errno or 0, "EIO")
     return StoreUnwritable(
         f"Cannot write {path}: {error.strerror or error} ({name}).", path=path, errno=name, committed=committed
@@ -99,10 +99,10 @@ def replace(source: str, target: str) -> None:
 
 
 def sync(handle: int) -> None:
-    """Force a file's content to the disk itself."""
+    """Sync a file's content to the disk."""
     import fcntl
 
-    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync stops at the drive's cache there
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync only reaches the drive's cache there
     if full is None:
         os.fsync(handle)
     else:
@@ -110,7 +110,7 @@ def sync(handle: int) -> None:
 
 
 def sync_directory(directory: str) -> None:
-    """Force a directory's names to the disk."""
+    """Sync a directory's entries to the disk."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -119,9 +119,9 @@ def sync_directory(directory: str) -> None:
 
 
 def sync_way(top: str, path: str) -> None:
-    """Force every name between the directory `top` and `path` to the disk, whoever made it.
+    """Sync every directory entry from `top` down to `path`, whoever created it.
 
-    A process that made a directory may have been killed before it could; who finds it there cannot tell.
+    The process that created a directory may have been killed before its sync, and nobody else can tell.
     """
     while path != top:
         path = os.path.dirname(path)
@@ -145,7 +145,7 @@ def make_directories(path: str) -> None:
 
 
 def discard(path: str) -> None:
-    """Remove a temporary file of ours if it is there and can be removed."""
+    """Remove one of our temporary files if it exists and can be removed."""
     try:
         os.unlink(path)
     except OSError:
@@ -153,5 +153,5 @@ def discard(path: str) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """True for the name of a file that `write_atomic` had not finished."""
+    """True for the name of an unfinished file of `write_atomic`."""
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)

@@ -1,9 +1,9 @@
-"""Events that were recorded on another machine: taken into a run so that a crash leaves the old log or the new one.
+"""Imports events that were recorded on another machine; a crash leaves the old log or the new one.
 
-One event more is appended as any other. Several, or others in the place of some, are a new run directory that is
-built aside, of links to the files that stay, and then changes places with the old one: one system call, before which
-nobody sees any of it and after which everybody sees all. The lock's file is among the links, so that whoever waits
-for it waits for the same lock.
+A single new event is appended like any other. Several events, or events that replace others, are written to a new
+run directory, built aside from hard links to the files that stay, which then trades places with the old one: one
+system call, before which nobody sees any of it and after which everybody sees all. The lock file is linked too, so
+that a process that waits for it waits for the same lock.
 """
 
 import errno
@@ -33,12 +33,12 @@ from faber.store.store_errors import ForeignRun, NewerSchema, Stale
 
 
 class Unexchangeable(Exception):
-    """This file system cannot let two directories change places."""
+    """This file system cannot exchange two directories."""
 
 
 class Incoming(NamedTuple):
-    """What a run is to hold: its first `kept` events as they are, then `events` (file name, content, key), folding to
-    `state`; and `documents`, other files by their path in the run's directory."""
+    """The content that a run is to have: its first `kept` events unchanged, then `events` (file name, content,
+    key), folding to `state`; and `documents`, other files by their path in the run's directory."""
 
     kept: int
     events: Sequence[tuple[str, bytes, str | None]]
@@ -47,7 +47,7 @@ class Incoming(NamedTuple):
 
 
 def receive_new(layout: Layout, run_id: str, incoming: Incoming) -> None:
-    """Make a run of what came: all of it appears at once. Raises `RunExists`."""
+    """Create a run from `incoming`; it appears all at once. Raises `RunExists`."""
 
     def build(building: str) -> None:
         for directory in ("", EVENTS, KEYS, SUMMARIES):
@@ -66,20 +66,20 @@ def receive(
     expected: int,
     exchange: Callable[[str, str], None] | None = None,
 ) -> None:
-    """Take what came into a run whose newest event is still `expected`, else `Stale`.
+    """Import `incoming` into a run whose newest event is still `expected`, else raise `Stale`.
 
-    Events of the run past `incoming.kept` make way; they stay in `parked/`. Where the file system cannot exchange
-    directories, events that only follow are appended one after another, and those that others make way for are refused.
+    Events of the run after `incoming.kept` are replaced and kept in `parked/`. If the file system cannot exchange
+    directories, events that only follow are appended one by one; replacing events is refused.
     """
     directory = layout.find_run_dir(run_id)
     if directory is None:
         raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
     if not layout.own(directory):
-        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+        raise ForeignRun(f"Run {run_id} was made by another tool and is read-only.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
         run = load(layout, run_id)
         if run.state["schema_version"] > SCHEMA_VERSION:
-            raise NewerSchema(f"Run {run_id} was written by a newer faber; it is not changed.", run_id=run_id)
+            raise NewerSchema(f"Run {run_id} was written by a newer faber and is read-only.", run_id=run_id)
         if run.state["last_event_id"] != expected:
             raise Stale(
                 f"The run is at event {run.state['last_event_id']}, not {expected}.",
@@ -96,15 +96,15 @@ def receive(
         except Unexchangeable as error:
             if dropped:
                 raise FaberError(
-                    f"Events of run {run_id} cannot make way for others here: {error}.",
-                    recovery="Keep the project on a file system of the machine itself, and repeat.",
+                    f"Events of run {run_id} cannot be replaced here: {error}.",
+                    recovery="Move the project to a local file system and repeat.",
                 ) from None
             _append(directory, incoming)
     index.enter(layout, incoming.state)
 
 
 def _append(directory: str, incoming: Incoming) -> None:
-    """As every event is written: the key, the event, what it stands for, the state."""
+    """Write in the usual order: the key, the event, its projection, the state."""
     for file, content, key in incoming.events:
         if key is not None:
             log.claim_key(directory, key, int(file.partition("-")[0]))
@@ -141,11 +141,11 @@ def _exchange(
     except OSError as error:
         raise unwritable(error, directory) from error
     finally:
-        shutil.rmtree(building, ignore_errors=True)  # what made way; its events are in parked/
+        shutil.rmtree(building, ignore_errors=True)  # the replaced directory; its events are in parked/
 
 
 def _mirror(source: str, target: str, leave: set[str]) -> None:
-    """The directory `source` again as `target`: its directories made, its files linked, but those in `leave`."""
+    """Copy the directory `source` to `target` with hard links to its files, except those in `leave`."""
     os.mkdir(target)
     pending = [""]
     while pending:
@@ -182,7 +182,7 @@ def _park(directory: str, building: str, dropped: Sequence[log.LogEntry]) -> Non
 
 
 def _write(building: str, incoming: Incoming) -> None:
-    """The new files of a directory that nobody sees yet: written, then forced to the disk together."""
+    """Write the new files of a directory that nobody sees yet, then sync them together."""
     files = {os.path.join(EVENTS, name): content for name, content, _ in incoming.events}
     files |= dict(incoming.documents)
     files[STATE] = strict_json.dumps(incoming.state)
@@ -193,7 +193,7 @@ def _write(building: str, incoming: Incoming) -> None:
     made = []
     for path, content in files.items():
         target = os.path.join(building, path)
-        if os.path.lexists(target):  # a link to the file that stays where it is: never written through
+        if os.path.lexists(target):  # a hard link to a file in use: never written through
             os.unlink(target)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
@@ -204,7 +204,7 @@ def _write(building: str, incoming: Incoming) -> None:
             os.close(handle)
         made.append(target)
     if len(made) > 100:
-        os.sync()  # all at once; the one by one below then finds nothing left to do
+        os.sync()  # all at once; the single syncs below then find nothing left to do
     for target in made:
         _sync_file(target)
     for inner in ("", EVENTS, KEYS, SUMMARIES):
@@ -220,7 +220,7 @@ def _sync_file(path: str) -> None:
 
 
 def exchange_directories(one: str, other: str) -> None:
-    """Let two directories change places in one step; `Unexchangeable` where the system or its disk cannot."""
+    """Exchange two directories atomically; raises `Unexchangeable` if the system or the file system cannot."""
     import ctypes
     import sys
 
@@ -233,7 +233,7 @@ def exchange_directories(one: str, other: str) -> None:
             here = ctypes.c_int(-100)  # AT_FDCWD; the paths are absolute
             failed = libc.renameat2(here, first, here, second, ctypes.c_uint(2))  # RENAME_EXCHANGE
     except AttributeError:
-        raise Unexchangeable("the system has no call for it") from None
+        raise Unexchangeable("the system has no such call") from None
     if not failed:
         return
     number = ctypes.get_errno()
@@ -243,7 +243,7 @@ def exchange_directories(one: str, other: str) -> None:
 
 
 def encoded(event: Event) -> tuple[str, bytes, str | None]:
-    """An event as `Incoming` wants it."""
+    """An event in the form of `Incoming.events`."""
     from faber.model.reducer import event_file
 
     return event_file(event["event_id"], event["type"]), strict_json.dumps(event), event.get("key")

@@ -1,8 +1,8 @@
-"""Who works where: active runs, and the runs of a session, branch or worktree.
+"""The index: active runs, and the runs of a session, branch or worktree.
 
-Everything here can be rebuilt from the runs and is written without waiting for the disk; a missing
-or unwritable index costs a scan, never an error. Each fact is a file of its own
-(`index/<kind>/<name>/<run>`), so that two writers never lose each other's.
+Everything here can be rebuilt from the runs and is written without syncing to disk; a missing
+or unwritable index costs a scan, never an error. Each fact is a separate file
+(`index/<kind>/<name>/<run>`), so that concurrent writers never lose each other's.
 """
 
 import os
@@ -28,14 +28,14 @@ class Binding(NamedTuple):
 
 
 def enter(layout: Layout, state: State) -> None:
-    """Let the index say what a run's state says, whatever it said before."""
+    """Make the index entries of a run match its state."""
     _note(layout, state, None)
     for session in state["context_sessions"]:
         bind(layout, SESSIONS, session, state["run_id"])
 
 
 def note(layout: Layout, before: State, after: State, session_id: str | None) -> None:
-    """Bring the index from a run's earlier state to its new one."""
+    """Update the index from a run's earlier state to its new one."""
     _note(layout, after, before["artifacts"].get("branch_name"))
     if session_id and after["status"] not in CLOSED:
         bind(layout, SESSIONS, session_id, after["run_id"])
@@ -53,12 +53,12 @@ def _note(layout: Layout, after: State, known_branch: object) -> None:
 
 
 def bind(layout: Layout, kind: str, name: str, run_id: str) -> None:
-    """Let `name` (a session, branch or worktree) lead to `run_id`; the latest binding is first."""
+    """Bind `name` (a session, branch or worktree) to `run_id`; the latest binding comes first."""
     _touch(os.path.join(layout.index, kind, file_name(name)), run_id)
 
 
 def bound(layout: Layout, kind: str, name: str) -> list[Binding]:
-    """The runs that `name` leads to, latest binding first."""
+    """The runs bound to `name`, latest binding first."""
     return _read(os.path.join(layout.index, kind, file_name(name)))
 
 
@@ -69,9 +69,9 @@ def active(layout: Layout) -> list[Binding] | None:
 
 
 def bound_active(layout: Layout, kind: str, name: str, most: int) -> tuple[list[Binding], int]:
-    """The active ones of the runs that `name` leads to: the `most` latest bound, latest first, and how many there are.
+    """The active runs among those bound to `name`: the `most` latest, latest first, and how many there are.
 
-    Costs little among ten thousand: whoever begins all runs in one worktree has as many bindings there.
+    Fast with ten thousand bindings: a worktree in which all runs are started has that many.
     """
     directory, alive = os.path.join(layout.index, kind, file_name(name)), os.path.join(layout.index, ACTIVE)
     try:
@@ -88,7 +88,7 @@ def bound_active(layout: Layout, kind: str, name: str, most: int) -> tuple[list[
 
 
 def forget(layout: Layout, run_id: str) -> None:
-    """A run is over: it is no longer active. Its sessions and branches stay, as history."""
+    """Remove an ended run from the active ones. Its sessions and branches stay, as history."""
     try:
         os.unlink(os.path.join(layout.index, ACTIVE, _quote(run_id)))
     except OSError:
@@ -96,7 +96,7 @@ def forget(layout: Layout, run_id: str) -> None:
 
 
 def rebuild(layout: Layout, states: list[State]) -> None:
-    """Make the index say what these states say; bindings of sessions and worktrees are kept."""
+    """Make the index match these states; bindings of sessions and worktrees are kept."""
     _touch_directory(os.path.join(layout.index, ACTIVE))
     alive = {state["run_id"]: state for state in states if state["status"] not in CLOSED}
     for entry in active(layout) or []:
@@ -107,7 +107,7 @@ def rebuild(layout: Layout, states: list[State]) -> None:
 
 
 def file_name(name: str) -> str:
-    """`name` as one safe file name; long names keep their beginning and end in a digest."""
+    """`name` as one safe file name; long names are cut and end in a digest."""
     quoted = _quote(name)
     if len(quoted) <= 150:
         return quoted

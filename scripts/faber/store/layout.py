@@ -1,4 +1,4 @@
-"""Where everything stands: the only owner of the store's paths."""
+"""The layout of a store: the only owner of its paths."""
 
 import os
 import re
@@ -22,7 +22,7 @@ WORK_ITEM = "work-item.json"
 LOCK = "lock"
 PARKED = "parked"
 DAMAGED = "damaged"
-# A run that is being made; a dot never begins a run id, so it is never mistaken for one.
+# A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
 
 
@@ -53,9 +53,9 @@ class Layout:
         return os.path.join(self.runs, *check_run_id(run_id).split("/"))
 
     def find_run_dir(self, run_id: str) -> str | None:
-        """The directory that holds `run_id`, here or in another tool's store; None if nobody has it.
+        """The directory that holds `run_id`, here or in another tool's store; None if there is none.
 
-        Raises `UnsafeFile` if a component of it, or a directory of its own, is a link or no directory:
+        Raises `UnsafeFile` if a component of it, or one of its subdirectories, is a link or not a directory:
         following one would let a run live outside the store.
         """
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
@@ -85,34 +85,34 @@ class Layout:
         return os.path.join(self.worktrees, *check_run_id(run_id).split("/"))
 
     def worktree(self, run_id: str, name: str) -> str:
-        """The worktree of one phase. `name` is safe as a directory's name and begins with no dot."""
+        """The worktree of one phase. `name` is safe as a directory name and does not start with a dot."""
         return os.path.join(self.run_worktrees(run_id), name)
 
     def scratch(self, run_id: str, number: int) -> str:
-        """The worktree in which candidate merges are looked at."""
+        """The worktree in which candidate merges are checked."""
         return self.worktree(run_id, f".scratch-{number}")
 
     def claim(self, run_id: str, name: str) -> str:
-        """The file whose lock says that a living process uses what is called `name`."""
+        """The lock file that a living process holds while it uses `name`."""
         return os.path.join(self.run_worktrees(run_id), ".claims", name)
 
     def nebula_claim(self, directory: str) -> str:
-        """The file whose lock says that a living process works through the nebula in `directory`."""
+        """The lock file that a living process holds while it runs the nebula in `directory`."""
         import hashlib
 
         name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return os.path.join(self.worktrees, ".nebulas", name)
 
     def set_aside(self, run_id: str) -> str:
-        """Where what stood in the way of a worktree is kept."""
+        """Where files that were in the place of a worktree are kept."""
         return os.path.join(self.run_worktrees(run_id), ".aside")
 
-    def begun(self, run_id: str) -> str:
-        """The note on the branch and the commit that the run's worktrees began from."""
+    def start_point(self, run_id: str) -> str:
+        """The file that records the branch and commit that the run's worktrees started from."""
         return os.path.join(self.run_worktrees(run_id), ".begun.json")
 
     def journal(self, run_id: str) -> str:
-        """Where it is noted that a tree of the person's own is being moved to another commit."""
+        """The file that records that one of the person's worktrees is being moved to another commit."""
         return os.path.join(self.run_worktrees(run_id), ".moving")
 
     def own(self, path: str) -> bool:
@@ -165,7 +165,7 @@ def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None
     """The project's root: `--root`, `$FABER_ROOT`, the repository's main worktree, the nearest
     parent with a store, or the current directory; so that every worktree shares one store.
 
-    `here` is where to look from instead of the current directory.
+    `here` replaces the current directory.
     """
     for given in (explicit, environ.get("FABER_ROOT")):
         if given:
@@ -197,7 +197,7 @@ def main_worktree(here: str) -> str | None:
     """The main worktree of the repository around `here`, read from git's own files; None outside one.
 
     A linked worktree's `.git` file names its private directory, whose `commondir` leads to the
-    repository that all worktrees share. Of a bare repository there is no main worktree.
+    repository that all worktrees share. A bare repository has no main worktree.
     """
     for path in _parents(here):
         dot_git = os.path.join(path, ".git")

@@ -1,4 +1,4 @@
-"""Reading a run of faber's own: without a lock, and without writing anything."""
+"""Reads one of faber's own runs, without a lock and without writing anything."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,12 @@ from faber.store.files import MAX_STATE, read_json
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout
 from faber.store.store_errors import EventUnreadable, ForeignRun, NewerSchema, StateMissing
 
-# What tells one content of state.json from the next, which always comes as another file.
+# Identifies one content of state.json: every replacement is another file.
 Stamp = tuple[int, int, int, int]
 
 
 class Run(NamedTuple):
-    """A run as read: its documents, its state up to the newest event, and notices about what is unusual.
+    """A run as read: its documents, its state up to the newest event, and notices about anything unusual.
 
     `foreign` is true for runs of other tools, whose documents are normalised views. `folded` counts the events that
     state.json did not contain. `stamp` identifies the state.json that was read; None for a foreign run.
@@ -51,27 +51,27 @@ Reader = Callable[[Layout, str], Run]
 
 
 def load(layout: Layout, run_id: str) -> Run:
-    """Read a run of faber's own.
+    """Read one of faber's own runs.
 
     Raises `ForeignRun`, `RunNotFound`, `StateMissing`, `StateCorrupt`, `InvalidStatus`, `MetadataUnreadable`,
     `EventUnreadable`, `UnsafeFile`.
     """
     found = look(layout, run_id)
     if isinstance(found, ForeignFiles):
-        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+        raise ForeignRun(f"Run {run_id} was made by another tool and is read-only.", run_id=run_id)
     return found
 
 
 def look(layout: Layout, run_id: str) -> Run | ForeignFiles:
-    """A run of faber's own, or the files of another tool's; raises as `load`, without `ForeignRun`."""
+    """One of faber's own runs, or the files of another tool's; raises what `load` raises, except `ForeignRun`."""
     return _look(layout, run_id, _find(layout, run_id), None)
 
 
 def load_for_work_item(layout: Layout, work_id: str) -> list[Run]:
-    """Every run of faber's own for this work item that can be read; damaged ones are left out.
+    """Every readable run of faber's own for this work item; damaged ones are left out.
 
-    A run about another work item costs only its metadata. That of an adopted run does not count: the event that
-    adopted it may say something else.
+    A run for another work item costs only reading its metadata. An adopted run is always read whole: the event
+    that adopted it may name another work item.
     """
     found = []
     for run_id in layout.run_ids():
@@ -97,7 +97,7 @@ def _find(layout: Layout, run_id: str) -> str:
 
 
 def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> Run | ForeignFiles:
-    """`raw_metadata` is metadata.json where the caller has read it already."""
+    """`raw_metadata` is metadata.json if the caller has read it already."""
     try:
         seen = stamp(directory)
         raw = read_json(os.path.join(directory, STATE), MAX_STATE)
@@ -127,7 +127,7 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
             Notice(
                 NewerSchema.code,
                 Severity.WARNING,
-                f"The run was written by a newer faber (schema {state['schema_version']}); it is only read.",
+                f"The run was written by a newer faber (schema {state['schema_version']}); it is read-only.",
                 NewerSchema.recovery,
             )
         )
@@ -139,17 +139,17 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
 def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: object) -> ForeignFiles:
     metadata = raw_metadata or read_document(directory, METADATA, run_id)
     if not isinstance(raw, dict):
-        raise StateCorrupt(f"state.json of run {run_id} holds no JSON object.", run_id=run_id)
+        raise StateCorrupt(f"state.json of run {run_id} is not a JSON object.", run_id=run_id)
     check_status(raw, run_id)
     if not isinstance(metadata, dict):
-        raise MetadataUnreadable(f"metadata.json of run {run_id} holds no JSON object.", run_id=run_id)
+        raise MetadataUnreadable(f"metadata.json of run {run_id} is not a JSON object.", run_id=run_id)
     return ForeignFiles(directory, raw, metadata)
 
 
 def still_current(run: Run) -> Run | None:
-    """A run that was read before, with the events recorded since; None if its state.json or its log was replaced.
+    """A run that was read before, with the events recorded since; None if its state.json or log was replaced.
 
-    Certain only under the run's lock.
+    Reliable only under the run's lock.
     """
     try:
         if run.stamp is None or stamp(run.directory) != run.stamp:
@@ -165,15 +165,15 @@ def still_current(run: Run) -> Run | None:
 
 
 def stamp(directory: str) -> Stamp:
-    """The identity of a run's state.json as it is now; raises `OSError`."""
+    """The identity of a run's current state.json; raises `OSError`."""
     found = os.lstat(os.path.join(directory, STATE))
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tuple[Metadata, Plan]:
-    """The documents of a run of faber's own that never change: its metadata and its plan.
+    """The documents of one of faber's own runs that never change: its metadata and its plan.
 
-    `raw_metadata` is metadata.json where the caller has read it already.
+    `raw_metadata` is metadata.json if the caller has read it already.
     """
     raw = raw_metadata or read_document(directory, METADATA, run_id)
     try:
@@ -224,10 +224,11 @@ def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None =
 
 
 def fold_events(state: State, events: Iterable[Event], run_id: str) -> State:
-    """The state after `events`; raises `EventUnreadable` for one that lacks what its type needs."""
+    """The state after `events`; raises `EventUnreadable` for one that lacks a field that its type needs."""
     try:
         return fold(state, events)
     except (LookupError, TypeError, AttributeError) as error:
         raise EventUnreadable(
-            f"An event of run {run_id} lacks what its type needs ({type(error).__name__}: {error}).", run_id=run_id
+            f"An event of run {run_id} lacks a field that its type needs ({type(error).__name__}: {error}).",
+            run_id=run_id,
         ) from None

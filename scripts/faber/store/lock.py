@@ -1,4 +1,4 @@
-"""One writer a run: an advisory lock that the kernel releases with its holder."""
+"""One writer per run: an advisory lock that the kernel releases when its holder ends."""
 
 import errno
 import os
@@ -14,16 +14,16 @@ from faber.store.files import unwritable
 from faber.store.store_errors import Locked
 
 DEADLINE = 10.0  # seconds
-SIGNATURE = 1_500  # bytes, more than any holder's name can have
+SIGNATURE = 1_500  # bytes, more than any holder's description
 
 
 @contextmanager
 def locked(path: str, *, deadline: float = DEADLINE) -> Iterator[None]:
     """Hold the lock file at `path`; raises `Locked` with the holder after `deadline` seconds.
 
-    Never broken by age and never unlinked: the kernel frees it when the holder ends, however it
-    ends, and a file that came and went would be two locks. The holder writes its name into it for
-    the error of the one who waits. Held only while files are written, never while a program runs.
+    Never broken by age and never unlinked: the kernel releases it when the holder ends, however it ends, and a
+    file that is deleted and created again would be two locks. The holder writes its description into it for the
+    error message of a waiter. Held only while files are written, never while a program runs.
     """
     import fcntl
 
@@ -89,16 +89,16 @@ def _sign(handle: int) -> None:
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     signature = strict_json.dumps({"pid": os.getpid(), "command": words, "since": since})
     try:
-        # Padded to one length: truncating would give the file system a block to free and to find again, and to
-        # put into its journal, each time.
+        # Padded to a fixed length: truncating would make the file system free and allocate a block, and journal
+        # it, each time.
         os.pwrite(handle, signature.ljust(SIGNATURE), 0)
     except OSError:
-        pass  # a full disk: the lock holds without a name
+        pass  # a full disk: the lock works without the description
 
 
 def _read(handle: int) -> dict[str, Any]:
     try:
-        # A longer signature may have been there before: the first line is the holder's.
+        # A longer description may have been there before: the first line is the holder's.
         found = strict_json.loads(os.pread(handle, 2000, 0).partition(b"\n")[0])
     except (OSError, strict_json.InvalidJSON):
         return {}

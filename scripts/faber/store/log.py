@@ -1,4 +1,4 @@
-"""The event log of a run: one immutable file an event, ids contiguous from 1."""
+"""The event log of a run: one immutable file per event, ids contiguous from 1."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from faber.store.store_errors import EventUnreadable
 
 
 class LogEntry(NamedTuple):
-    """One file of the log, as its name tells."""
+    """One file of the log, as its name describes it."""
 
     event_id: int
     type: str
@@ -23,9 +23,9 @@ class LogEntry(NamedTuple):
 
 
 def append(run_dir: str, event: Event) -> str:
-    """Write `event` as the next file of the log, durable before this returns; answers its name.
+    """Write `event` as the next file of the log, durable before this returns; returns its name.
 
-    The caller holds the run's lock and has given the event the id after the last one.
+    The caller holds the run's lock and has assigned the event the id after the last one.
     """
     name = event_file(event["event_id"], event["type"])
     write_atomic(os.path.join(run_dir, EVENTS, name), strict_json.dumps(event))
@@ -42,40 +42,40 @@ def read_event(run_dir: str, file: str) -> Event:
     except (OSError, strict_json.InvalidJSON, UnsafeFile) as error:
         raise EventUnreadable(f"Event file {file} cannot be read: {error}.", path=path) from None
     if not isinstance(event, dict):
-        raise EventUnreadable(f"Event file {file} holds no JSON object.", path=path)
+        raise EventUnreadable(f"Event file {file} is not a JSON object.", path=path)
     return event  # type: ignore[return-value]
 
 
 def read_own_event(run_dir: str, file: str, event_id: int, event_type: str) -> Event:
-    """An event of faber's own making: what it says of itself must be what its name says."""
+    """One of faber's own events: its id and type must match its file name."""
     event = read_event(run_dir, file)
     if event.get("event_id") != event_id or event.get("type") != event_type or "timestamp" not in event:
-        raise EventUnreadable(f"Event file {file} does not hold what its name says.", path=file)
+        raise EventUnreadable(f"Event file {file} does not match its name.", path=file)
     return event
 
 
 def probe(run_dir: str, event_id: int) -> LogEntry | None:
-    """The event of that id if it is there, looked for under every registered type's name.
+    """The event of that id if it exists, looked up under the name of every registered type.
 
-    So the next event is found without listing a directory of a hundred thousand. A link that leads
-    nowhere is no event.
+    This finds the next event without listing a directory of a hundred thousand. A dangling link is not
+    an event.
     """
     base = os.path.join(run_dir, EVENTS, "")
     for name in known_types():
         file = event_file(event_id, name)
-        # access answers where a stat raises: forty times on every read of a run, for a file that is hardly ever there.
+        # access() returns where stat() raises: forty times on every read of a run, for a file that rarely exists.
         if os.access(base + file, os.F_OK):
             return LogEntry(event_id, name, file)
     return None
 
 
 def find(run_dir: str, event_id: int) -> LogEntry | None:
-    """The event of that id under any name; lists the log where it is not one of faber's own making."""
+    """The event of that id under any name; lists the log if it is not one of faber's own."""
     return probe(run_dir, event_id) or next((e for e in listing(run_dir) if e.event_id == event_id), None)
 
 
 def after(run_dir: str, last_event_id: int) -> list[Event]:
-    """The events that follow `last_event_id`, usually none: what a killed writer had not folded in."""
+    """The events that follow `last_event_id`, usually none: those that a killed writer had not folded."""
     found = []
     while entry := probe(run_dir, last_event_id + 1):
         found.append(read_own_event(run_dir, entry.file, entry.event_id, entry.type))
@@ -100,12 +100,12 @@ def listing(run_dir: str) -> list[LogEntry]:
 
 
 # --- idempotency keys ------------------------------------------------------------------------------
-# keys/<digest> names the event that a key was given to. It is written before the event: found
-# without its event, it is the trace of a killed writer and counts for nothing.
+# keys/<digest> names the event that a key belongs to. It is written before the event: without its event, it is
+# left from a killed writer and is ignored.
 
 
 def claim_key(run_dir: str, key: str, event_id: int) -> None:
-    """Note durably that `key` belongs to the event about to be written."""
+    """Record durably that `key` belongs to the event about to be written."""
     make_directories(os.path.join(run_dir, KEYS))
     write_atomic(key_path(run_dir, key), strict_json.dumps({"key": key, "event_id": event_id}))
 

@@ -1,8 +1,8 @@
-"""How often a process that writes to a run again and again replaces state.json.
+"""How often a process that writes to a run repeatedly replaces state.json.
 
-The log is the truth and state.json its fold, which every reader brings up to date from the events that are newer. So a
+The log is the source of truth and state.json its fold, which every reader updates with the newer events. So a
 writer that records many events need not replace state.json after each: an event costs the same in a run of ten phases
-and in one of five thousand. Every acknowledged event is in the log, as always.
+as in one of five thousand. Every acknowledged event is in the log, as always.
 """
 
 import time
@@ -40,7 +40,7 @@ class Pace:
         return self._room >= 0
 
     def measured(self, size: int) -> None:
-        """Note that the state has `size` bytes."""
+        """Record that the state has `size` bytes."""
         self._room = MAX_STATE - size
 
     def is_due(self, events: int) -> bool:
@@ -49,7 +49,7 @@ class Pace:
         return self._behind >= MOST_BEHIND or self._monotonic() - self._written >= self._pause
 
     def replaced(self, seconds: float) -> None:
-        """Note that state.json was replaced, contains every event, and that this took `seconds`."""
+        """Record that state.json was replaced with one that contains every event, which took `seconds`."""
         self._behind = 0
         self._written = self._monotonic()
         self._pause = max(SECONDS_BEHIND, SHARE * seconds)

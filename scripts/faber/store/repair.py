@@ -1,4 +1,4 @@
-"""Making good what can be told from the events; what cannot is listed, never invented."""
+"""Repairs what can be rebuilt from the events; what cannot is listed, never invented."""
 
 import errno
 import os
@@ -18,12 +18,12 @@ from faber.store.lock import locked
 from faber.store.sessions import is_summary_name, unsafe_summary, write_summary
 from faber.store.store_errors import DamageUnrepairable, ForeignRun
 
-# Damage to the log or to what never changes: no fold can be trusted over it.
+# Damage to the log or to a document that never changes: no fold of it can be trusted.
 _FATAL = ("event_gap", "duplicate_event", "event_unreadable", "event_of_other_run")
 
 
 class Repaired(TypedDict):
-    """What was done, one sentence each, and the paths of what was moved to `damaged/`."""
+    """The repairs, one sentence each, and the paths of files moved to `damaged/`."""
 
     actions: list[str]
     moved: list[str]
@@ -39,7 +39,7 @@ class RepairedRun(Repaired):
 def repair_run(layout: Layout, run_id: str) -> RepairedRun:
     """Rebuild state.json, missing session summaries and the index entry of a run from its events.
 
-    What it replaces or sets aside is moved to `damaged/`. Raises `DamageUnrepairable` with every loss, having changed
+    Replaced and discarded files are moved to `damaged/`. Raises `DamageUnrepairable` with every loss, having changed
     nothing, if the log itself is damaged.
     """
     directory = layout.find_run_dir(run_id)
@@ -48,7 +48,7 @@ def repair_run(layout: Layout, run_id: str) -> RepairedRun:
     actions: list[str] = []
     moved: list[str] = []
     if not layout.own(directory) or _is_foreign(layout, run_id):
-        raise ForeignRun(f"Run {run_id} was made by another tool and is only read.", run_id=run_id)
+        raise ForeignRun(f"Run {run_id} was made by another tool and is read-only.", run_id=run_id)
     with locked(os.path.join(directory, LOCK)):
         losses = [f for f in examine_run(layout, run_id, load) if f.code in _FATAL]
         if losses:
@@ -97,7 +97,7 @@ def repair_store(layout: Layout) -> Repaired:
         moved.append(_set_aside(layout.store, path))
         actions.append(f"Set aside {os.path.basename(path)}, left behind by a killed writer.")
     if os.path.isdir(layout.runs):
-        # The lock keeps a creation that is under way right now from being taken for a dead one.
+        # The lock keeps a creation in progress from being mistaken for an abandoned one.
         with locked(layout.lock):
             for name in sorted(os.listdir(layout.runs)):
                 if name.startswith(UNFINISHED_PREFIX):
@@ -107,7 +107,7 @@ def repair_store(layout: Layout) -> Repaired:
 
 
 def _is_foreign(layout: Layout, run_id: str) -> bool:
-    """True only if the run reads as another tool's and its metadata is not faber's: a damaged one may be our own."""
+    """True only if the run reads as another tool's and its metadata is not faber's; damage could look alike."""
     try:
         found = look(layout, run_id)
     except FaberError:
@@ -129,7 +129,7 @@ def _content(path: str) -> bytes | None:
 
 
 def _set_aside(directory: str, path: str, *, until_replaced: bool = False) -> str:
-    """Move `path` to `damaged/`; with `until_replaced` it also stays, so that no moment is without it."""
+    """Move `path` to `damaged/`; with `until_replaced` it also stays, so that the file is never missing."""
     target_dir = os.path.join(directory, DAMAGED)
     make_directories(target_dir)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -144,7 +144,7 @@ def _set_aside(directory: str, path: str, *, until_replaced: bool = False) -> st
 
 
 def _linked(path: str, target: str) -> bool:
-    """True if `target` is a second name of the file now; false where there can be none (a directory, FAT)."""
+    """True if `target` is now a hard link to the file; false if there can be none (a directory, FAT)."""
     try:
         os.link(path, target, follow_symlinks=False)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The JSON Schemas (draft 2020-12) of what the store holds, and checking input against them."""
+"""The JSON Schemas (draft 2020-12) of the store's documents, and the check of input against them."""
 
 import json
 import os
@@ -27,7 +27,7 @@ class Mismatch(NamedTuple):
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """The schema called `name`: `workflow` and `config` as they were written, the others from their types."""
+    """The schema `name`: `workflow` and `config` are written by hand, the others generated from their types."""
     made = _derived(name)
     if made is not None:
         return made
@@ -47,7 +47,7 @@ def _derived(name: str) -> dict[str, Any] | None:
         made = json_schema(Event, "One event of a run")
         return {**made, "allOf": [_event_rule(kind) for kind in known_types()]}
     if name == "session-summary":
-        return json_schema(GivenSummary, "What a session leaves to the next, as `faber session save` takes it")
+        return json_schema(GivenSummary, "What a session passes to the next, as `faber session save` takes it")
     if name == "stored-summary":
         return json_schema(StoredSummary, "session-summaries/session-<time>.json")
     return None
@@ -66,7 +66,7 @@ def problems(name: str, value: Any) -> list[Mismatch]:
 
 
 def violations(name: str, value: Any) -> list[Violation]:
-    """As `problems`, with the keys apart."""
+    """As `problems`, with the keys separate."""
     from jsonschema import Draft202012Validator
 
     found = Draft202012Validator(schema(name), format_checker=_formats()).iter_errors(value)
@@ -78,7 +78,7 @@ def violations(name: str, value: Any) -> list[Violation]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to add to a message about an unknown name: the one that was meant, or all there are."""
+    """The end of a message about an unknown name: the closest known name, or all known names."""
     from difflib import get_close_matches
 
     names = list(known)
@@ -105,7 +105,7 @@ def _message(error: Any) -> str:
     if error.validator == "pattern" and "description" in error.schema:
         return f"{error.instance[:60]!a} is not {error.schema['description']}"
     if error.validator == "oneOf" and error.context:
-        # Say what is wrong inside the alternative that was meant, not that neither fits.
+        # Report what is wrong inside the closest alternative, not that none matches.
         deepest = max(error.context, key=lambda e: len(e.absolute_path))
         return f"{'.'.join(str(part) for part in deepest.absolute_path)}: {_message(deepest)}"
     return str(error.message)[:300]
@@ -113,12 +113,12 @@ def _message(error: Any) -> str:
 
 @cache
 def _formats() -> Any:
-    """The formats that a schema may name: what one cannot say itself, or not so that a person understands."""
+    """The formats that a schema may name: checks that JSON Schema cannot express, or not with a clear message."""
     from jsonschema import FormatChecker
 
     def no_nul(text: str) -> None:
         if "\0" in text:
-            raise InvalidInput("a command holds no NUL character")
+            raise InvalidInput("a command cannot contain a NUL character")
 
     checker = FormatChecker(formats=())
     for name, check in (("event-type", event_type), ("relative-path", check_relative), ("command", no_nul)):
@@ -128,7 +128,7 @@ def _formats() -> Any:
 
 def _accepts(check: Callable[[str], Any]) -> Callable[[object], bool]:
     def accepts(value: object) -> bool:
-        if isinstance(value, str):  # another type is for `type` to refuse
+        if isinstance(value, str):  # `type` refuses other types
             check(value)
         return True
 

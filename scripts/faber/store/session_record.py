@@ -1,7 +1,7 @@
-"""What a session has been told: one small file a session, in the index.
+"""What a session already knows about its run: one small file per session, in the index.
 
-Written by hooks without waiting for the disk. It can be lost at any time: the session is then told
-once more what it knew.
+Written by hooks without syncing to disk. It can be lost at any time: the session then gets the same
+information once more.
 """
 
 import os
@@ -14,14 +14,14 @@ from faber.store.index import file_name
 from faber.store.layout import Layout
 
 RECORDS = "session-records"
-# Raised when the meaning of a field changes: a record of another version counts as none.
+# Increased when the meaning of a field changes: a record of another version is ignored.
 VERSION = 1
 LIMIT = 64_000
 
 
 class SessionRecord(NamedTuple):
-    """The run that a session was told about, the newest event it was told of, and what a compaction
-    has made it forget since (`run_id`, `step`)."""
+    """The run that a session knows, the newest event it knows, and what a compaction has made it forget
+    since (`run_id`, `step`)."""
 
     run_id: str
     event_id: int
@@ -29,12 +29,12 @@ class SessionRecord(NamedTuple):
 
 
 def path_of(layout: Layout, session_id: str) -> str:
-    """Where the record of a session stands."""
+    """The path of a session's record."""
     return os.path.join(layout.index, RECORDS, file_name(session_id) + ".json")
 
 
 def read(layout: Layout, session_id: str) -> SessionRecord | None:
-    """The session's record; None if there is none that can be read."""
+    """The session's record; None if it is missing or unreadable."""
     try:
         found = read_json(path_of(layout, session_id), LIMIT)
     except (OSError, FaberError, strict_json.InvalidJSON):
@@ -43,7 +43,7 @@ def read(layout: Layout, session_id: str) -> SessionRecord | None:
 
 
 def write(layout: Layout, session_id: str, record: SessionRecord) -> None:
-    """Keep the session's record, whole or not at all; where it cannot be written, nothing happens."""
+    """Write the session's record atomically; a failure is ignored."""
     path = path_of(layout, session_id)
     document = {"version": VERSION, "session_id": session_id, **record._asdict()}
     try:

@@ -1,4 +1,4 @@
-"""Session summaries: what one session leaves to the next (context reconstitution 0.4.5)."""
+"""Session summaries: what one session passes to the next (context reconstitution 0.4.5)."""
 
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -21,16 +21,16 @@ LISTS = ("accomplished", "decisions", "files_changed", "remaining_phases")
 
 
 class SessionHistory(NamedTuple):
-    """The summaries of a run, oldest first, each as its file holds it, and what could not be read."""
+    """The summaries of a run, oldest first, each as in its file, and notices about unreadable ones."""
 
     summaries: list[dict[str, Any]]
     notices: list[Notice]
 
 
 def check_summary(given: Any) -> "CheckedSummary":
-    """What a person or an agent hands in as a summary, complete; raises `InvalidInput`.
+    """The complete form of a summary given by a person or an agent; raises `InvalidInput`.
 
-    The five parts may stand inside `summary` or at the top level; missing lists are empty.
+    The five parts may be inside `summary` or at the top level; missing lists are empty.
     """
     from faber.store.schema import problems
 
@@ -50,7 +50,7 @@ def check_summary(given: Any) -> "CheckedSummary":
         "context_notes": parts.get("context_notes"),
     }
     if not any(summary.values()):
-        raise InvalidInput("The session summary is empty.", recovery="Say at least what was accomplished or decided.")
+        raise InvalidInput("The session summary is empty.", recovery="State at least what was accomplished or decided.")
     return {
         "session_id": given.get("session_id"),
         "phase_completed": given.get("phase_completed"),
@@ -68,7 +68,7 @@ def save_summary(
     key: str | None = None,
     known: Run | None = None,
 ) -> Committed:
-    """Record a checked summary: the event `session_end` carries it, the file is its projection. As `commit`."""
+    """Record a checked summary: `session_end` carries it, the file is its projection. Raises what `commit` does."""
 
     def decide(state: State, plan: Plan) -> list[Draft]:
         from faber.model.acceptance import emit
@@ -91,7 +91,7 @@ def save_summary(
         return decided if isinstance(decided, list) else []
 
     def project(directory: str, state: State, event: Event) -> None:
-        if "summary_file" in event.get("metadata", {}):  # not so where another command's key was repeated
+        if "summary_file" in event.get("metadata", {}):  # false if another command's key was repeated
             write_summary(directory, event)
 
     return commit(layout, run_id, decide, by, key=key, project=project, known=known)
@@ -120,9 +120,9 @@ def write_summary(run_dir: str, event: Event) -> None:
 
 
 def history(run: Run) -> SessionHistory:
-    """All summaries by their own order: `sequence` where faber numbered them, else the file's name.
+    """All summaries in order: by `sequence` if faber numbered them, else by file name.
 
-    The newest one is taken from its event if its file is missing: its writer was killed in between.
+    The newest one is taken from its event if its file is missing: its writer was killed before writing it.
     """
     directory = os.path.join(run.directory, SUMMARIES)
     notices: list[Notice] = []
@@ -161,7 +161,7 @@ class _Malformed(ValueError):
 
 
 def _shaped(value: Any) -> dict[str, Any]:
-    """A summary as the context needs it: other tools leave out what they do not know."""
+    """A summary as the context needs it; fields that other tools leave out are filled in."""
     if not isinstance(value, dict):
         raise _Malformed("not an object")
     inner = value.get("summary", {})

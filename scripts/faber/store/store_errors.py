@@ -11,7 +11,7 @@ class InvalidConfiguration(UsageError):
 
 
 class StateMissing(FaberError):
-    """The run directory is there, its state.json is not."""
+    """The run directory exists, but its state.json is missing."""
 
     code = "state_missing"
     recovery = "Run `faber repair RUN` to rebuild it from the events, or start a new run."
@@ -21,21 +21,21 @@ class EventUnreadable(FaberError):
     """An event that must be folded cannot be read."""
 
     code = "event_unreadable"
-    recovery = "Run `faber doctor RUN`; the damaged file is kept."
+    recovery = "Run `faber doctor RUN` to see what is damaged; the file is kept."
 
 
 class StoreUnwritable(FaberError):
-    """The operating system refused a write; the previous content is still there."""
+    """The operating system refused a write; the previous content is kept."""
 
     code = "store_unwritable"
     recovery = "Free space or fix permissions, then repeat the command: repeating is harmless."
 
 
 class DamageUnrepairable(FaberError):
-    """What was lost cannot be rebuilt from the events; nothing was changed."""
+    """The lost data cannot be rebuilt from the events; nothing was changed."""
 
     code = "unrepairable"
-    recovery = "Restore the files named from a backup or another clone."
+    recovery = "Restore the files listed from a backup or another clone."
 
 
 class RunExists(Refused):
@@ -46,17 +46,17 @@ class RunExists(Refused):
 
 
 class ForeignRun(Refused):
-    """The run was made by another tool and is only read."""
+    """The run was made by another tool and is read-only."""
 
     code = "foreign_run"
-    recovery = "Run `faber run adopt RUN` first; the other tool's files are kept."
+    recovery = "Run `faber run adopt RUN` first; it keeps the other tool's files."
 
 
 class Locked(Refused):
     """Another process holds the run's lock and did not release it in time."""
 
     code = "locked"
-    recovery = "Wait for the holder named, or end it; faber never breaks a lock."
+    recovery = "Wait for the process named, or end it; faber never breaks a lock."
 
 
 class KeyReused(Refused):
@@ -70,7 +70,7 @@ class Stale(Refused):
     """The run has newer events than the caller has read."""
 
     code = "stale"
-    recovery = "Read the run again and repeat the command if it still makes sense."
+    recovery = "Read the run again, and repeat the command if it still applies."
 
 
 class NewerSchema(Refused):

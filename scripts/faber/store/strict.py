@@ -1,4 +1,4 @@
-"""Strict reading of what people write: YAML, TOML and JSON become JSON-able values or `Malformed`.
+"""Strict parsing of files that people write: YAML, TOML and JSON become JSON values or `Malformed`.
 
 Strict means: bounded before it is parsed, at most 64 levels deep, no key twice in a mapping, no NaN,
 no YAML alias or tag, so that a small file can neither name an object nor grow into a large value.
@@ -19,9 +19,9 @@ _NUMBER_BITS = 1024
 
 
 class Malformed(ValueError):
-    """Text that is not what it claims to be; `reason` says where and why, in one line.
+    """Text that is not valid in its format; `reason` says where and why, in one line.
 
-    `line` counts from 1; None where it cannot be told. `problem` is the reason without the line.
+    `line` counts from 1; None if unknown. `problem` is the reason without the line.
     """
 
     def __init__(self, reason: str, line: int | None = None) -> None:
@@ -42,7 +42,7 @@ def yaml_value(text: str, limit: int) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        # The events are flat and cheap; only what passes is built, which is recursive.
+        # Checking the flat events is cheap; only a document that passes is built, recursively.
         _check_events(yaml.parse(text, Loader=loader))
         return jsonable(yaml.load(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
@@ -83,7 +83,7 @@ def json_value(text: str, limit: int) -> Any:
 
 
 def jsonable(value: Any, level: int = 0) -> Any:
-    """`value` as JSON can hold it, or `Malformed` where it cannot be told what that would be."""
+    """`value` as a JSON value; raises `Malformed` if it has no clear JSON form."""
     if level > LEVELS:
         raise Malformed(f"nested more than {LEVELS} levels deep")
     if isinstance(value, dict):
@@ -93,13 +93,13 @@ def jsonable(value: Any, level: int = 0) -> Any:
     if isinstance(value, (date, time, datetime)):
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
-        raise Malformed("NaN and infinity are not values here")
-    # Python refuses to print, and so to write as JSON, what has thousands of digits.
+        raise Malformed("NaN and infinity are not supported")
+    # Python refuses to print, and so to write as JSON, a number with thousands of digits.
     if isinstance(value, int) and value.bit_length() > _NUMBER_BITS:
         raise Malformed("a number is too long")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise Malformed(f"a {type(value).__name__} is not a value here")
+    raise Malformed(f"a {type(value).__name__} is not supported")
 
 
 def _key(key: Any) -> str:
@@ -138,7 +138,7 @@ def _check_events(events: Iterable[Any]) -> None:
             return
         if expects_key[-1] and scalar is not None:
             if scalar in seen:
-                raise Malformed(f"the key {scalar[:60]!r} is there twice", _line(event))
+                raise Malformed(f"the key {scalar[:60]!r} occurs twice", _line(event))
             seen.add(scalar)
         expects_key[-1] = not expects_key[-1]
 

@@ -1,4 +1,4 @@
-"""JSON with limits: what a damaged or hostile file can hold is an error here, not a crash later."""
+"""JSON with limits: a damaged or hostile file is an error here, not a crash later."""
 
 import json
 from typing import Any
@@ -43,7 +43,7 @@ def _refuse(constant: str) -> Any:
 def _finite(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise InvalidJSON(f"{digits[:40]} is beyond what a number can hold")
+        raise InvalidJSON(f"{digits[:40]} is out of range for a number")
     return number
 
 

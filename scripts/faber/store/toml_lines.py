@@ -21,14 +21,14 @@ _PLAIN = re.compile(r"[^,\]}#\n]*")
 def toml_lines(text: str) -> dict[Keys, int]:
     """The line, from 1, of every key and list entry of a document that `strict.toml_value` accepted.
 
-    Keys are paths, `("filter", 0, "command")`; the empty one is the document, on line 1. What the scan
-    does not understand is left out, so a caller asks for the longest path that is there.
+    Keys are paths, `("filter", 0, "command")`; the empty one is the document, on line 1. Keys that the scan
+    does not understand are left out, so a caller looks up the longest path present.
     """
     found: dict[Keys, int] = {(): 1}
     scan = _Scan(text)
     try:
         scan.document(found)
-    except (AttributeError, IndexError, ValueError, RecursionError):  # not TOML: what was found so far is right
+    except (AttributeError, IndexError, ValueError, RecursionError):  # not TOML: the lines found so far are right
         pass
     return found
 

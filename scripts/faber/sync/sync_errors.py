@@ -4,10 +4,10 @@ from faber.errors import Exit, FaberError, Refused, UsageError
 
 
 class SyncFailed(FaberError):
-    """A git program that a sync needs is missing or failed; `error` is what it said."""
+    """git is missing, or a git command that a sync needs failed; `error` is its message."""
 
     code = "sync_failed"
-    recovery = "See what git says in the repository; repeating the command is harmless."
+    recovery = "Run `git status` in the repository; repeating the command is harmless."
 
 
 class RemoteUnreachable(FaberError):
@@ -21,7 +21,9 @@ class RemoteTimeout(RemoteUnreachable):
     """git exceeded its time limit and was killed, with everything it had started."""
 
     code = "remote_timeout"
-    recovery = "Repeat it, with a longer --timeout if the run is large or the line is slow: repeating is harmless."
+    recovery = (
+        "Repeat the command, with a longer --timeout if the run is large or the connection slow: repeating is harmless."
+    )
 
 
 class ObjectsMissing(FaberError):
@@ -39,29 +41,29 @@ class RemoteUnknown(UsageError):
 
 
 class RemoteAuthentication(RemoteUnreachable):
-    """The remote asks for a name, a password or a key, and nobody is there to give it."""
+    """The remote asks for a name, a password or a key, and git cannot prompt for it."""
 
     code = "remote_auth"
     exit_code = Exit.REFUSED
-    recovery = "Let git reach the remote without asking (credential helper, key in the agent, token), then repeat."
+    recovery = "Configure git to authenticate without a prompt (credential helper, SSH agent, token), then repeat."
 
 
 class RunNotAtRemote(FaberError):
-    """The remote has no run of that id."""
+    """The remote has no run with that id."""
 
     code = "run_not_at_remote"
-    recovery = "`faber sync status` lists the runs of the remote; `faber sync push RUN` sends one there."
+    recovery = "`faber sync status` lists the runs at the remote; `faber sync push RUN` pushes a run there."
 
 
 class RemoteRejected(Refused):
     """The remote refused the run's ref: a hook, a rule, or missing permission."""
 
     code = "remote_rejected"
-    recovery = "Let the remote accept pushes to refs/faber/runs/ from you; nothing was changed there."
+    recovery = "Allow pushes to refs/faber/runs/ at the remote; nothing was changed there."
 
 
 class Diverged(Refused):
-    """The run continued differently here and at the remote; `local` and `remote` are each side's last event."""
+    """The run diverged between here and the remote; `local` and `remote` are each side's last event."""
 
     code = "diverged"
 
@@ -76,11 +78,11 @@ class SecretInRun(Refused):
     """A file of the run holds what looks like a credential; `file` and `place` name it."""
 
     code = "secret_in_run"
-    recovery = "Revoke the credential. What the log holds stays there: continue in a new run (`faber run rerun`)."
+    recovery = "Revoke the credential. The log cannot be changed: continue in a new run (`faber run rerun`)."
 
 
 class RemoteRunInvalid(Refused):
     """The commit under the run's ref at the remote is not a valid run; nothing was replaced here."""
 
     code = "remote_run_invalid"
-    recovery = "Look at the ref named with `git log` and `git ls-tree`; push a sound copy over it, or delete it there."
+    recovery = "Look at the ref named with `git log` and `git ls-tree`; push a valid copy over it, or delete it there."

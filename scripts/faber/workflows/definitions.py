@@ -12,16 +12,16 @@ from faber.store.layout import Layout
 from faber.workflows.source_map import Definition, Fault, refusal
 from faber.workflows.workflow_errors import UnknownWorkflow
 
-# The plugin's own definitions: <plugin>/workflows, beside <plugin>/scripts/faber/store.
+# The plugin's own definitions: <plugin>/workflows; this file is <plugin>/scripts/faber/workflows/definitions.py.
 BUILT_IN = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "workflows"))
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_DEFINITION = 256 * 1024
-# How many definitions one may stand on.
+# How many ancestors a definition may have.
 MAX_PARENTS = 8
 
 
 class Resolved(NamedTuple):
-    """A definition with everything that it extends: the plan, and the name of what it extends."""
+    """A definition merged with all that it extends: the plan, and the name of the definition it extends."""
 
     plan: Plan
     extends: str | None
@@ -50,7 +50,7 @@ def project_definitions(layout: Layout) -> list[str]:
 def find(layout: Layout, workflow: str) -> str:
     """The path of a workflow: the project's of that name before the built-in one, or a file of the project.
 
-    Raises `UnknownWorkflow`, and `InvalidInput` for what is neither a path nor a name.
+    Raises `UnknownWorkflow`, and `InvalidInput` if it is neither a path nor a name.
     """
     if os.sep in workflow or workflow.endswith(SUFFIXES):
         path = os.path.realpath(os.path.join(layout.root, workflow))
@@ -63,7 +63,7 @@ def find(layout: Layout, workflow: str) -> str:
 
 
 def source(layout: Layout, path: str) -> str:
-    """How a definition is called: its path in the project, `built-in:NAME`, or its whole path."""
+    """The display name of a definition: its path in the project, `built-in:NAME`, or its absolute path."""
     path = _canonical(path)
     root = os.path.realpath(layout.root)
     if os.path.dirname(path) == BUILT_IN:
@@ -72,9 +72,9 @@ def source(layout: Layout, path: str) -> str:
 
 
 def resolve(layout: Layout, path: str) -> Resolved:
-    """The definition at `path` over all that it extends, as a plan; raises `InvalidDefinition`.
+    """The definition at `path`, merged with all that it extends, as a plan; raises `InvalidDefinition`.
 
-    All problems that can be told are reported at once, those of the definitions extended included.
+    All problems that can be found are reported at once, including those of the extended definitions.
     """
     from faber.workflows.inheritance import check, check_ids, merge
     from faber.workflows.plans import plan_from
@@ -91,7 +91,7 @@ def resolve(layout: Layout, path: str) -> Resolved:
         for definition in chain:
             check_ids(definition, faults)
     if isinstance(own.value, dict) and "id" not in own.value and not _is_name(own.name):
-        faults.append(Fault(own, (), "the file's name is no name for a workflow: the definition needs an id"))
+        faults.append(Fault(own, (), "the file's name is not a valid workflow name: the definition needs an id"))
     if faults:
         raise refusal(faults)
     description = next((d.value["description"] for d in chain if "description" in d.value), None)
@@ -101,7 +101,7 @@ def resolve(layout: Layout, path: str) -> Resolved:
 
 
 def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definition], bool]:
-    """The definition and those it extends, nearest first, and whether that is all of them; adds to `faults`."""
+    """The definition and those it extends, nearest first, and whether the chain is complete; adds to `faults`."""
     chain = [_read(layout, path, faults)]
     while isinstance(chain[-1].value, dict) and "extends" in chain[-1].value:
         child, name = chain[-1], chain[-1].value["extends"]
@@ -117,9 +117,9 @@ def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definit
 
             message = f"there is no workflow {name!a}{nearest(name, known_workflows(layout))}"
         elif _canonical(parent) in [definition.path for definition in chain]:
-            message = f"definitions extend each other in a circle: {shown}"
+            message = f"definitions extend each other in a cycle: {shown}"
         elif len(chain) > MAX_PARENTS:
-            message = f"a definition stands on at most {MAX_PARENTS} others: {shown}"
+            message = f"a definition may have at most {MAX_PARENTS} ancestors: {shown}"
         if parent is None or message:
             faults.append(Fault(child, ("extends",), message or ""))
             return chain, False
@@ -167,7 +167,7 @@ def _files(directory: str) -> list[str]:
 
 
 def _canonical(path: str) -> str:
-    """One spelling of the path; a link in its last place stays one, and is refused when it is read."""
+    """The canonical path, except for a link in its last component, which is refused when it is read."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 

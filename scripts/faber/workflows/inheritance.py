@@ -1,8 +1,8 @@
-"""One workflow definition over another: what a child adds to, replaces in and takes from its parent.
+"""Merges a workflow definition with its parent: what the child adds, replaces and inherits.
 
-Pure. Everything keeps the place where it was written, so that a fault of the whole names the file and
-line that it comes from. What is not even shaped like a phase or a step is passed over: the schema
-has reported it.
+Pure. Every value keeps its source position, so that a fault of the merged result names the file and
+line it comes from. Values that are not shaped like a phase or a step are skipped: the schema has
+reported them.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _ONLY_OVER_A_PARENT = ("pre_steps", "post_steps", "before", "after")
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase in the making; `texts` holds its name and description where they are given."""
+    """A phase during the merge; `texts` holds its name and description if given."""
 
     id: str
     texts: dict[str, str]
@@ -29,17 +29,17 @@ class Phase:
 
 
 def check_ids(definition: Definition, faults: list[Fault]) -> None:
-    """What is wrong with a definition's phase ids by themselves, if its parent is unavailable; adds to `faults`."""
+    """Check the phase ids of a definition whose parent is unavailable; adds to `faults`."""
     for _ in _named(definition, faults):
         pass
 
 
 def merge(inherited: list[Phase], child: Definition, faults: list[Fault]) -> list[Phase]:
-    """The phases of `child` over those of its parent; adds to `faults`.
+    """The phases of `child` merged with those of its parent; adds to `faults`.
 
     A phase that the parent has: `steps` replaces its steps, `pre_steps` and `post_steps` go around
-    them, gates are added after its gates, anything else given replaces what it has. A phase that it
-    lacks goes where `before` or `after` says, else to the end.
+    them, gates are added after its gates, and any other key replaces the parent's. A new phase goes
+    where `before` or `after` says, else to the end.
     """
     merged = list(inherited)
     over = isinstance(child.value, dict) and "extends" in child.value
@@ -66,7 +66,7 @@ def merge(inherited: list[Phase], child: Definition, faults: list[Fault]) -> lis
 
 
 def check(phases: list[Phase], definition: Definition, faults: list[Fault]) -> None:
-    """What only the whole can tell: limits, and where a failed phase returns to; adds to `faults`."""
+    """Check the merged result: limits, and where a failed phase returns to; adds to `faults`."""
     if len(phases) > MAX_PHASES:
         faults.append(Fault(definition, ("phases",), f"{len(phases)} phases in all; at most {MAX_PHASES}"))
     ids = [phase.id for phase in phases]
@@ -88,7 +88,7 @@ def check(phases: list[Phase], definition: Definition, faults: list[Fault]) -> N
 
 
 def _named(definition: Definition, faults: list[Fault]) -> Iterator[tuple[str, Located]]:
-    """The phases with their ids: a list's entries say theirs, in a mapping it is the key."""
+    """The phases with their ids: entries of a list have an `id`, in a mapping the key is the id."""
     phases = definition.value.get("phases") if isinstance(definition.value, dict) else None
     entries: list[tuple[str | int, Any]] = []
     if isinstance(phases, dict):
@@ -139,7 +139,7 @@ def _items(given: Located, key: str) -> list[Located]:
     ]
 
 
-# --- what may be said where ------------------------------------------------------------------------
+# --- which keys are allowed where ------------------------------------------------------------------
 
 
 def _check_keys(given: Located, known: bool, over: bool, merged: list[Phase], faults: list[Fault]) -> None:
@@ -147,23 +147,23 @@ def _check_keys(given: Located, known: bool, over: bool, merged: list[Phase], fa
     present = [key for key in _ONLY_OVER_A_PARENT if key in given.value]
     for key in present:
         if not over:
-            message = f"{key} is for a definition that extends another"
+            message = f"{key} is only allowed in a definition that extends another"
         elif known and key in ("before", "after"):
-            message = f"the workflow extended has phase {name!a}, which keeps its place"
+            message = f"the extended workflow has phase {name!a}, which keeps its place"
         elif not known and key in ("pre_steps", "post_steps"):
-            message = f"the workflow extended has no phase {name[:60]!a}{nearest(name, [p.id for p in merged])}"
+            message = f"the extended workflow has no phase {name[:60]!a}{nearest(name, [p.id for p in merged])}"
         elif key == "after" and "before" in present:
             message = "a phase is placed before a phase or after one, not both"
         else:
             continue
         faults.append(Fault(given.origin, (*given.at, key), message))
     if not known and "steps" not in given.value and not {"pre_steps", "post_steps"} & set(present):
-        hint = f" (the workflow extended has no phase {name[:60]!a}{nearest(name, [p.id for p in merged])})"
+        hint = f" (the extended workflow has no phase {name[:60]!a}{nearest(name, [p.id for p in merged])})"
         faults.append(Fault(given.origin, given.at, f"the phase has no steps{hint if over else ''}"))
 
 
 def _check_steps(phase: Phase, child: Definition, faults: list[Fault]) -> None:
-    """Step ids are unique in a phase; of two that are not, the child's is at fault."""
+    """Check that step ids are unique in a phase; of two equal ids, the child's is reported."""
     seen: dict[str, Located] = {}
     for step in phase.steps:
         name = step.value["id"]

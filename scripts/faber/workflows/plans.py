@@ -1,4 +1,4 @@
-"""The plan that a run freezes, from phases that were found to be in order. Pure."""
+"""The plan that a run freezes, built from valid phases. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ MAX_RETRIES = 3
 
 
 def plan_from(workflow_id: str, description: str | None, phases: list[Phase], sources: list[str]) -> Plan:
-    """The plan: every name filled in, evidence in one form, and nothing said that is the default."""
+    """The plan: every name filled in, evidence in one form, and defaults left out."""
     plan: Plan = {
         "schema_version": SCHEMA_VERSION,
         "workflow_id": workflow_id,
@@ -58,7 +58,7 @@ def _step(given: dict[str, Any]) -> StepPlan:
     if given.get("on_warning") == "prompt":
         made["on_warning"] = "prompt"
     if given.get("retries"):
-        made["retries"] = int(given["retries"])  # 2.0 is an integer to a schema
+        made["retries"] = int(given["retries"])  # JSON Schema accepts 2.0 as an integer
     if given.get("destructive"):
         made["destructive"] = True
     return made

@@ -1,4 +1,4 @@
-"""Values of a workflow definition together with where they stand, and what is wrong with them."""
+"""Values of a workflow definition with their source positions, and the faults found in them."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,8 +16,8 @@ _MAX_KEY = 60
 class Definition(NamedTuple):
     """A workflow definition as it was read.
 
-    `source` is how messages and plans name the file, `path` where it is, `name` what it is called
-    without its suffix. `value` is None where the file could not be read.
+    `source` names the file in messages and plans, `path` is where it is, `name` its name without the
+    suffix. `value` is None if the file could not be read.
     """
 
     source: str
@@ -42,7 +42,7 @@ class Located(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One thing wrong with a definition. `line` is only given where the keys cannot tell it."""
+    """One fault in a definition. `line` is given only if it cannot be found by the keys."""
 
     origin: Definition
     at: Keys
@@ -53,8 +53,8 @@ class Fault(NamedTuple):
 def refusal(faults: list[Fault]) -> InvalidDefinition:
     """The error that reports `faults`: the first in its message, up to 100 in `problems`.
 
-    A problem is `{"file", "line", "path", "message"}`; `line` counts from 1 and is null where it cannot
-    be told; `path` names phases by their ids and counts other list entries from 0.
+    A problem is `{"file", "line", "path", "message"}`; `line` counts from 1 and is null if unknown;
+    `path` names phases by their ids and counts other list entries from 0.
     """
     files = {fault.origin.source: None for fault in faults}
     problems = dict.fromkeys(
@@ -81,7 +81,7 @@ def described(problem: Mapping[str, Any]) -> str:
 
 
 def _line(origin: Definition, at: Keys) -> int | None:
-    """The line of the innermost key that is there: one that is missing has none."""
+    """The line of the innermost key that exists: a missing key has no line."""
     lines = _lines(origin.text)
     return next((lines[at[:end]] for end in range(len(at), -1, -1) if at[:end] in lines), None)
 

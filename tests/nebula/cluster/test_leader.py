@@ -150,7 +150,7 @@ class Quiet:
         self.stop = False
 
     def tell(self, message: Mapping[str, object]) -> None:
-        """Nobody hears it."""
+        """Do nothing."""
 
     def stop_wanted(self) -> bool:
         return self.stop

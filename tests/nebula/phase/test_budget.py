@@ -75,7 +75,7 @@ def test_who_needs_more_waits_for_those_who_hold_it() -> None:
 
 
 def test_a_cancelled_wait_ends() -> None:
-    """Nobody waits for money once the work is cancelled."""
+    """A cancelled request for budget returns without waiting."""
     ledger, cancel = Ledger(5.0), threading.Event()
     assert ledger.grant(5.0)
     cancel.set()

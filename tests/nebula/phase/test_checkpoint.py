@@ -98,7 +98,7 @@ def test_the_file_is_beside_the_state_and_whole(tmp_path: Path) -> None:
 
 
 def test_a_long_output_keeps_its_end() -> None:
-    """Of an output past the limit the end is kept, where errors stand."""
+    """Only the end of a long output is kept, where errors are."""
     state = replace(STATE, coder_output="x" * KEPT_OUTPUT + "the end", filter_output="é" * KEPT_OUTPUT)
     back = from_toml(to_toml(replace(SAVED, state=state))).state
     assert len(back.coder_output) == KEPT_OUTPUT

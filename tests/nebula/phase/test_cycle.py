@@ -204,7 +204,7 @@ def test_the_phases_budget(one: Bench) -> None:
 
 
 def test_the_runs_budget(one: Bench) -> None:
-    """Where the run has nothing left no turn begins."""
+    """No turn starts once the run's budget is exhausted."""
     work = Work(one, [], [], ledger=Ledger(1.0, spent=1.0))
     with pytest.raises(BudgetExceeded, match=r"The run has spent 1\.00 of 1\.00"):
         work.loop().run_task()

@@ -83,7 +83,7 @@ def test_nothing_closes_its_own_fence(text: str) -> None:
 
 @given(st.text(min_size=20, max_size=400))
 def test_the_end_is_kept(text: str) -> None:
-    """Of what is too long the end stays, and how much went is said."""
+    """Of a long text the end is kept, and a notice counts what was cut."""
     kept = fenced("x" * 5_000 + text.replace("`", "'"), 500)
     assert len(kept) < 600
     assert text.replace("`", "'").strip("\n")[-20:] in kept

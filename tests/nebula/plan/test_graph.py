@@ -38,7 +38,7 @@ def reaches(dag: Dag, start: str) -> set[str]:
 
 
 def needed_by(dag: Dag, phase: str) -> set[str]:
-    """What must be done before `phase`."""
+    """The phases that must be done before `phase`."""
     return {other for other in dag.dependencies if phase in reaches(dag, other)}
 
 

@@ -286,7 +286,7 @@ def test_any_text_is_a_manifest_or_a_problem(text: str) -> None:
 
 @given(st.dictionaries(st.sampled_from(list(PhaseSpec.__dataclass_fields__)), json_values, max_size=4))
 def test_any_value_in_any_place(header: dict[str, Any]) -> None:
-    """Whatever stands under a key, it is taken or said to be wrong, never a traceback."""
+    """Any value under a key is accepted or reported as wrong, without a traceback."""
     spec, problems = phase(f"+++\n{toml_text(held(header))}+++\nx")
     assert spec is not None or problems
 

@@ -1,4 +1,4 @@
-"""The errors of a cluster: of reaching it, and of a job on it."""
+"""Errors of a cluster: of the connection to it, and of a job on it."""
 
 from faber.errors import Exit, FaberError
 
@@ -8,7 +8,7 @@ class ClusterExtraMissing(FaberError):
 
     code = "cluster_extra_missing"
     recovery = (
-        "Install faber with its extra into an environment of your own (`pip install -e 'PATH-OF-FABER[distributed]'`) "
+        "Install faber with its extra into your own environment (`pip install -e 'PATH-OF-FABER[distributed]'`) "
         "and set FABER_VENV to that environment."
     )
 
@@ -26,15 +26,15 @@ class ClusterLost(FaberError):
     code = "cluster_lost"
     exit_code = Exit.INTERRUPTED
     recovery = (
-        "Start it again, then `faber nebula apply DIR --resume --scheduler ADDRESS` resumes from what was pushed."
+        "Start the scheduler, then `faber nebula apply DIR --resume --scheduler ADDRESS` resumes from what was pushed."
     )
 
 
 class JobLost(FaberError):
-    """The cluster gave up the job, or the job failed for a reason that is not the phase's."""
+    """The cluster abandoned the job, or the job failed for a reason outside the phase."""
 
     code = "job_lost"
-    recovery = "Look at the workers' logs; then `faber nebula apply DIR --resume --retry-failed`."
+    recovery = "Check the workers' logs; then run `faber nebula apply DIR --resume --retry-failed`."
 
 
 class RemoteFailed(FaberError):

@@ -4,7 +4,7 @@ from faber.errors import FaberError
 
 
 class InvalidCheckpoint(FaberError):
-    """A checkpoint that cannot be resumed from; it is parked, and the phase starts over."""
+    """A checkpoint that cannot be resumed from; it is set aside, and the phase starts over."""
 
     code = "invalid_checkpoint"
     recovery = "No action needed: the phase starts over, with the earlier commits as partial work."

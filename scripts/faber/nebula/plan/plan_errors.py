@@ -7,7 +7,7 @@ class InvalidNebula(FaberError):
     """A directory that is not a valid nebula; `problems` lists everything that is wrong."""
 
     code = "invalid_nebula"
-    recovery = "Correct the files named; `faber nebula validate DIR` checks them."
+    recovery = "Correct the files listed; `faber nebula validate DIR` checks them."
 
 
 class UnknownPhase(FaberError):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.state_parts import Heard
+from faber.model.state_parts import StepAnswer
 from faber.model.text import shorten
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.run.recorder import Journal
@@ -48,7 +48,7 @@ class Gates:
             request_id = self._journal.ask("review", prompt, phase=phase, context=context)
         return self._wait(phase, request_id)
 
-    def ask_to_begin(self, phase: str, prompt: str, context: dict[str, str]) -> Heard | str:
+    def ask_to_begin(self, phase: str, prompt: str, context: dict[str, str]) -> StepAnswer | str:
         """Ask whether a phase may start; returns a person's answer if there is one, else the request's id."""
         request_id = self._journal.open_requests().get(phase)
         if request_id is None:
@@ -59,7 +59,7 @@ class Gates:
             request_id = self._journal.ask("approval", prompt, phase=phase, context=context)
         return self._wait(phase, request_id)
 
-    def heard(self) -> Iterator[tuple[str, Heard]]:
+    def heard(self) -> Iterator[tuple[str, StepAnswer]]:
         """New answers; looks for them every few seconds while something waits for one."""
         now = self._monotonic()
         if not self._open or (self._looked is not None and now - self._looked < LOOKS):

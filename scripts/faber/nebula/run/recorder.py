@@ -15,7 +15,7 @@ from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
 from faber.model.documents import Plan, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
-from faber.model.state_parts import Heard
+from faber.model.state_parts import StepAnswer
 from faber.model.text import inert, redact, shorten
 from faber.nebula.healing.healing_history import HealingHistory, read_history
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
@@ -120,7 +120,7 @@ class Journal:
             self.state = self._run.state
             return self.state
 
-    def answer_to(self, request_id: str) -> Heard | None:
+    def answer_to(self, request_id: str) -> StepAnswer | None:
         """A person's answer to a request, if this process knows one."""
         return next((heard for heard in reversed(self.state["answers"]) if heard["request_id"] == request_id), None)
 

@@ -14,7 +14,7 @@ from faber.errors import FaberError
 from faber.events import nebula_events
 from faber.events.workflow_events import phase_skip
 from faber.model.nebula_documents import NebulaPhase
-from faber.model.state_parts import Heard
+from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_start import Start
@@ -177,7 +177,7 @@ class WorkerGroup:
             return False
         return True
 
-    def _refuse(self, phase: str, heard: Heard) -> None:
+    def _refuse(self, phase: str, heard: StepAnswer) -> None:
         assert self._healer is not None
         reason = f"A person rejected it: {heard['comment'] or 'no reason was given'}."
         self._healer.refused(phase, reason)
@@ -304,7 +304,7 @@ class WorkerGroup:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def _obey(self, phase: str, heard: Heard) -> None:
+    def _obey(self, phase: str, heard: StepAnswer) -> None:
         """Act on a person's answer about an approved phase, or about one that is to start."""
         if phase not in self._work:
             self._begin(phase)

@@ -265,7 +265,7 @@ class Worktrees:
         return commit
 
     def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str, bool]:
-        path = self.layout.begun(self.names.run_id)
+        path = self.layout.start_point(self.names.run_id)
         try:
             with open(path, encoding="utf-8") as file:
                 begun = json.load(file)
