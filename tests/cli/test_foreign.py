@@ -130,6 +130,20 @@ def test_an_adopted_run_goes_on(faber: Faber, project: Path) -> None:
     assert faber("doctor", run_id).json["healthy"] is True
 
 
+@pytest.mark.parametrize("odd", [{"step": 3}, {"phase": 2}, {"at": 1_700_000_000}, {"type": None}, {"event_id": "e7"}])
+def test_an_error_with_unexpected_types_can_be_adopted(
+    faber: Faber, project: Path, run_dir: Callable[[str], Path], odd: dict[str, object]
+) -> None:
+    """A failed run whose error has a step number, a time in seconds or a null can be adopted, and is sound then."""
+    run_id = lay(project, "array-phases")
+    path = run_dir(run_id) / "state.json"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "status": "failed", "error": {"message": "boom", **odd}}))
+    assert faber("run", "adopt", run_id).status == 0
+    assert faber("next", run_id).status == 0
+    assert faber("doctor", run_id).json["healthy"] is True
+
+
 def test_an_interrupted_adoption_is_finished_by_the_next(
     faber: Faber, project: Path, run_dir: Callable[[str], Path]
 ) -> None:

@@ -4,6 +4,8 @@ Gates, waived evidence and questions about the context are requests too. What th
 five actions is defined only here.
 """
 
+from typing import cast
+
 from faber.events.drafts import ErrorDetail, Event
 from faber.events.event_types import FEEDBACK_NOTIFIED, FEEDBACK_RECEIVED, FEEDBACK_REQUEST, PROGRESS_NOTIFIED
 from faber.model.answers import action_before
@@ -11,7 +13,7 @@ from faber.model.documents import SETTLED, State
 from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait
-from faber.model.state_parts import FeedbackRequest, ResumePlace, StepAnswer, StepState
+from faber.model.state_parts import ErrorEntry, FeedbackRequest, ResumePlace, StepAnswer, StepState
 from faber.model.text import shorten
 
 KEPT_ANSWERS = 20
@@ -197,3 +199,20 @@ def complete_adopted(state: State) -> None:
     for phase in state["phases"].values():
         for step in phase["steps"].values():
             step.setdefault("feedback", [])
+    for error in state["errors"]:
+        _fit_error(error)
+
+
+def _fit_error(error: ErrorEntry) -> None:
+    """Give the keys that the other tool chose the types of an `ErrorEntry`."""
+    given = cast(dict[str, object], error)
+    number = given.get("event_id")
+    if not isinstance(number, int) or isinstance(number, bool):
+        given["event_id"] = 0
+    for key in ("type", "phase", "step", "at", "message"):
+        if key not in given or isinstance(given[key], str):
+            continue
+        if given[key] is not None:
+            given[key] = str(given[key])
+        elif key not in ("phase", "step"):
+            del given[key]
