@@ -73,6 +73,14 @@ def test_every_piece_of_a_continued_answer_is_kept() -> None:
     assert (result.session_id, result.cost_usd, result.turns) == ("s-1", 0.5, 1)
 
 
+def test_the_clients_own_prompt_separates_no_pieces() -> None:
+    """The prompt with which newer clients continue a cut response, a synthetic user event, is no turn of its own."""
+    prompt = {"role": "user", "content": [{"type": "text", "text": "Output token limit hit. Resume directly"}]}
+    synthetic = {"type": "user", "isSynthetic": True, "message": prompt}
+    reading = read(*response("first", "max_tokens", 1), synthetic, *response("second", "end_turn", 2), RESULT)
+    assert reading.answer == (Piece("first", "max_tokens"), Piece("second", "end_turn"))
+
+
 def test_tokens_are_counted_once_a_response() -> None:
     """The figures at a response's end replace those at its start; they count also where no result came."""
     usage = read(*response("a", "max_tokens", 1), *response("b", "end_turn", 2)).usage

@@ -297,6 +297,24 @@ def test_the_budget_is_the_conversations(client: Callable[..., ClaudeCodeClient]
     assert made.turns[-1].exit_status is None
 
 
+@pytest.mark.parametrize(("version", "spent"), [("2.1.276", 2.25), ("2.1.277", 1.0), ("unheard of", 1.0)])
+def test_costs_are_counted_once(client: Callable[..., ClaudeCodeClient], version: str, spent: float) -> None:
+    """Whether a client's total covers the turn or, as in newer ones, the whole session: every turn is paid once."""
+    made = client(
+        f"""
+        import json, os
+        turn = len(os.listdir(".")) - 1; open(f"turn-{{turn}}", "w").close()
+        print(json.dumps({{"type": "system", "subtype": "init", "claude_code_version": "{version}"}}))
+        result = json.loads('{RESULT}') | {{"usage": {{"output_tokens": 1}}, "total_cost_usd": (0.5, 0.75, 1.0)[turn]}}
+        print(json.dumps(result))
+        """,
+        max_budget_usd=5,
+    )
+    for prompt in ("one", "two", "three"):
+        made.turn(prompt)
+    assert made.spent_usd == spent
+
+
 def test_every_turn_has_its_limits(tmp_path: Path) -> None:
     """No arguments are made without a limit on turns and budget, and no value that is not a limit is accepted."""
     arguments = AgentOptions(str(tmp_path)).arguments(None, 2.0)

@@ -19,13 +19,15 @@ from typing import Any
 from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import REFUSALS, Outcome, TurnResult, failure, judge
 from faber.agents.process import Running
-from faber.agents.stream import CUT, StreamReader
+from faber.agents.stream import CUT, Reading, StreamReader
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion
 
 MAX_OUTPUT = 512 * 1024 * 1024
 # The plugin that this package is a part of, with its agents.
 PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+# From this version on, the total that a client prints covers its session; before, the turn alone (measured on both).
+SESSION_TOTALS = (2, 1, 277)
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
@@ -101,6 +103,14 @@ class AgentOptions:
         return words
 
 
+def totals_cover_the_session(version: str | None) -> bool:
+    """Whether a client of this version prints totals of the session. One that names no version prints the turn's."""
+    if version is None:
+        return False
+    numbers = version.split(".")
+    return not all(each.isdecimal() for each in numbers) or tuple(map(int, numbers)) >= SESSION_TOTALS
+
+
 class ClaudeCodeClient:
     """One conversation: the first turn begins a session, and later ones continue it, even after a cut answer.
 
@@ -123,6 +133,7 @@ class ClaudeCodeClient:
         self.spent_usd = 0.0
         self.turns: list[TurnResult] = []
         self.on_event = on_event
+        self._session_usd = 0.0  # the last total of the session, as the client printed it
 
     def cancel(self) -> None:
         """End the running turn, from any thread; its outcome is then `Outcome.CANCELLED`."""
@@ -190,4 +201,13 @@ class ClaudeCodeClient:
             cancelled=self.cancelled,
             hopeless=lambda: reader.refusals >= REFUSALS,
         )
-        return judge(reader.reading, **ended._asdict())
+        return judge(self._with_own_cost(reader.reading), **ended._asdict())
+
+    def _with_own_cost(self, reading: Reading) -> Reading:
+        """The reading with the cost of its turn alone."""
+        total, before = reading.cost_usd, self._session_usd
+        if total is None or not totals_cover_the_session(reading.version):
+            return reading
+        self._session_usd = total
+        resumed = reading.session_id == self.session_id and total >= before
+        return reading._replace(cost_usd=total - before) if resumed else reading

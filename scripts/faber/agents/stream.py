@@ -37,7 +37,8 @@ class Reading(NamedTuple):
     `answer` holds the pieces of the last answer, several if the client continued a cut response by itself. `ended` is
     true once the client printed its result, which has `subtype`, `is_error` and `cost_usd`. `complaint` is what the
     client wrote in place of the agent, `fault` its word for the kind of fault (`max_output_tokens`,
-    `authentication_failed` …). `refusals` counts the refused logins in a row that the client still retries.
+    `authentication_failed` …). `refusals` counts the refused logins in a row that the client still retries. `cost_usd`
+    is the total that the client printed; its `version` decides whether that covers the turn or the session.
     """
 
     session_id: str | None
@@ -56,6 +57,7 @@ class Reading(NamedTuple):
     events: int
     garbage: int
     garbage_sample: str
+    version: str | None
 
 
 @dataclass
@@ -87,6 +89,7 @@ class StreamReader:
         self._messages: list[_Message] = []
         self._result: Mapping[str, Any] = {}
         self._session: str | None = None
+        self._version: str | None = None
         self._usage: list[dict[str, int]] = []  # one for each response
         self._complaint = ""
         self._fault: str | None = None
@@ -123,12 +126,15 @@ class StreamReader:
                 self._stream(_mapping(event.get("event")))
             case "assistant":
                 self._assistant(event, _mapping(event.get("message")))
-            case "user":
+            # The client's own prompt to continue a cut response, which newer versions print, is no turn.
+            case "user" if event.get("isSynthetic") is not True:
                 self._messages.clear()  # text before a tool's result or a new prompt is not the answer
             case "result":
                 self._result = event
                 self._usage = self._usage or [_numbers(event.get("usage"))]
                 self._denied = [_denial(each) for each in _list(event.get("permission_denials"))]
+            case "system" if event.get("subtype") == "init":
+                self._version = _text_or_none(event.get("claude_code_version"))
             case "system" if event.get("subtype") == "api_retry":
                 refused = event.get("error") == "authentication_failed"
                 self.refusals = self.refusals + 1 if refused else 0
@@ -202,6 +208,7 @@ class StreamReader:
             events=self._events,
             garbage=self._garbage,
             garbage_sample=self._sample,
+            version=self._version,
         )
 
 

@@ -1,0 +1,84 @@
+"""What faber relies on in the client, shown for the oldest and the newest version that it supports."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.client import Client
+from e2e.messages_api import MessagesApi
+from e2e.replies import Reply, text
+from e2e.request import Request
+from faber.agents.claude import AgentOptions, ClaudeCodeClient
+from faber.agents.pipeline import AgentLoop
+from faber.agents.stream import Piece
+from faber.responses.recovery_log import Recovery
+
+WINDOW = {"oldest": "FABER_TEST_CLAUDE", "newest": "FABER_TEST_CLAUDE_NEWEST"}
+VALUE = {"path": "/src/a.ts", "content": "line 1\nline 2\n" * 12}
+WHOLE = json.dumps(VALUE)
+SCHEMA = {"type": "object", "required": ["path", "content"]}
+
+
+@pytest.fixture(params=WINDOW)
+def agent(
+    request: pytest.FixtureRequest,
+    needed: Callable[[str | None, str], str],
+    api: MessagesApi,
+    project: Path,
+    tmp_path: Path,
+) -> Iterator[ClaudeCodeClient]:
+    """A conversation with the client of one end of the window."""
+    variable = WINDOW[request.param]
+    binary = needed(os.environ.get(variable), f"{variable} names no Claude Code client; tests/run sets it")
+    client = Client(binary, tmp_path / "home", project, api)
+    options = AgentOptions(str(project), command=[binary], inherited=client.environment(), max_turns=6)
+    yield ClaudeCodeClient(options)
+    client.close()
+
+
+def echo(request: Request) -> Reply:
+    """An honest answer to a resume prompt: the last valid token, and all that follows it."""
+    token = request.prompt.split("<<<<<<<<\n")[1].split("\n>>>>>>>>")[0]
+    return text(WHOLE[WHOLE.index(token) :])
+
+
+def test_both_pieces_of_a_response_that_the_client_continued_are_seen(
+    agent: ClaudeCodeClient, api: MessagesApi
+) -> None:
+    """The stream shows each piece of a cut response, with the reason why it stopped."""
+    api.script.reply(text("first ").cut(5), text("second"))
+    assert agent.turn("Say it.").pieces == (Piece("first", "max_tokens"), Piece("second", "end_turn"))
+
+
+def test_a_cut_response_is_completed_and_recorded(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """A JSON answer that was cut is continued from its first piece, and the recovery is recorded."""
+    recorded: list[Recovery] = []
+
+    def record(recovery: Recovery) -> list[object]:
+        recorded.append(recovery)
+        return []
+
+    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo)
+    response = AgentLoop(agent, record).run_turn("task", 1, "Write it.", SCHEMA)  # type: ignore[arg-type]
+    assert response.value == VALUE
+    assert [(each.final_status, each.initial_chunk_length) for each in recorded] == [("RESOLVED", 90)]
+
+
+def test_each_turn_of_a_session_is_paid_once(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """Turns of the same size cost the same, however many went before them in the session."""
+    api.script.reply(*[text(word).using(input_tokens=1000, output_tokens=500) for word in ("one", "two", "three")])
+    costs = [agent.turn("Go.").cost_usd or 0.0 for _ in range(3)]
+    assert costs[0] > 0
+    assert costs == pytest.approx([costs[0]] * 3)
+    assert agent.spent_usd == pytest.approx(3 * costs[0])
+
+
+def test_a_budget_is_the_turns_own(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """What earlier turns of the session spent does not count towards the limit that a turn is started with."""
+    api.script.reply(text("one").using(input_tokens=100_000), text("two"))
+    first = agent.turn("Go.").cost_usd or 0.0
+    agent.options = AgentOptions(**{**vars(agent.options), "max_budget_usd": first * 1.5})
+    assert agent.turn("Go.").text == "two"
