@@ -13,16 +13,6 @@ from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
 from faber.store.external_files import StrPath
 
-__all__ = [
-    "begin_branch",
-    "branch_head",
-    "branch_problem",
-    "current_branch",
-    "head_commit",
-    "inspect_branch",
-    "remote_slug",
-]
-
 Inspected = tuple[BranchPart | None, list[Notice]]
 
 
