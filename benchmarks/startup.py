@@ -18,7 +18,6 @@ TARGET = 6.0
 LIBRARIES = {
     "click": "click",
     "jsonschema": "jsonschema",
-    "GitPython": "git",
     "rich": "rich.console",
     "markdown_it": "markdown_it",
 }

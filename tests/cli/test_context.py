@@ -270,6 +270,14 @@ def test_a_branch_that_is_not_there_is_a_warning(
     assert code in codes(answer.json, "WARNING")
 
 
+def test_text_says_that_a_branch_is_not_there(faber: Faber, run: str, git: Callable[..., str]) -> None:
+    """`--format text` is complete for a branch that does not exist locally, of which no commits are known."""
+    faber("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/none"}')
+    answer = faber("context", run, "--format", "text")
+    assert answer.status == 0
+    assert "  Branch: feat/none (not there locally)\n" in answer.out
+
+
 def test_outside_a_repository_is_a_warning(faber: Faber, run: str) -> None:
     """Row: git operations failed (outside a repository)."""
     faber("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "main"}')

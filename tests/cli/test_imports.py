@@ -191,6 +191,6 @@ def test_a_cluster_is_loaded_only_where_one_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["run", "init"], ["session", "save", RUN, "--notes", "x"], ["doctor"]])
-def test_no_command_loads_gitpython_to_read(project: Path, arguments: list[str]) -> None:
-    """What only reads git asks git itself: GitPython takes as long to load as a whole context."""
+def test_no_command_loads_a_library_to_read_git(project: Path, arguments: list[str]) -> None:
+    """What only reads git starts git itself: GitPython takes as long to load as a whole context."""
     assert not heavy_modules(project, *arguments) & {"git", "rich", "asyncio"}

@@ -14,8 +14,8 @@ from faber.errors import Notice, Severity
 from faber.git.asking import GitQuestion, ask
 from faber.git.branch_questions import parse_log, parse_status
 from faber.git.configuration import environment
-from faber.git.inspect import branch_problem, current_branch, head_commit, inspect_branch, remote_slug
-from faber.git.refs import slug_of
+from faber.git.inspect import current_branch, head_commit, inspect_branch, remote_slug
+from faber.git.refs import branch_problem, slug_of
 from faber.processes.runner import ProgramResult
 from support.git_environment import COMMITTER
 

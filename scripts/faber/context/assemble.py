@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from faber.context.context_document import (
-    BranchPart,
     ConsolidatedContext,
     ContextEvent,
     ContextPosition,
@@ -32,7 +31,8 @@ from faber.events.event_types import (
     known_types,
 )
 from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
-from faber.git.inspect import begin_branch
+from faber.git.branch_questions import BranchPart
+from faber.git.inspect import Inspected, begin_branch
 from faber.model.documents import Plan, State
 from faber.model.pending_feedback import answers_for
 from faber.sources.specification import load as load_specification
@@ -54,7 +54,7 @@ _UNSHOWN = ("schema_version", "run_id", "key", "actor")
 _NOTABLE = frozenset({PHASE_COMPLETE, STEP_ERROR, DECISION_POINT, APPROVAL_GRANTED})
 
 OpenSource = Callable[[], WorkItemSource | None]
-Branch = Callable[[], tuple[dict[str, Any] | None, list[Notice]]]
+Branch = Callable[[], Inspected]
 
 
 class ContextOptions(NamedTuple):
@@ -279,7 +279,7 @@ class _Sources:
             return None
         branch, notices = started()
         self.notices += notices
-        return cast(BranchPart | None, branch)
+        return branch
 
     def _warn(self, code: str, message: str) -> None:
         self.notices.append(Notice(code, Severity.WARNING, message, source=self.run.run_id))

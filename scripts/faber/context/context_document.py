@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from faber.context.resume import NextSteps
+from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
 from faber.model.nebula_documents import NebulaSpent
 from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, StepAnswer
@@ -77,21 +78,6 @@ class IssuePart(TypedDict):
     """The keys of the work item that are read here; it has those of `sources.work_items.load_issue`."""
 
     title: str
-
-
-class DirtyFile(TypedDict):
-    """A file with uncommitted changes; `status` is git's, `from` the earlier name of a renamed file."""
-
-    path: str
-    status: str
-
-
-class BranchPart(TypedDict):
-    """The keys of the branch that are read here; it has those of `git.inspect.inspect_branch`."""
-
-    name: str
-    commits: list[str]
-    dirty_files: NotRequired[list[DirtyFile] | None]
 
 
 class NebulaPhasePart(TypedDict):

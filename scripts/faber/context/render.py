@@ -14,6 +14,7 @@ from faber.context.context_document import (
     SpecificationPart,
 )
 from faber.errors import FaberError
+from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
 from faber.model.text import inert, shorten
 
@@ -103,7 +104,7 @@ def _summary(context: ConsolidatedContext) -> str:
     if spec:
         lines.append(f"  Spec: {_line(spec['path'])}{_criteria(spec)}")
     if branch:
-        lines.append(f"  Branch: {_line(branch['name'])} ({len(branch['commits'])} recent commits)")
+        lines.append(f"  Branch: {_line(branch['name'])} ({_commits(branch)})")
     if dirty := branch and branch.get("dirty_files"):
         names = ", ".join(f"{entry['path']} ({entry['status']})" for entry in dirty[:5])
         more = f" and {len(dirty) - 5} more" if len(dirty) > 5 else ""
@@ -154,6 +155,12 @@ def _phases(nebula: NebulaPart | None) -> list[str]:
     if len(nebula["phases"]) > _PHASES:
         lines.append(f"    and {len(nebula['phases']) - _PHASES} more")
     return lines
+
+
+def _commits(branch: BranchPart) -> str:
+    if not branch["exists"]:
+        return "not there locally"
+    return f"{len(branch['commits'])} recent commits" if branch["commits"] is not None else "commits unknown"
 
 
 def _criteria(spec: SpecificationPart) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from faber.errors import Notice, Severity
 from faber.git.asking import Begin, GitQuestion
@@ -33,18 +33,6 @@ _ASKED = {
     "refs": "for the branches",
     "since": "for the commits since the last session",
 }
-_UNKNOWN = (
-    "head",
-    "commits",
-    "commits_since_session",
-    "worktree",
-    "default_branch",
-    "files_changed",
-    "ahead",
-    "behind",
-    "dirty_files",
-    "dirty_count",
-)
 
 
 class Commit(NamedTuple):
@@ -55,12 +43,49 @@ class Commit(NamedTuple):
     line: str
 
 
+class Distance(NamedTuple):
+    """How many commits only the default branch has (`behind`), and how many only the branch (`ahead`)."""
+
+    behind: int
+    ahead: int
+
+
 class Ref(NamedTuple):
     """The commit of a ref, the ref that it stands for ('' unless symbolic), where it is checked out ('' if nowhere)."""
 
     commit: str
     target: str
     worktree: str
+
+
+# `from` is a keyword.
+_Renamed = TypedDict("_Renamed", {"from": NotRequired[str]})
+
+
+class DirtyFile(_Renamed):
+    """A file with uncommitted changes; `status` is git's two letters, `from` the earlier name of a renamed file."""
+
+    status: str
+    path: str
+
+
+class BranchPart(TypedDict):
+    """What is known of a branch, as `inspect.inspect_branch` describes it; null where it cannot be told."""
+
+    name: str
+    exists: bool
+    head: str | None
+    commits: list[str] | None
+    commits_since_session: list[str] | None
+    worktree: str | None
+    checked_out: bool
+    shallow: bool
+    default_branch: str | None
+    files_changed: list[str] | None
+    ahead: int | None
+    behind: int | None
+    dirty_files: list[DirtyFile] | None
+    dirty_count: int | None
 
 
 class Inspection:
@@ -87,8 +112,8 @@ class Inspection:
         self.first = {"log": self._log()} | self._compare(self.defaults[0]) | place
         self.first_answers = begin(list(self.first.values()))
 
-    def result(self) -> dict[str, Any] | None:
-        """The dict of `git.inspect_branch`, None where git could not be asked; to be called once."""
+    def result(self) -> BranchPart | None:
+        """The answer of `git.inspect_branch`, None where git could not be asked; to be called once."""
         here = self.here
         self.answers.update(zip(self.first, self.first_answers(), strict=True))
         if any(answer.problem == "missing" for answer in self.answers.values()):
@@ -123,7 +148,9 @@ class Inspection:
         if self.repository.is_shallow:
             message = "The history was cut when it was fetched; counts and changes may be incomplete."
             self._warn("shallow_clone", message, "Run `git fetch --unshallow` for the whole history.")
-        found = {
+        changes, counts = self._compared(default)
+        dirty = parse_status(self.answers["status"].out) if self._believed("status") else None
+        return {
             "name": self.name,
             "exists": True,
             "head": refs[self.ref].commit or (commits[0].id if commits else None),
@@ -132,8 +159,13 @@ class Inspection:
             "worktree": worktree,
             "checked_out": worktree is not None and worktree == self.repository.top,
             "shallow": self.repository.is_shallow,
+            "default_branch": _short(default) if default else None,
+            "files_changed": changes,
+            "ahead": counts.ahead if counts else None,
+            "behind": counts.behind if counts else None,
+            "dirty_files": dirty[:FILES] if dirty is not None else None,
+            "dirty_count": len(dirty) if dirty is not None else None,
         }
-        return found | self._compared(default) | self._dirty()
 
     # --- questions ---------------------------------------------------------------------------------
 
@@ -187,7 +219,7 @@ class Inspection:
             self._warn("git_failed", f"{asked} and failed: {reason(answer)}", "Run `git status` in the repository.")
         return answer.ok
 
-    def _absent(self, refs: dict[str, Ref]) -> dict[str, object]:
+    def _absent(self, refs: dict[str, Ref]) -> BranchPart:
         name = shown(self.name)
         if self.repository.head == self.ref:
             self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Nothing to do before the first.")
@@ -197,9 +229,22 @@ class Inspection:
         else:
             message = f"The branch {name} is not there locally (may need to fetch, or not be created yet)."
             self._warn("branch_not_found", message, "Nothing to do before the build phase; otherwise `git fetch`.")
-        nothing = dict.fromkeys(_UNKNOWN)
-        known = {"name": self.name, "exists": False, "checked_out": False, "shallow": self.repository.is_shallow}
-        return known | nothing
+        return {
+            "name": self.name,
+            "exists": False,
+            "head": None,
+            "commits": None,
+            "commits_since_session": None,
+            "worktree": None,
+            "checked_out": False,
+            "shallow": self.repository.is_shallow,
+            "default_branch": None,
+            "files_changed": None,
+            "ahead": None,
+            "behind": None,
+            "dirty_files": None,
+            "dirty_count": None,
+        }
 
     def _worktree(self, ref: Ref) -> str | None:
         if ref.worktree and os.path.exists(os.path.join(ref.worktree, ".git")):
@@ -224,7 +269,8 @@ class Inspection:
             return [inert(line[1:]) for line in lines]
         return None
 
-    def _compared(self, default: str | None) -> dict[str, object]:
+    def _compared(self, default: str | None) -> tuple[list[str] | None, Distance | None]:
+        """The changed files, and how far the branch is from `default`; None where git did not tell."""
         changes: list[str] | None = None
         counts: list[str] = []
         if default is None:
@@ -237,15 +283,7 @@ class Inspection:
             changes = [inert(line).strip() for line in self.answers["diff"].out.splitlines()]
         if default is not None and self._believed("count"):
             counts = self.answers["count"].out.split()
-        behind, ahead = (int(counts[0]), int(counts[1])) if len(counts) == 2 else (None, None)
-        short = _short(default) if default else None
-        return {"default_branch": short, "files_changed": changes, "ahead": ahead, "behind": behind}
-
-    def _dirty(self) -> dict[str, object]:
-        entries = parse_status(self.answers["status"].out) if self._believed("status") else None
-        if entries is None:
-            return {"dirty_files": None, "dirty_count": None}
-        return {"dirty_files": entries[:FILES], "dirty_count": len(entries)}
+        return changes, Distance(int(counts[0]), int(counts[1])) if len(counts) == 2 else None
 
     def _warn(self, code: str, message: str, recovery: str = "") -> None:
         self.notices.append(warning(code, message, recovery, shown(self.name)))
@@ -271,9 +309,9 @@ def parse_refs(out: str) -> dict[str, Ref]:
     return {entry[0]: Ref(entry[1], entry[2], entry[3]) for entry in entries if len(entry) == 4}
 
 
-def parse_status(out: str) -> list[dict[str, str]]:
+def parse_status(out: str) -> list[DirtyFile]:
     """`[{status, path, from?}]` from `git status --porcelain=v2 -z`; `??` is an untracked path."""
-    entries: list[dict[str, str]] = []
+    entries: list[DirtyFile] = []
     records = iter(out.split("\0")[:-1])
     for record in records:
         kind, _, rest = record.partition(" ")
@@ -284,7 +322,7 @@ def parse_status(out: str) -> list[dict[str, str]]:
         fields = rest.split(" ", {"1": 7, "2": 8, "u": 9}.get(kind, 0))
         if len(fields) < 8:
             continue
-        entry = {"status": fields[0].replace(".", ""), "path": inert(fields[-1])}
+        entry: DirtyFile = {"status": fields[0].replace(".", ""), "path": inert(fields[-1])}
         if kind == "2":
             entry["from"] = inert(next(records, ""))
         entries.append(entry)

@@ -5,26 +5,15 @@ Implements context reconstitution 0.4. A branch is optional: every problem is re
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from faber.errors import Notice
 from faber.git.asking import Ask, Begin, GitQuestion, ask, begin
-from faber.git.branch_questions import Inspection, warning
+from faber.git.branch_questions import BranchPart, Inspection, warning
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
 from faber.store.external_files import StrPath
 
-__all__ = [
-    "begin_branch",
-    "branch_head",
-    "branch_problem",
-    "current_branch",
-    "head_commit",
-    "inspect_branch",
-    "remote_slug",
-]
-
-Inspected = tuple[dict[str, Any] | None, list[Notice]]
+Inspected = tuple[BranchPart | None, list[Notice]]
 
 
 def inspect_branch(

@@ -143,9 +143,9 @@ def last_parked(git: Git, prefix: str) -> tuple[str, str] | None:
     return max(numbered, key=lambda ref: int(ref[0].rpartition("/")[2]), default=None)
 
 
-def reset(git: Git, commit: str = "HEAD", exclude: Sequence[str] = ()) -> None:
-    """Make the tree that of `commit`; other files are deleted, except ignored ones. Park first."""
-    git.run("reset", "--quiet", "--hard", commit, seconds=CHECKOUT_SECONDS)
+def reset(git: Git, exclude: Sequence[str] = ()) -> None:
+    """Make the tree that of HEAD; other files are deleted, except ignored ones. Park first."""
+    git.run("reset", "--quiet", "--hard", "HEAD", seconds=CHECKOUT_SECONDS)
     git.run("clean", "--quiet", "-f", "-d", *everything_but(exclude), seconds=CHECKOUT_SECONDS)
 
 

@@ -36,9 +36,9 @@ def root(tmp_path: Path) -> Path:
     return repository(tmp_path / "project")
 
 
-def worktrees(root: Path, *, kind: type[Worktrees] = Worktrees, exclude: tuple[str, ...] = ()) -> Worktrees:
+def worktrees(root: Path, *, exclude: tuple[str, ...] = ()) -> Worktrees:
     """The worktrees of the one run."""
-    return kind(Layout(str(root)), names_of("demo", RUN), exclude=exclude)
+    return Worktrees(Layout(str(root)), names_of("demo", RUN), exclude=exclude)
 
 
 class TestNames:
@@ -466,8 +466,9 @@ class TestScratch:
 class TestMainTree:
     def test_phases_one_after_the_other(self, root: Path) -> None:
         """Phases are worked on in the project's own tree, each on its branch; at the end it is as it was."""
-        one = worktrees(root, kind=MainTree, exclude=("state.toml",))
-        with one as began:
+        run = worktrees(root, exclude=("state.toml",))
+        one = MainTree(run)
+        with run as began:
             for name in ("a", "b"):
                 write(root, {"state.toml": name})
                 tree, how = one.open(name)
@@ -488,9 +489,9 @@ class TestMainTree:
     def test_never_with_uncommitted_work(self, root: Path, name: str) -> None:
         """A person's own uncommitted work is not committed with a phase's: the tree is refused and the files named."""
         write(root, {name: "mine"})
-        one = worktrees(root, kind=MainTree)
-        with one:
+        run = worktrees(root)
+        with run:
             with pytest.raises(TreeDirty) as caught:
-                one.open("parser")
+                MainTree(run).open("parser")
             assert caught.value.fields["files"] == [name]
         assert git(root, "symbolic-ref", "--short", "HEAD") == "main"

@@ -324,7 +324,7 @@ class RemoteWork:
         if there is None or here == there:
             return
         if here is not None:
-            worktrees.prune(self.spec.id)
+            self.shop.trees.prune(self.spec.id)
             if not git.is_ancestor(here, there):
                 stash.keep(git, f"{stash.PARKED_REFS}/{worktrees.names.run_id}/{part(self.spec.id)}", here)
         git.move_ref(ref, there, here)

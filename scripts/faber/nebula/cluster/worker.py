@@ -134,6 +134,7 @@ class _Execution:
             nebula=job.nebula,
             journal=log,
             worktrees=self.worktrees,
+            trees=self.worktrees,
             ledger=Share(job.budget),
             agents=job.agents(job.nebula, label, log.recovered),
             cancel=self.cancel,

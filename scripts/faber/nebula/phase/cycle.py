@@ -206,15 +206,16 @@ class Loop:
     def _commit(self, cycle: int, turn: TurnResult) -> bool:
         """Commit what the coder left; true if there was anything new, its own commits included."""
         progress = self.progress
-        refused = None
+        refused = head = None
         summary = next((line for line in turn.text.splitlines() if line.strip()), "")
         try:
-            progress.tree.commit_cycle(cycle, summary)
+            head = progress.tree.commit_cycle(cycle, summary)
         except (GitUnfinished, EmbeddedRepository) as error:
             refused = f"Nothing was committed: {error.message} {error.recovery}"
         except TreeLost as error:
             progress.fail(AgentFailed, f"The coder's worktree is gone: {error.message}")
-        return progress.committed(progress.tree.head(), refused, COMMIT_CHECK)
+        # Without a commit of faber's the head may be one of the coder's own.
+        return progress.committed(head or progress.tree.head(), refused, COMMIT_CHECK)
 
     def _check(self) -> bool:
         """Run the checks; true if all pass."""

@@ -34,7 +34,7 @@ from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.nebula_repository import usable
-from faber.nebula.worktrees.pool import Beginning, Worktrees
+from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
 
 
@@ -117,6 +117,7 @@ class Application:
         run_id, continued = self._run_of(known)
         names = names_of(self.nebula.name, run_id)
         worktrees = self._worktrees(names)
+        main_tree = MainTree(worktrees) if self.nebula.execution.isolation == "tree" else None
         with worktrees as beginning:
             for notice in beginning.notices:
                 self._display.notice(notice)
@@ -134,12 +135,12 @@ class Application:
             if not self._plan_approved(journal):
                 return self._report(journal, "waiting")
             try:
-                result = self._work(journal, worktrees, agents(run_id, label), label)
+                result = self._work(journal, worktrees, main_tree or worktrees, agents(run_id, label), label)
             except FaberError:
                 self._display.line(f"The run stopped; `faber nebula apply {self.directory} --resume` continues it.")
                 raise
-            if isinstance(worktrees, MainTree) and not result.cancelled:
-                worktrees.leave(beginning)
+            if main_tree is not None and not result.cancelled:
+                main_tree.leave(beginning)
             return self._ended(journal, result)
 
     @property
@@ -162,11 +163,10 @@ class Application:
         return make_run(self.layout, self.nebula, self.caller.new_run_id(), self.caller.actor), False
 
     def _worktrees(self, names: Names) -> Worktrees:
-        kind = MainTree if self.nebula.execution.isolation == "tree" else Worktrees
         own = relative_directory(self.layout, self.directory)
         # No phase may commit faber's own files next to the phase files.
         exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
-        return kind(self.layout, names, exclude=exclude)
+        return Worktrees(self.layout, names, exclude=exclude)
 
     def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: KnownRun, *, continued: bool) -> None:
         journal.record(workflow_events.workflow_resumed() if continued else workflow_events.workflow_start())
@@ -238,7 +238,7 @@ class Application:
 
     # --- the work ----------------------------------------------------------------------------------
 
-    def _work(self, journal: Journal, worktrees: Worktrees, crew: Crew, label: str) -> GroupResult:
+    def _work(self, journal: Journal, worktrees: Worktrees, trees: PhaseTrees, crew: Crew, label: str) -> GroupResult:
         execution, display = self.nebula.execution, self._display
         policy = policy_from(execution)
         if self.wanted.heal:
@@ -249,6 +249,7 @@ class Application:
             nebula=self.nebula,
             journal=journal,
             worktrees=worktrees,
+            trees=trees,
             ledger=ledger,
             agents=crew.agents,
             cancel=self.caller.cancel,

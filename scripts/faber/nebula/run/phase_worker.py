@@ -60,7 +60,7 @@ class PhaseWork:
     def work(self) -> TaskResult:
         """Run the phase until its reviewer approves; raises a `LoopEnded` otherwise."""
         shop, spec = self.shop, self.spec
-        opened = shop.worktrees.open(spec.id, self.start.start)
+        opened = shop.trees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
         unsaved = self._unsaved(tree) if self.start.unsaved else None
         checkpoint = self._of_this_text(self._judged(tree, self.start.checkpoint or unsaved))
@@ -110,7 +110,7 @@ class PhaseWork:
     def close(self) -> None:
         """Release the worktree; it stays on disk."""
         if self.tree is not None:
-            self.shop.worktrees.close(self.spec.id)
+            self.shop.trees.close(self.spec.id)
             self.tree = None
 
     def checkpoint(self, state: CycleState, head: str) -> Checkpoint:

@@ -12,7 +12,7 @@ from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.nebula.worktrees.pool import Worktrees
+from faber.nebula.worktrees.pool import PhaseTrees, Worktrees
 
 
 class MakeAgents(Protocol):
@@ -37,12 +37,14 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True)
 class Workshop:
-    """`checkpoints` is the directory of the checkpoint files, `label` marks the processes of the run. With `force`, a
-    phase resumes from its checkpoint even if others have committed to its branch."""
+    """`trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
+    checkpoint files, `label` marks the processes of the run. With `force`, a phase resumes from its checkpoint even if
+    others have committed to its branch."""
 
     nebula: Nebula
     journal: Recorder
     worktrees: Worktrees
+    trees: PhaseTrees
     ledger: Ledger
     agents: MakeAgents
     cancel: threading.Event

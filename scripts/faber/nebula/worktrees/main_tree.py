@@ -11,33 +11,38 @@ _LEASE = "tree"
 _WHAT = "The project's own tree"
 
 
-class MainTree(Worktrees):
-    """The phases' branches are checked out in the person's own tree, one after the other.
+class MainTree:
+    """Opens the phases of a run in the person's own tree: their branches are checked out in it, one after the other.
 
-    Everything else is as with worktrees: branches, merges, landing; scratch worktrees are still made where a merge has
-    to be checked. The tree must be clean, untracked files included, whenever a branch is checked out in it, because a
-    cycle commits everything there is. The files in `exclude` are left out of both. `end` leaves the tree where it is;
-    `leave` checks out the branch that the run began on.
+    Everything else is left to the run's `Worktrees`: branches, merges, landing; scratch worktrees are still made where
+    a merge has to be checked. The tree must be clean, untracked files included, whenever a branch is checked out in it,
+    because a cycle commits everything there is. The files that the worktrees exclude are left out of both. `leave`
+    checks out the branch that the run began on.
     """
+
+    def __init__(self, worktrees: Worktrees) -> None:
+        """`worktrees` is led by this process, from its `begin` to its `end`."""
+        self.worktrees = worktrees
 
     def open(self, phase_id: str, start: str | None = None) -> Opened:
         """The main tree on the phase's branch; raises `TreeDirty` where it is on another branch and not clean, and
         `TreeInUse` where another phase is open."""
-        lease = self.leases.take(_LEASE, _WHAT)
+        worktrees, main = self.worktrees, self.worktrees.main
+        lease = worktrees.leases.take(_LEASE, _WHAT)
         try:
-            self._branch(phase_id, start)
-            tree = self._tree(phase_id, self.main.directory, self.main.git_directory, lease)
-            reused = self.main.head_ref() == tree.ref
+            worktrees.ensure_branch(phase_id, start)
+            tree = worktrees.phase_tree(phase_id, main.directory, main.git_directory, lease)
+            reused = main.head_ref() == tree.ref
             if not reused:
-                self._check_out(self.names.phase_branch(phase_id))
+                self._check_out(tree.branch)
         except BaseException:
-            self.leases.release(_LEASE)
+            worktrees.leases.release(_LEASE)
             raise
         return Opened(tree, "reused" if reused else "created")
 
     def close(self, phase_id: str) -> None:
         """Release the tree; it stays on the phase's branch."""
-        self.leases.release(_LEASE)
+        self.worktrees.leases.release(_LEASE)
 
     def prune(self, phase_id: str) -> list[Notice]:
         """Nothing: there is no worktree to remove."""
@@ -45,22 +50,23 @@ class MainTree(Worktrees):
 
     def leave(self, beginning: Beginning) -> None:
         """Check out what was checked out when the run began; raises `TreeDirty`."""
-        self.leases.take(_LEASE, _WHAT)
+        self.worktrees.leases.take(_LEASE, _WHAT)
         try:
             self._check_out(beginning.base_branch, beginning.base_commit)
         finally:
-            self.leases.release(_LEASE)
+            self.worktrees.leases.release(_LEASE)
 
     def _check_out(self, branch: str | None, commit: str = "") -> None:
-        found = stash.status(self.main, self.exclude)
-        if not found.clean or conflicts.merging(self.main):
+        main = self.worktrees.main
+        found = stash.status(main, self.worktrees.exclude)
+        if not found.clean or conflicts.merging(main):
             raise TreeDirty(
                 'The project\'s own tree has uncommitted changes; with isolation = "tree" they would be committed.',
-                path=self.main.directory,
+                path=main.directory,
                 files=found.paths,
             )
-        head = self.main.line("rev-parse", "--verify", "HEAD^{commit}")
-        target = self.main.commit_of(f"refs/heads/{branch}") if branch is not None else commit
+        head = main.line("rev-parse", "--verify", "HEAD^{commit}")
+        target = main.commit_of(f"refs/heads/{branch}") if branch is not None else commit
         where = (branch,) if branch is not None else ("--detach", commit)
-        with checkout.noted(self.journal, self.main, None, head, target or head):
-            self.main.run("switch", "--quiet", "--no-guess", *where, seconds=CHECKOUT_SECONDS)
+        with checkout.noted(self.worktrees.journal, main, None, head, target or head):
+            main.run("switch", "--quiet", "--no-guess", *where, seconds=CHECKOUT_SECONDS)

@@ -2,15 +2,15 @@
 
 `Worktrees` creates, finds and removes them. It never removes anything outside faber's own directory, a tree that a
 living process works in, or uncommitted work that is not on a ref first. Submodules' directories are empty in a
-worktree, as git leaves them; a nebula's `setup` command may fill them. `main_tree.MainTree` is the same for
-`isolation = "tree"`.
+worktree, as git leaves them; a nebula's `setup` command may fill them. With `isolation = "tree"`, `main_tree.MainTree`
+opens the phases instead.
 """
 
 import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from faber.errors import Notice, Severity
 from faber.git import stash, worktree_state
@@ -48,6 +48,19 @@ class Opened(NamedTuple):
 
     tree: PhaseTree
     how: str
+
+
+class PhaseTrees(Protocol):
+    """Opens the trees that the phases of a run are worked on in: `Worktrees`, or `MainTree` for the person's own."""
+
+    def open(self, phase_id: str, start: str | None = None) -> Opened:
+        """The phase's tree, leased to this process, on the phase's branch; a new branch begins at `start`."""
+
+    def close(self, phase_id: str) -> None:
+        """Release the phase's tree."""
+
+    def prune(self, phase_id: str) -> list[Notice]:
+        """Remove the phase's tree if it is a worktree; uncommitted work in it is parked first."""
 
 
 class Scratch(NamedTuple):
@@ -131,10 +144,10 @@ class Worktrees:
         name = part(phase_id)
         lease = self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
-            commit = self._branch(phase_id, start)
+            commit = self.ensure_branch(phase_id, start)
             linked = self._linked(name)
             private, how = linked.ensure(self.names.phase_branch(phase_id), commit)
-            tree = self._tree(phase_id, linked.path, private, lease)
+            tree = self.phase_tree(phase_id, linked.path, private, lease)
             stash.free_locks(tree.git)
         except BaseException:
             self.leases.release(name)
@@ -172,7 +185,7 @@ class Worktrees:
             notices = []
             private = linked.private()
             if state == "whole" and private:
-                tree = self._tree(phase_id, linked.path, private, lease)
+                tree = self.phase_tree(phase_id, linked.path, private, lease)
                 stash.free_locks(tree.git)
                 tree.bring_home(None)
                 parked = tree.park_dirty("found before its worktree was removed")
@@ -201,6 +214,30 @@ class Worktrees:
             Leftover(name, self._linked(name).path, self._linked(name).state(), self.leases.in_use(name))
             for name in sorted(names)
         ]
+
+    def phase_tree(self, phase_id: str, path: str, private: str, lease: Lease) -> PhaseTree:
+        """The tree at `path` as that of the phase; `private` is git's directory for it, `lease` what its git holds."""
+        return PhaseTree(
+            self.main.tree(path, private, (lease.fileno(),)),
+            run_id=self.names.run_id,
+            phase=part(phase_id),
+            branch=self.names.phase_branch(phase_id),
+            aside=self._aside,
+            exclude=self.exclude,
+        )
+
+    def ensure_branch(self, phase_id: str, start: str | None) -> str:
+        """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
+        ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
+        _unlink(os.path.join(self.common, f"{ref}.lock"))
+        found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
+        if found is not None:
+            return found
+        commit = start or integration
+        if commit is None:
+            raise GitFailed(f"The branch {self.names.integration} is gone.", path=self.main.directory)
+        self.main.move_ref(ref, commit, None, "faber: a phase begins")
+        return commit
 
     # --- scratch -----------------------------------------------------------------------------------
 
@@ -240,29 +277,6 @@ class Worktrees:
 
     def _linked(self, name: str) -> Linked:
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
-
-    def _tree(self, phase_id: str, path: str, private: str, lease: Lease) -> PhaseTree:
-        return PhaseTree(
-            self.main.tree(path, private, (lease.fileno(),)),
-            run_id=self.names.run_id,
-            phase=part(phase_id),
-            branch=self.names.phase_branch(phase_id),
-            aside=self._aside,
-            exclude=self.exclude,
-        )
-
-    def _branch(self, phase_id: str, start: str | None) -> str:
-        """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
-        ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
-        _unlink(os.path.join(self.common, f"{ref}.lock"))
-        found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
-        if found is not None:
-            return found
-        commit = start or integration
-        if commit is None:
-            raise GitFailed(f"The branch {self.names.integration} is gone.", path=self.main.directory)
-        self.main.move_ref(ref, commit, None, "faber: a phase begins")
-        return commit
 
     def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str, bool]:
         path = self.layout.start_point(self.names.run_id)
