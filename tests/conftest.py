@@ -33,7 +33,7 @@ class Durations:
     """How long each test took when it last ran here, kept in pytest's cache."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.cache = config.cache
+        self.cache = config.cache if config.pluginmanager.hasplugin("cacheprovider") else None
         self.seconds: dict[str, float] = dict(self.cache.get(_RECORD, {})) if self.cache else {}
         self.now: dict[str, float] = {}
 

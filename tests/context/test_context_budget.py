@@ -160,11 +160,8 @@ def count(value: Any) -> int:
     return len(value or ())
 
 
-@slow
-@given(contexts(), budgets)
-def test_a_context_fits_or_nothing_is_left_to_cut(context: dict[str, Any], budget: int) -> None:
+def a_context_fits_or_nothing_is_left_to_cut(fitted: dict[str, Any], budget: int) -> None:
     """What is fitted is within the budget, unless all that may be cut is at its floor."""
-    fitted = fit(context, budget)
     if size(fitted) <= budget:
         return
     for path, floor in FLOORS.items():
@@ -178,29 +175,14 @@ def test_a_context_fits_or_nothing_is_left_to_cut(context: dict[str, Any], budge
             assert count(value) <= (floor or 0) or not value, path
 
 
-@slow
-@given(contexts(), budgets)
-def test_what_is_never_cut_is_there_whole(context: dict[str, Any], budget: int) -> None:
+def what_is_never_cut_is_there_whole(context: dict[str, Any], fitted: dict[str, Any]) -> None:
     """Resume point, feedback request, the last session's decisions and unresolved errors survive any budget."""
-    fitted = fit(context, budget)
     for path in NEVER_CUT:
         assert at(fitted, path) == at(context, path)
 
 
-@slow
-@given(contexts(), budgets)
-def test_fitting_leaves_its_argument_alone(context: dict[str, Any], budget: int) -> None:
-    """The context that was handed in is afterwards what it was."""
-    kept = copy.deepcopy(context)
-    fit(context, budget)
-    assert context == kept
-
-
-@slow
-@given(contexts(), budgets)
-def test_every_cut_is_listed_with_true_counts(context: dict[str, Any], budget: int) -> None:
+def every_cut_is_listed_with_true_counts(context: dict[str, Any], fitted: dict[str, Any]) -> None:
     """`omitted` has one entry for each thing that lost something, and for no other, with what is left of how many."""
-    fitted = fit(context, budget)
     listed = {entry["what"]: entry for entry in fitted["omitted"]}
     assert len(listed) == len(fitted["omitted"])
     assert set(listed) == {path for path in FLOORS if at(fitted, path) != at(context, path)}
@@ -212,20 +194,14 @@ def test_every_cut_is_listed_with_true_counts(context: dict[str, Any], budget: i
         assert context["run_id"] in entry["command"]
 
 
-@slow
-@given(contexts(), budgets, st.integers(0, 5_000))
-def test_a_larger_budget_keeps_at_least_as_much(context: dict[str, Any], budget: int, more: int) -> None:
+def a_larger_budget_keeps_at_least_as_much(small: dict[str, Any], large: dict[str, Any]) -> None:
     """Nothing that a smaller budget keeps is lost in a larger one."""
-    small, large = fit(context, budget), fit(context, budget + more)
     for path in FLOORS:
         assert count(at(small, path)) <= count(at(large, path)) or not at(small, path), path
 
 
-@slow
-@given(contexts(), budgets)
-def test_what_is_kept_is_kept_in_order(context: dict[str, Any], budget: int) -> None:
+def what_is_kept_is_kept_in_order(context: dict[str, Any], fitted: dict[str, Any]) -> None:
     """Cutting takes whole items away and never moves or changes one."""
-    fitted = fit(context, budget)
     for path in FLOORS:
         value, before = at(fitted, path), at(context, path)
         if isinstance(value, list):
@@ -235,12 +211,25 @@ def test_what_is_kept_is_kept_in_order(context: dict[str, Any], budget: int) -> 
             assert before.startswith(value), path
 
 
-@given(contexts())
-@slow
-def test_what_fits_is_not_touched(context: dict[str, Any]) -> None:
+def what_fits_is_not_touched(context: dict[str, Any]) -> None:
     """Without a limit, and within one, the context is returned as it is."""
     assert fit(context, None) == context
     assert fit(context, size(context)) == context
+
+
+@slow
+@given(contexts(), budgets, st.integers(0, 5_000))
+def test_any_context_is_fitted_into_any_budget(context: dict[str, Any], budget: int, more: int) -> None:
+    """Every property of fitting holds for any context; to generate one costs far more than to check them all."""
+    kept = copy.deepcopy(context)
+    fitted = fit(context, budget)
+    assert context == kept, "the context that was handed in has changed"
+    a_context_fits_or_nothing_is_left_to_cut(fitted, budget)
+    what_is_never_cut_is_there_whole(context, fitted)
+    every_cut_is_listed_with_true_counts(context, fitted)
+    a_larger_budget_keeps_at_least_as_much(fitted, fit(context, budget + more))
+    what_is_kept_is_kept_in_order(context, fitted)
+    what_fits_is_not_touched(context)
 
 
 def test_size_is_the_length_of_what_is_printed() -> None:

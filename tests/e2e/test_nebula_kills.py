@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,32 @@ MOMENTS = {
     "last-begun": event("d", "phase_start"),
     "last-merge": merges(6),
 }
-NORMAL = ["first-coder-wrote", "merged", "filter-failed", "coder-wrote-after-review", "first-commit-noted"]
+# Each of these can only come after the one before it, so that one nebula dies of all of them.
+IN_TURN = ["first-coder-wrote", "first-commit-noted", "merged", "filter-failed"]
+NORMAL = ["coder-wrote-after-review"]
+
+
+def _killed_at(name: str, faber: Faber, model: Steady, project: Project, *options: str) -> Seen:
+    """What there is after `nebula apply` was killed at that moment."""
+    moment = Moment(faber)
+    MOMENTS[name](moment, model)
+    process = faber.start("nebula", "apply", "plan", *options, "--max-workers", "2")
+    process.communicate(timeout=120)
+    moment.over.wait(10)
+    assert process.returncode == -9, f"it was over before {name}"
+    assert faber.left() == []
+    model.moment = lambda role, phase, request: None
+    return Seen.of(project, _asked(model), DIAMOND)
+
+
+def _resumed(faber: Faber, model: Steady, project: Project) -> Mapping[str, Any]:
+    """The report of a resume that nobody kills, after which the tree is the one it would have been."""
+    report = faber.run("nebula", "apply", "plan", "--resume", "--max-workers", "2")
+    files = {f"{each}.txt": f"{each[0]}\n" for each in [*DIAMOND, "b-too", "c-too"]}
+    found = [each for each in project.files(report["branch"]) if each.endswith(".txt")]
+    assert {each: git(project.root, "show", f"{report['branch']}:{each}") + "\n" for each in found} == files
+    assert faber.left() == []
+    return report
 
 
 @pytest.mark.parametrize(
@@ -155,21 +181,25 @@ def test_killed_and_resumed(name: str, tmp_path: Path, api: MessagesApi, claude_
     project = Project(tmp_path / "p", nebula_files(DIAMOND, FILTER))
     faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Steady()
     api.script.always(model)
-    moment = Moment(faber)
-    MOMENTS[name](moment, model)
-    process = faber.start("nebula", "apply", "plan", "--max-workers", "2")
-    process.communicate(timeout=120)
-    moment.over.wait(10)
-    assert process.returncode == -9, f"it was over before {name}"
-    assert faber.left() == []
-    before = Seen.of(project, _asked(model), DIAMOND)
-    model.moment = lambda role, phase, request: None
-    report = faber.run("nebula", "apply", "plan", "--resume", "--max-workers", "2")
+    before = _killed_at(name, faber, model, project)
+    report = _resumed(faber, model, project)
     assert before.broken(report, _asked(model), MOST) == [], faber.stderr
-    files = {f"{each}.txt": f"{each[0]}\n" for each in [*DIAMOND, "b-too", "c-too"]}
-    found = [each for each in project.files(report["branch"]) if each.endswith(".txt")]
-    assert {each: git(project.root, "show", f"{report['branch']}:{each}") + "\n" for each in found} == files
-    assert faber.left() == []
+
+
+def test_killed_again_and_again(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """What was finished before any of several deaths is not done again, and no commit of it is lost."""
+    project = Project(tmp_path / "p", nebula_files(DIAMOND, FILTER))
+    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Steady()
+    api.script.always(model)
+    deaths: list[tuple[str, Seen]] = []
+    for name in IN_TURN:
+        deaths.append((name, _killed_at(name, faber, model, project, *(["--resume"] if deaths else []))))
+    report = _resumed(faber, model, project)
+    # A turn that a later death cut off is asked for once more.
+    for number, (name, before) in enumerate(deaths, 1):
+        cut = len(deaths) - number
+        most = {who: times + cut for who, times in MOST.items()}
+        assert before.broken(report, _asked(model), most) == [], f"{name}: {faber.stderr}"
 
 
 def _asked(model: Model) -> Sequence[str]:

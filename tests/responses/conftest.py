@@ -5,5 +5,5 @@ import os
 from hypothesis import settings
 
 if "FABER_TEST_BRANCHES" in os.environ:
-    settings.register_profile("branches", settings(derandomize=True, max_examples=25, database=None))
+    settings.register_profile("branches", settings(derandomize=True, max_examples=5, database=None))
     settings.load_profile("branches")

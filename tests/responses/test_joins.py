@@ -105,6 +105,7 @@ def test_overlaps_and_restarts_are_the_original_or_a_refusal(cut, size):
             assert made is None or same(made, text), (begin, join)
 
 
+@slow_when_measured
 @given(documents(st.lists(st.text(st.sampled_from("ab "), max_size=80), min_size=1, max_size=4)), st.data())
 @settings(max_examples=50)
 def test_texts_that_repeat_themselves_are_proven_too(text, data):
@@ -339,6 +340,7 @@ def test_a_line_that_is_there_twice_is_no_echo(size, before):
     assert [end for end, made in joined.items() if made not in (None, text)] == []
 
 
+@slow_when_measured
 def test_an_anchor_ends_otherwise_than_what_stands_before_it():
     """Where a text repeats itself, the copy begins where the first one did: there an anchor never begins."""
     line = "abcdefghijklmnopqrstuvwxyzabcdefghijklmno, 1234"
@@ -394,6 +396,7 @@ def test_talk_is_no_piece_of_a_string(reply):
     assert join_chunks(STRING, "and so on, ").text == STRING + "and so on, "
 
 
+@slow_when_measured
 def test_repetitive_chunks_do_not_take_for_ever():
     """What fits at many places, or nearly does, is decided on without comparing everything with everything."""
     indented = "                   x = 1\\n" * 40_000

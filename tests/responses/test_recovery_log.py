@@ -19,6 +19,7 @@ from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
 from faber.store.load import load
 from faber.workflows.definitions import load_plan
+from responses.documents import slow_when_measured
 
 FILE = Path(DIRECTORY) / "017_partial_completion_log.sql"
 ONE = Recovery("task-1", 3, 120, 200, 1, "RESOLVED")
@@ -372,6 +373,7 @@ print(sum(notices, []))
 """
 
 
+@slow_when_measured
 def test_many_processes_write_at_once(layout: Layout) -> None:
     """Four processes that find no database lose none of their rows."""
     package = str(Path(recovery_log.__file__).parents[2])
