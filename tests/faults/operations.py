@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
+from faber.foreign.open_run import open_run
 from faber.store import strict_json
 from faber.store.layout import Layout
-from faber.store.load import load, refold
+from faber.store.load import refold
 from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
 from support.git_environment import UNCONFIGURED
 
@@ -250,7 +251,7 @@ class Prepared:
 
 def _fold_differs(root: Path) -> list[str]:
     try:
-        run = load(Layout(os.fspath(root)), RUN)
+        run = open_run(Layout(os.fspath(root)), RUN)
         if run.foreign:
             return []
         truth = refold(run.directory, run.metadata, run.plan)
