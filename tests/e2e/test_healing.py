@@ -56,7 +56,7 @@ def test_an_architect_plans_in_the_real_client(faber: Faber, api: MessagesApi) -
             seen.append("\n".join(map(str, request.results)))
             return text(json.dumps({"phase_file": "no header"}))
         assert "Only half is there" in said
-        assert "You write the file of one phase" in request.system
+        assert "You write one phase file" in request.system
         return tool("Write", file_path=str(faber.root / "evil.txt"), content="x")
 
     api.script.always(architect)
@@ -196,6 +196,6 @@ def test_an_architect_that_answers_garbage_disturbs_nothing(
     faber, answer = applied(tmp_path, api, claude_binary, model, {**PAIR, "e": []}, HEALS, 5)
     states = {name: phase["status"] for name, phase in answer["phases"].items()}
     assert states == {"b": "failed", "d": "skipped", "e": "done"}
-    assert "phase file is not valid" in answer["healing"]
+    assert "phase file is invalid" in answer["healing"]
     assert sorted(path.name for path in (faber.root / "plan").glob("*.md")) == ["b.md", "d.md", "e.md"]
     assert git(faber.root, "show", f"{answer['branch']}:e.txt") == "e"

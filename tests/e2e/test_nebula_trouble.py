@@ -66,7 +66,7 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     assert "no review" in phases["garbage"]["reason"]
     assert "does not like this" in phases["crashes"]["reason"]
     assert "worktree is gone" in phases["deletes"]["reason"]
-    assert "changed outside its worktree: the main tree: outside.txt" in faber.stderr
+    assert "Changed outside the worktree of outside while its coder worked: the main tree: outside.txt" in faber.stderr
     assert {"mine.txt", "other.txt", "outside-too.txt"} <= set(project.files(report["branch"]))
     assert faber.left() == []
 
@@ -180,7 +180,7 @@ def test_the_example(tmp_path: Path, api: MessagesApi, claude_binary: str) -> No
     assert {name: phase["cycle"] for name, phase in report["phases"].items()} == {
         "model": 1, "reader": 2, "writer": 1, "cli": 1, "manual": 1, "licence": 1,
     }  # fmt: skip
-    assert any("`parses` must pass" in prompt and "SyntaxError" in prompt for prompt in model.prompts)
+    assert any("`parses` failed and must pass" in prompt and "SyntaxError" in prompt for prompt in model.prompts)
     assert faber.run("nebula", "land", "examples/nebula")["how"] == "fast_forward"
     assert (project.root / "todo/reader.py").read_text() == '"""Reading."""\n'
     assert sorted(os.listdir(project.root / "examples/nebula")) == sorted([*os.listdir(EXAMPLE), "nebula.state.toml"])
