@@ -1,6 +1,7 @@
 """When to post about a run on its issue: after something was recorded, under no lock, and never failing the command."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from faber.errors import FaberError
 from faber.events.event_types import (
@@ -16,9 +17,11 @@ from faber.events.event_types import (
 from faber.github.post_report import PostReport, not_posted
 from faber.model.state_parts import FeedbackRequest
 from faber.store.commit import Committed
-from faber.store.config import Config, load_config
 from faber.store.layout import Layout
 from faber.store.load import Run
+
+if TYPE_CHECKING:
+    from faber.store.config import Config
 
 ENDS = frozenset(
     {
@@ -35,7 +38,7 @@ ASKED = FEEDBACK_REQUEST
 
 
 def tell(
-    layout: Layout, committed: Committed, *, post: bool = False, config: Config | None = None
+    layout: Layout, committed: Committed, *, post: bool = False, config: "Config | None" = None
 ) -> PostReport | None:
     """Post what these events should tell people, as `feedback.post` says; requests also where `post` is true.
 
@@ -44,6 +47,8 @@ def tell(
     types = {event["type"] for event in committed.events}
     if not (post or ASKED in types or types & ENDS):
         return None
+    from faber.store.config import load_config  # few commands have something to post
+
     try:
         config = config or load_config(layout)
         mode = config.at("feedback.post")
@@ -79,6 +84,8 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
 
     Raises what reading the configuration raises.
     """
+    from faber.store.config import load_config
+
     config = load_config(layout)
     mode = config.at("feedback.post")
     requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
@@ -87,7 +94,7 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
     return _post(run, config, requests, progress=mode == "all", fresh=False)
 
 
-def tell_progress(run: Run, config: Config) -> PostReport:
+def tell_progress(run: Run, config: "Config") -> PostReport:
     """Update the comment with the run's progress."""
     return _post(run, config, [], progress=True, fresh=False)
 
@@ -97,7 +104,7 @@ def _is_posted(request: FeedbackRequest) -> bool:
 
 
 def _post(
-    run: Run, config: Config | None, requests: list[FeedbackRequest], *, progress: bool, fresh: bool
+    run: Run, config: "Config | None", requests: list[FeedbackRequest], *, progress: bool, fresh: bool
 ) -> PostReport:
     from faber.github.run_comments import post_comments  # hardly any command posts
 
