@@ -26,7 +26,7 @@ SHELLS = [shell for shell in ("sh", "dash", "bash", "ksh", "busybox") if shutil.
 STUB = """\
 import json, os, sys
 if sys.argv[1:] == ["import"]:
-    import click, git, jsonschema, markdown_it, rich, tomli_w, yaml
+    import click, jsonschema, markdown_it, rich, tomli_w, yaml
 flags = [sys.flags.isolated, sys.flags.utf8_mode]
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 print(json.dumps({"argv": sys.argv[1:], "root": root, "python": sys.executable, "flags": flags, "cwd": os.getcwd()}))

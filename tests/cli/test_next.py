@@ -307,7 +307,7 @@ def test_a_commit_is_looked_for(faber: Faber, make: Make, branch: Callable[..., 
     assert (answer.status, answer.code) == (4, "evidence_missing")
     assert answer.json["error"]["missing"][0]["kind"] == "commit"
     branch("commit", "-q", "--allow-empty", "-m", "nothing")
-    assert "change nothing" in complete(faber).json["error"]["message"]
+    assert "do not change the tree" in complete(faber).json["error"]["message"]
     (project / "code.py").write_text("x = 1\n")
     branch("add", "code.py")
     branch("commit", "-q", "-m", "Code")

@@ -50,7 +50,7 @@ def test_an_architect_plans_in_the_real_client(faber: Faber, api: MessagesApi) -
 
     def architect(request: Request) -> Reply:
         said = "\n".join(request.texts)
-        if "is not valid" in said:
+        if "in your answer is invalid" in said:
             return text(json.dumps({"phase_file": GOOD}))
         if request.results:
             seen.append("\n".join(map(str, request.results)))

@@ -59,8 +59,8 @@ def test_the_key_is_a_hash_of_the_rest() -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda root: _edit(root / LOCKS[0], r"click==\S+", "click==0.1", rekey=False), "does not fit its contents"),
-        (lambda root: _edit(root / LOCKS[1], r"# key: \w", "# key: _", rekey=False), "does not fit its contents"),
+        (lambda root: _edit(root / LOCKS[0], r"click==\S+", "click==0.1", rekey=False), "does not match its contents"),
+        (lambda root: _edit(root / LOCKS[1], r"# key: \w", "# key: _", rekey=False), "does not match its contents"),
         (lambda root: _edit(root / LOCKS[0], r"click==\S+", "click==0.1"), "click differs"),
         (lambda root: _edit(root / LOCKS[0], r"(click==\S+) (\\\n.*)+?\n(?=\S)", r"\1\n"), "click==.* has no hash"),
         (lambda root: _edit(root / LOCKS[0], r"\nclick==", "\nclack=="), "click is not pinned"),
