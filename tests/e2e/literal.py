@@ -1,13 +1,13 @@
 """A model that knows nothing of faber: it does what it is told in the client's requests, word for word.
 
-Every answer is a function of one request, so it remembers what a model would: nothing after a compaction or in a new session but
-what the request holds. It reads English only as far as these habits go:
+Every answer is a function of one request, so it remembers what a model would: after a compaction or in a new session
+nothing but what the request holds. It reads English only as far as these habits go:
 
 * a numbered step or a line `Label: command` with a command in it is done, in order (a line that begins with "Before"
   first); what begins with "If" or "On", or lies in a table, is not;
 * a file that it is told to read is read, and a command whose answer is no JSON has told it more;
-* of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in which
-  they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
+* of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in
+  which they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
 * options that it was told of (`` `--message "…"` ``) are added where it has something to say in them.
 
 `hands` does the work that an instruction asks for: the craft of a model that writes software, nothing of faber's.
@@ -101,7 +101,8 @@ class LiteralAgent:
         """The first thing that the prompt, or else what came with it, says to do and that was not done yet."""
         done = [each.given.get("file_path") or each.command for each in turn if each.name]
         prompt = turn[0].said if turn else ""
-        for words in (prompt, "\n".join(each.said for each in happened if each.said and each.said != prompt)):
+        added = [each.said for each in happened if each.said and not each.by_person]
+        for words in (prompt, *reversed(added)):
             orders = _orders(words)
             if not orders:
                 continue
