@@ -14,11 +14,12 @@ import click
 
 from faber import __version__
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_error, silence
+from faber.cli.output import address, print_error, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 
 # Every command, where it is defined, and its line in `--help`, which imports none of them.
 COMMANDS = {
+    "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
@@ -105,6 +106,7 @@ def _exit_zero(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:
     invocation = Invocation()
+    address(invocation.program)
     try:
         result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False, obj=invocation)
         if sys.stdout is not None:

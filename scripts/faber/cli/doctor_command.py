@@ -6,7 +6,7 @@ import click
 
 from faber.cli.arguments import format_option
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json
+from faber.cli.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import resolve
@@ -85,7 +85,7 @@ def _text(title: str, findings: list[Notice]) -> str:
     for finding in findings:
         lines.append(f"  {finding.severity} [{finding.code}] {finding.message}")
         if finding.recovery:
-            lines.append(f"    → {finding.recovery}")
+            lines.append(f"    → {spelled(finding.recovery)}")
     return "\n".join(lines) + "\n"
 
 

@@ -151,7 +151,7 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
 
         lines = [described(entry) for entry in asked] or ["No request is open."]
         if asked:
-            lines.append(f"Answer with: faber feedback respond {made.run_id}")
+            lines.append(f"Answer with: {obj.program} feedback respond {made.run_id}")
         return "\n\n".join(lines) + "\n"
 
     print_answer(

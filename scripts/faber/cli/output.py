@@ -7,21 +7,34 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from faber.errors import FaberError
+from faber.model import program_word
 from faber.model.text import inert, redact_json, visible
 
 T = TypeVar("T")
+_calls_faber = [program_word.PERSONS]
+
+
+def address(program: str) -> None:
+    """From now on commands in the output are spelled with `program`."""
+    _calls_faber[0] = program
+
+
+def spelled(text: str) -> str:
+    """faber's own prose, its commands as whoever reads it can run them."""
+    return program_word.prose(text, _calls_faber[0])
 
 
 def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:
     """Print `answer` as `--format` says: as JSON, or as the inert text that `text` makes of it."""
     if form == "text":
-        write(inert(text(answer)))
+        write(inert(text(program_word.respelled(answer, _calls_faber[0]))))
     else:
         print_json(answer)
 
 
 def print_json(value: object) -> None:
     """Print one JSON object: on one line for a program, indented on a terminal."""
+    value = program_word.respelled(value, _calls_faber[0])
     if sys.stdout is not None and sys.stdout.isatty():
         text = visible(json.dumps(value, ensure_ascii=False, indent=2))
     else:
@@ -67,5 +80,5 @@ def print_error(error: FaberError) -> None:
             sys.stdout.flush()
     except OSError:
         silence()  # stdout itself failed; the message below still goes out
-    recovery = f" {shown['recovery']}" if shown["recovery"] else ""
+    recovery = f" {spelled(shown['recovery'])}" if shown["recovery"] else ""
     say(f"faber: {shown['message']}{recovery}")

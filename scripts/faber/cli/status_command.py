@@ -4,7 +4,7 @@ import click
 
 from faber.cli.arguments import format_choice
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer
+from faber.cli.output import print_answer, spelled
 from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
 from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
@@ -27,7 +27,7 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
-        print_answer(answer, form, lambda _: _run_text(made.state, position["next_command"]))
+        print_answer(answer, form, lambda shown: _run_text(made.state, shown["next_command"]))
         return
     found, damaged = all_runs(obj)
     shown = [run_row(made) for made in found if everything or made.state["status"] not in CLOSED]
@@ -46,7 +46,7 @@ def _table(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
             run_id = _short(entry["run_id"], 26)
             lines.append(f"{run_id:<26} {_short(work, 8):<8} {entry['status']:<17} {_short(at, 24)}")
     else:
-        lines.append("No run is open. `faber run init` creates one.")
+        lines.append(spelled("No run is open. `faber run init` creates one."))
     lines += [f"{_short(entry['run_id'], 26):<26} damaged: {entry['error']['code']}" for entry in damaged]
     if hidden:
         lines.append(f"({hidden} completed or cancelled; --all shows them)")
