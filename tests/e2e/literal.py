@@ -37,6 +37,7 @@ Hands = Callable[[str, Mapping[str, Any]], Made]
 
 _SPAN = re.compile(r"`([^`\n]+)`")
 _RUN_KEY = re.compile(r"\b[Rr]un `([a-z_]+)`")
+_STOP = re.compile(r"^- `(\w+)`:[^\n]*\bstop\b", re.MULTILINE)
 _OPTION = re.compile(r"`(--[a-z-]+)(?:[ =][^`]*)?`")
 _READ = re.compile(r"\b[Rr]ead(?: and follow)?[^`.\n]*`(/[^`\n]+)`")
 _COMMAND = re.compile(r"""(?:"/[^"]+"|'/[^']+'|/\S+|[a-z][a-z0-9_-]*)(?: .*)?$""")
@@ -94,6 +95,9 @@ class LiteralAgent:
         if _refused_in_a_row(turn) >= self.patience:
             return text("I was refused and stop.")
         told = "\n".join(_told(happened))
+        answers = [each.answer for each in turn if each.name == "Bash"]
+        if answers and answers[-1] and set(_STOP.findall(told)) & {answers[-1].get("action")}:
+            return text(_report(turn))
         action = self._follow(told, turn) or self._work_off(happened, turn)
         return action or text(_report(turn))
 
@@ -234,12 +238,12 @@ def _words_above(prompt: str) -> str:
 
 def _added(told: str, answer: Mapping[str, Any], made: Made) -> str:
     """The options that were spoken of and that there is something to say in."""
-    known = set(_OPTION.findall(told))
+    known = set(_OPTION.findall(told)) | set(_OPTION.findall(str(answer.get("instruction"))))
     words: list[str] = []
     if "--message" in known:
         words += ["--message", made.message]
     if "--artifact" in known:
-        wanted = [piece["artifact"] for piece in answer.get("evidence") or [] if "artifact" in piece]
+        wanted = re.findall(r"`--artifact (\w+)=", str(answer.get("instruction")))
         words += [part for name in wanted for part in ("--artifact", f"{name}={made.artifacts[name]}")]
     if "--decision" in known:
         words += [part for decision in made.decisions for part in ("--decision", decision)]

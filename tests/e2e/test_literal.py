@@ -53,7 +53,7 @@ class Bench:
 
     def hands(self, instruction: str, answer: Mapping[str, Any]) -> Made:
         """The craft that the built-in workflow and `SHORT` ask for."""
-        if "Create the branch" in instruction:
+        if "a branch for this work" in instruction:
             return Made([tool("Bash", command="git switch -c feat/csv")], {"branch_name": "feat/csv"})
         if "Write the specification" in instruction:
             path = self.project / "specs" / "csv.md"
@@ -63,6 +63,8 @@ class Bench:
         if "Commit the work" in instruction:
             commit = tool("Bash", command="git commit -q -m 'Add the export'")
             return Made([tool("Bash", command="git add --all"), commit])
+        if "Open a pull request" in instruction:
+            return Made(artifacts={"pr_url": "https://example.invalid/acme/project/pull/7"})
         if "Classify" in instruction or "Decide whether" in instruction:
             return Made(decisions=["A feature: nothing exports today."])
         return Made()
@@ -78,8 +80,6 @@ class Bench:
 
     def note(self, result: Result, before: int) -> None:
         """Count the calls and refusals of a result."""
-        seen = {id(each): each for each in ()}
-        del seen
         last = conversation(self.api.turns[-1]) if len(self.api.turns) > before else []
         names = {each.command: each for each in last if each.name == "Bash"}
         for use in result.tool_uses:

@@ -50,7 +50,8 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
         unseen = _unseen(run, known.event_id, call.session)
         return news(run.state, run.plan, call.faber, unseen, known.event_id, away)
     limit = SHORT if source == "compact" and intact else FULL
-    return capsule(run.state, run.plan, call.faber, away, limit=limit)
+    loaded = source == "resume" and intact and call.session in run.state["context_sessions"]
+    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded)
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:
