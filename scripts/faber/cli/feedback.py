@@ -90,7 +90,9 @@ def request(obj: Invocation, /, **given: Any) -> None:
 @click.option("--request", "request_id", metavar="REQUEST_ID", help="Default: the oldest open request.")
 @click.option("--comment", metavar="TEXT", help="A remark on the answer (2,000 characters).")
 @click.pass_obj
-def respond(obj: Invocation, run: str | None, response: str | None, request_id: str | None, comment: str | None) -> None:
+def respond(
+    obj: Invocation, run: str | None, response: str | None, request_id: str | None, comment: str | None
+) -> None:
     """Answer a request (people only). Without RESPONSE, the terminal asks for it.
 
     RESPONSE is one of the request's options, in upper or lower case, or an alias like yes, ok, lgtm, no, changes.
@@ -99,10 +101,11 @@ def respond(obj: Invocation, run: str | None, response: str | None, request_id: 
     from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 
-    found: str | Run = run_named(obj, run)
-    require_person(obj, "faber feedback respond", found)
+    named = run_named(obj, run)
+    found: str | Run = named
+    require_person(obj, "faber feedback respond", named)
     if response is None:
-        found = open_named(obj.layout, found)
+        found = open_named(obj.layout, named)
         request_id = find_request(found.state, request_id)["request_id"]
         response, comment = _asked(found, request_id, comment)
     # Redacted as it will be recorded, so that a repeated answer is recognised.

@@ -3,6 +3,7 @@
 import click
 
 from faber.cli.arguments import run_argument
+from faber.cli.holding import unless_held
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.context.session_parts import last_session
@@ -22,7 +23,8 @@ def next_command(obj: Invocation, run: str) -> None:
     made = open_named(obj.layout, run)
     session = obj.session_id
     loaded = session is None or session in made.state["context_sessions"]
-    action: dict[str, object] = {"run_id": made.run_id, **next_action(made.state, made.plan, loaded=loaded)}
+    found = unless_held(obj, made.state, next_action(made.state, made.plan, loaded=loaded))
+    action: dict[str, object] = {"run_id": made.run_id, **found}
     if action["action"] == "step" and action["phase"] == BUILD:
         action["context"] = _build_context(made)
     print_json(action)

@@ -3,6 +3,7 @@
 import click
 
 from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
+from faber.cli.holding import check_held, held
 from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.cli.step_evidence import base_commit, verify
@@ -37,7 +38,7 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key)
+    record(obj, run, held(obj, lambda state, plan: commands.start_phase(state, plan, name, message)), key=key)
 
 
 @phase.command("complete")
@@ -61,7 +62,7 @@ def phase_complete(obj: Invocation, run: str, name: str, message: str | None, ke
 def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None) -> None:
     """Record that the phase failed; the run stops."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key)
+    record(obj, run, held(obj, lambda state, plan: commands.fail_phase(state, plan, name, error)), key=key)
 
 
 @phase.command("skip")
@@ -90,7 +91,8 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     made = open_named(obj.layout, run)
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
     base = base_commit(obj, made, in_phase, name) if is_next else None
-    record(obj, made, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
+    decide = held(obj, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), begins=True)
+    record(obj, made, decide, key=key)
 
 
 @step.command("complete")
@@ -124,14 +126,18 @@ def step_complete(
     made = named_values(artifacts)
     obj.run = run
     loaded = open_named(obj.layout, run)
+    check_held(obj, loaded.state)
     verdicts = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
     found = [verdict.as_dict() for verdict in verdicts]
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
     record(
         obj,
         loaded,
-        lambda state, plan: commands.complete_step(
-            state, plan, in_phase, name, message, made, warning=warning, examined=examined
+        held(
+            obj,
+            lambda state, plan: commands.complete_step(
+                state, plan, in_phase, name, message, made, warning=warning, examined=examined
+            ),
         ),
         key=key,
     )
@@ -146,7 +152,7 @@ def step_complete(
 def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None) -> None:
     """Record that the step in progress failed; the run stops. `step start` retries it."""
     in_phase, name = place(where)
-    record(obj, run, lambda state, plan: commands.fail_step(state, plan, in_phase, name, error), key=key)
+    record(obj, run, held(obj, lambda state, plan: commands.fail_step(state, plan, in_phase, name, error)), key=key)
 
 
 @step.command("skip")

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 
 from faber.model.documents import Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
+from faber.model.holder import Working, takeover_hint
 from faber.model.pending_feedback import answers_for, revised
 from faber.model.progress import next_place, step_plan
 from faber.model.state_parts import ErrorEntry, StepAnswer
@@ -139,6 +140,17 @@ def _wait(state: State) -> Action:
         "phase": request["resume_point"]["phase"] if request else None,
         "step": request["resume_point"]["step"] if request else None,
         "instruction": "Stop here. Report the question and the run id; a person answers outside this session.",
+    }
+
+
+def held_elsewhere(state: State, found: Working, silent: int) -> Action:
+    """To wait: another session works on the run, and gave its last sign `silent` seconds ago."""
+    whose = f"session {found.session_id}" if found.session_id else "the session that a person lets take over"
+    return {
+        **_end(
+            "wait", f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
+        ),
+        "instruction": f"Stop here and tell the person. {takeover_hint(state['run_id'])}",
     }
 
 
