@@ -38,7 +38,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Enter:
 
 @pytest.fixture
 def begun(faber: Faber, session: Enter) -> str:
-    """A run whose first step session a has begun; both sessions have its context, and b asks now."""
+    """A run whose first step session a has started; both sessions have its context, and b asks now."""
     assert faber("run", "init", "--run-id", "r").status == 0
     for name in ("b", "a"):
         session(name)
@@ -54,7 +54,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     now = time.time
 
     def advance(minutes: float) -> None:
-        monkeypatch.setattr("faber.cli.holding.time.time", lambda: now() + minutes * 60)
+        monkeypatch.setattr("faber.steps.holding.time.time", lambda: now() + minutes * 60)
 
     return advance
 
@@ -65,18 +65,20 @@ def layout_of(project: Path) -> Layout:
 
 
 def may_work(faber: Faber) -> bool:
-    """Whether the session may begin the step: `next` hands it out and `step start` accepts it."""
-    asked, started = faber("next", "r").json["action"], faber("step", "start", "r", STEP)
+    """Whether the session may start the step: `next` hands it out and `step start` accepts it."""
+    asked, started = faber("next", "r", "--peek").json["action"], faber("step", "start", "r", STEP)
     assert (asked, started.status) in (("step", 0), ("wait", 4)), (asked, started.out)
     return bool(asked == "step")
 
 
 def test_a_second_session_waits(faber: Faber, begun: str) -> None:
     """`next` says to wait, who works on the run since when, and how a person lets this session take over."""
-    answer = faber("next", "r").json
-    assert (answer["action"], answer["start_with"], answer["complete_with"]) == ("wait", None, None)
-    assert "session a does since 20" in answer["why"]
-    assert "`faber run takeover r`" in answer["instruction"]
+    for options in ([], ["--peek"], ["--only"]):
+        answer = faber("next", "r", *options).json
+        assert (answer["action"], answer.get("start_with"), answer.get("complete_with")) == ("wait", None, None)
+        assert "session a does since 20" in answer["why"]
+        assert "`faber run takeover r`" in answer["instruction"]
+        assert not answer.get("recorded")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_notes_of_others_change_nothing(faber: Faber, begun: str, session: Enter
 
 
 def test_a_silent_holder_is_replaced(faber: Faber, begun: str, session: Enter, later: Callable[[float], None]) -> None:
-    """After 15 minutes without a sign another session goes on with the step; the first is then refused."""
+    """After 15 minutes without a sign another session continues the step; the first is then refused."""
     later(14)
     assert not may_work(faber)
     later(16)
@@ -177,11 +179,11 @@ def test_each_sign_of_life_counts(
 
 
 def test_a_session_that_ended_holds_nothing(faber: Faber, project: Path, begun: str, session: Enter) -> None:
-    """Once the client recorded the session's end another goes on at once, unless the session was started again."""
+    """Once the client recorded the session's end another continues at once, unless the session was started again."""
     session("a")
     assert faber("event", "emit", "r", "--type", "session_end", "--metadata", '{"reason": "exit"}').status == 0
     session("b")
-    assert faber("next", "r").json["action"] == "step"
+    assert faber("next", "r", "--peek").json["action"] == "step"
     soon = time.time() + 5
     brief(project, "a", source="resume")
     os.utime(session_record.path_of(layout_of(project), "a"), (soon, soon))
@@ -221,7 +223,7 @@ def test_a_client_that_died_holds_nothing(faber: Faber, project: Path, begun: st
 
 
 def test_a_person_lets_another_session_take_over(faber: Faber, begun: str, session: Enter) -> None:
-    """After `faber run takeover` another session goes on with the step, and the first is refused; only a person may."""
+    """After `faber run takeover` another session continues the step, and the first is refused; only a person may."""
     refused = faber("run", "takeover", "r")
     assert (refused.status, refused.code) == (4, "person_required")
     session(None)
@@ -251,23 +253,42 @@ def test_a_run_of_an_older_faber_has_a_holder(faber: Faber, project: Path, begun
     assert may_work(faber)
 
 
-def test_sessions_that_race_never_get_the_same_step(faber: Faber, project: Path) -> None:
-    """Of eight sessions that begin the same step at the same moment one gets it, and it alone holds the run."""
+@pytest.mark.parametrize("command", [["step", "start", "r", STEP], ["next", "r"]], ids=" ".join)
+def test_sessions_that_race_never_get_the_same_step(
+    faber: Faber, project: Path, session: Enter, command: list[str]
+) -> None:
+    """Of six sessions that start the same step at the same moment one gets it, and it alone holds the run."""
     assert faber("run", "init", "--run-id", "r").status == 0
+    for number in range(6):
+        session(f"s{number}")
+        assert faber("context", "r", "--record").status == 0
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FABER_", "CLAUDE"))}
-    for _ in range(3):
-        racers = [
-            subprocess.Popen(
-                [sys.executable, "-I", "-X", "utf8", ENTRY, "step", "start", "r", STEP],
-                cwd=project,
-                env=environment | {"CLAUDE_CODE_SESSION_ID": f"s{number}"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            for number in range(8)
-        ]
-        answers = [json.loads(racer.communicate()[0]) for racer in racers]
-        won = [number for number, racer in enumerate(racers) if racer.returncode == 0]
-        assert len(won) == 1
-        assert {a["error"]["code"] for a in answers if "error" in a} == {"held_elsewhere"}
-        assert faber("run", "show", "r").json["state"]["holder"]["session_id"] == f"s{won[0]}"
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-I", "-X", "utf8", ENTRY, *command],
+            cwd=project,
+            env=environment | {"CLAUDE_CODE_SESSION_ID": f"s{number}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        for number in range(6)
+    ]
+    answers = [json.loads(racer.communicate()[0]) for racer in racers]
+    said = [a["error"]["code"] if "error" in a else a.get("action", "step") for a in answers]
+    assert sorted(said) == sorted(["step", *["wait" if command[0] == "next" else "held_elsewhere"] * 5])
+    state = faber("run", "show", "r").json["state"]
+    assert state["holder"]["session_id"] == f"s{said.index('step')}"
+    assert [e["file"][7:-5] for e in state["recent_events"]].count("step_start") == 1
+
+
+def test_next_takes_a_step_in_progress_over(faber: Faber, begun: str, session: Enter) -> None:
+    """`next` in another session, once the first has ended, records that it continues the step, and once only."""
+    session("a")
+    assert faber("event", "emit", "r", "--type", "session_end").status == 0
+    session("b")
+    answer = faber("next").json
+    assert (answer["step"], answer["mode"]) == ("fetch-work", "continue")
+    assert [event["type"] for event in answer["recorded"]] == ["run_held"]
+    assert "recorded" not in faber("next").json
+    session("a")
+    assert faber("next", "r").code == "taken_over"

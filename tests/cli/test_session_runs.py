@@ -60,7 +60,7 @@ def test_outside_a_session_latest_is_the_most_recently_active_run(faber: Faber, 
 def test_a_run_that_a_session_was_briefed_about_is_its_own(
     faber: Faber, project: Path, git: Callable[..., str], session: Enter
 ) -> None:
-    """A session that recorded nothing yet means the run of its brief, though another was begun here since."""
+    """A session that recorded nothing yet means the run of its brief, though another was created here since."""
     faber("run", "init", "--run-id", "r-10")
     began(project, "b")
     faber("run", "init", "--run-id", "r-11")
@@ -151,7 +151,7 @@ TASK = "Add a CSV export"
 
 
 def test_the_words_that_began_a_run_reach_whoever_works_on_it(faber: Faber, project: Path) -> None:
-    """The task of a run begun from words is in its context (JSON and text), its next step and its status."""
+    """The task of a run created from words is in its context (JSON and text), its next step and its status."""
     run = faber("run", "begin", TASK).json["run_id"]
     assert faber("context", run).json["target"] == TASK
     assert TASK in faber("context", run, "--format", "text").out

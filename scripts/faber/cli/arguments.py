@@ -41,6 +41,9 @@ def _one_run(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> 
 
 # Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
 run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run)
+next_option = click.option(
+    "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
+)
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 

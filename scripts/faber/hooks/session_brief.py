@@ -116,7 +116,7 @@ def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
 
 
 def task(state: State, limit: int) -> list[Line]:
-    """The words that a run was begun from, in at most `limit` characters; nothing for a run without any."""
+    """The words that a run was created from, in at most `limit` characters; nothing for a run without any."""
     return [Line(2, f"Task: {line(state['target'], limit)}")] if state["target"] else []
 
 

@@ -15,7 +15,10 @@ def remember(call: Call, run_id: str, event_id: int, lost: tuple[str, ...] = ())
     if call.session:
         known = session_record.read(call.layout, call.session)
         made = SessionRecord(run_id, event_id, lost, _transcript(call, known), _client(), _machine())
-        session_record.write(call.layout, call.session, made)
+        if made != known:
+            session_record.write(call.layout, call.session, made)
+        else:
+            session_record.touch(call.layout, call.session)
 
 
 def still_here(call: Call) -> None:
@@ -33,7 +36,7 @@ def _transcript(call: Call, known: SessionRecord | None) -> str:
 
 
 def _client() -> int:
-    """The process that called the hook: the nearest that is no shell, where the system tells."""
+    """The process that called the hook: the nearest one other than a shell, where the system tells."""
     pid = os.getppid()
     try:
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Which session works on a run, and whether another one may: pure functions of the run's events and of a session's signs.
+"""Which session works on a run, and whether another one may: pure functions of events and a session's signs.
 
 A session becomes the holder of a run by working on one of its steps. Another one gets no step while the holder shows a
 sign of life: `Working` says which session that is.

@@ -19,7 +19,7 @@ MAX_TARGET = 300
 
 class Action(TypedDict):
     """What `faber next` returns. `complete_with` is the exact command that ends the action, `start_with` the one
-    that starts a step that has not started; both are null if there is none. `target` is the task of a run begun from
+    that starts a step that has not started; both are null if there is none. `target` is the task of a run created from
     words, shortened. `feedback` holds the answers of
     people that the step has to follow."""
 

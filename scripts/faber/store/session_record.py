@@ -1,4 +1,4 @@
-"""What a session already knows about its run, and where its signs of life are: one small file per session, in the index.
+"""What a session already knows about its run, and its signs of life: one small file per session, in the index.
 
 Written by hooks without syncing to disk. It can be lost at any time: the session then gets the same
 information once more.
@@ -54,6 +54,14 @@ def write(layout: Layout, session_id: str, record: SessionRecord) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_atomic(path, strict_json.dumps(document), durable=False)
     except (OSError, FaberError):
+        pass
+
+
+def touch(layout: Layout, session_id: str) -> None:
+    """Date the session's record now: a sign of life; a failure is ignored."""
+    try:
+        os.utime(path_of(layout, session_id))
+    except OSError:
         pass
 
 
