@@ -192,7 +192,7 @@ def test_one_conversation_shows_the_clients_ways(
     client: Client, api: MessagesApi, plugin: Path, strace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that takes its prompts from stdin answers one after the other, each with its own events, in a bare
-    environment and without a word to another machine; what each turn shows stands beside it."""
+    environment and without a word to another machine. Each comment is the claim of the turn below it."""
     monkeypatch.setenv("SECRET_OF_THE_MACHINE", "1")
     monkeypatch.setenv("FABER_VENV", "/the/environment")
     client.plugin_dir = plugin
