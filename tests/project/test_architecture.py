@@ -36,6 +36,7 @@ ORDER = (
     "nebula.run",
     "nebula.cluster",
     "hooks",
+    "demo",
     "cli",
 )
 FREE = {"__version__"}

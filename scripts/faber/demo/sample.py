@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-from faber.cli.output import write
 from faber.errors import FaberError
+from faber.processes.stdout import write
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PLUGIN = os.path.realpath(os.path.join(_PACKAGE, "..", ".."))
