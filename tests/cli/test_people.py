@@ -135,3 +135,57 @@ def test_a_mistyped_command_names_the_nearest(faber: Faber, project: Path, given
     answer = faber(*given)
     assert (answer.status, answer.code) == (2, "usage")
     assert re.search(f"Did you mean (one of: )?'{meant}'[,?]", answer.json["error"]["message"])
+
+
+LONG = "organisation/project-with-a-name/3f2504e0-4f89-11d3-9a0c-0305e82c3301"
+BRANCH = "feat/PROJECT-12345-export-the-yearly-report-as-comma-separated-values"
+
+
+def test_status_shows_what_can_be_pasted(faber: Faber, project: Path) -> None:
+    """Every id and branch stands whole and alone in its line or between separators, within 80 columns."""
+    faber("run", "init", "--run-id", LONG, "--work-id", "PROJECT-12345")
+    faber("step", "start", LONG, "frame:fetch-work")
+    faber("event", "emit", LONG, "--type", "branch_create", "--metadata", f'{{"branch": "{BRANCH}"}}')
+    faber("run", "init", "--run-id", "two", "--target", "Export the report " + "as CSV " * 20)
+    faber("run", "init", "--run-id", "three")
+    faber("run", "cancel", "three", "--reason", "x")
+    lines = faber("status").out.splitlines()
+    assert lines == [
+        "two",
+        "  pending",
+        lines[2],
+        LONG,
+        "  in_progress at frame:fetch-work · work item PROJECT-12345",
+        f"  branch {BRANCH}",
+        "(1 completed or cancelled; --all shows them)",
+    ]
+    assert lines[2].startswith("  Export the report as CSV as CSV")
+    assert all(len(line) <= 80 for line in lines)
+    assert len(faber("status", "--all", "--format", "json").json["runs"]) == 3
+
+
+def test_status_shows_what_a_run_waits_for(faber: Faber, run: str) -> None:
+    """A run that waits for a person shows the question and its options, in the list and alone, as text and JSON."""
+    faber("step", "start", run, "frame:fetch-work")
+    faber("feedback", "request", run, "--prompt", "Ship it?", "--option", "yes", "--option", "later")
+    assert "  waits for a person: Ship it? (yes, later)\n" in faber("status").out
+    (row,) = faber("status", "--format", "json").json["runs"]
+    assert (row["waits_for"]["prompt"], row["waits_for"]["options"]) == ("Ship it?", ["yes", "later"])
+    alone = faber("status", run).out
+    assert "Ship it?" in alone
+    assert f"faber feedback respond {run} " in alone
+
+
+def test_status_of_one_run_shows_its_branch(faber: Faber, run: str) -> None:
+    """`faber status RUN` names the branch, so that it can be checked out."""
+    faber("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/7-csv"}')
+    assert "Branch  feat/7-csv\n" in faber("status", run).out
+    assert faber("status", run, "--format", "json").json["branch"] == "feat/7-csv"
+
+
+def test_status_names_a_damaged_run_and_what_to_do(faber: Faber, run: str, run_dir: Callable[[str], Path]) -> None:
+    """A run that cannot be read stands with its whole id, what is wrong, and the command that diagnoses it."""
+    (run_dir(run) / "state.json").write_text("{")
+    (run_dir(run) / "plan.json").write_text("{")
+    assert f"{run}\n  damaged: " in faber("status").out
+    assert f"`faber doctor {run}`" in faber("status").out

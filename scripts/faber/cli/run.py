@@ -16,8 +16,9 @@ from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
 from faber.model import commands
-from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy, State
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
+from faber.model.state_parts import FeedbackRequest
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
@@ -36,6 +37,8 @@ class RunRow(TypedDict):
     status: str
     current_phase: str | None
     current_step: str | None
+    branch: str | None
+    waits_for: FeedbackRequest | None
     updated_at: str
     foreign: bool
 
@@ -206,9 +209,17 @@ def run_row(made: Run) -> RunRow:
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],
+        "branch": branch_name(state),
+        "waits_for": state["feedback_request"],
         "updated_at": state["updated_at"],
         "foreign": made.foreign,
     }
+
+
+def branch_name(state: State) -> str | None:
+    """The run's branch, if it has one."""
+    name = state["artifacts"].get("branch_name")
+    return name if isinstance(name, str) else None
 
 
 @run.command("show")
