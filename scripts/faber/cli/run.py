@@ -106,7 +106,7 @@ def _create(
             created_by=obj.actor,
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     return made
 
 
@@ -153,7 +153,7 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
             )
         made = same[0] if same else _create(obj, work_id, None if work_id else text, workflow, autonomy, None)
         if same:
-            _bind_here(obj, made.run_id)
+            bind_here(obj, made.run_id)
     print_json({**_created(made), "continued": bool(same)})
 
 
@@ -168,7 +168,7 @@ def new_id(obj: Invocation) -> str:
     return f"{slug(org)}/{slug(project)}/{uuid4()}"
 
 
-def _bind_here(obj: Invocation, run_id: str) -> None:
+def bind_here(obj: Invocation, run_id: str) -> None:
     """Make this run the one that this worktree and this session resume."""
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
@@ -247,7 +247,7 @@ def show(obj: Invocation, run: str) -> None:
 def resume(obj: Invocation, run: str) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
     made = open_named(obj.layout, run)
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     record(obj, made, commands.resume_run)
 
 
@@ -313,7 +313,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             first=workflow_rerun(earlier.run_id, actor=obj.actor),
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
