@@ -22,10 +22,11 @@ from faber.agents.process import Running
 from faber.agents.stream import CUT, Reading, StreamReader
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion
+from faber.store.layout import plugin_root
 
 MAX_OUTPUT = 512 * 1024 * 1024
 # The plugin that this package is a part of, with its agents.
-PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PLUGIN = plugin_root()
 # From this version on, the total that a client prints covers its session; before, the turn alone (measured on both).
 SESSION_TOTALS = (2, 1, 277)
 OnEvent = Callable[[Mapping[str, Any]], None]
