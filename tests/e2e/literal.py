@@ -150,8 +150,10 @@ def conversation(request: Request) -> list[Happened]:
     found: list[Happened] = []
     open_calls: dict[str, Happened] = {}
     for message in request.messages:
-        content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        content: Any = message.get("content")
+        blocks: list[dict[str, Any]] = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        )
         kinds = {block.get("type") for block in blocks}
         for block in blocks:
             if block.get("type") == "text" and message.get("role") != "assistant":

@@ -18,7 +18,7 @@ import pytest
 from e2e.client import Client, Result
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.messages_api import MessagesApi
-from e2e.replies import Reply, tool
+from e2e.replies import tool
 from e2e.repositories import make_project
 from e2e.test_contract import WINDOW
 from faber.model.documents import State
@@ -92,7 +92,12 @@ class Bench:
         """A person calls faber in a terminal of their own."""
         bare = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_CHILD"))}
         done = subprocess.run(
-            [self.root / "bin" / "faber", *arguments], cwd=self.project, env=bare, capture_output=True, text=True, check=False
+            [self.root / "bin" / "faber", *arguments],
+            cwd=self.project,
+            env=bare,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)

@@ -23,10 +23,11 @@ from faber.agents.stream import CUT, Reading, StreamReader
 from faber.agents.versions import totals_cover_the_session
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion
+from faber.store.bundle import plugin_root
 
 MAX_OUTPUT = 512 * 1024 * 1024
 # The plugin that this package is a part of, with its agents.
-PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PLUGIN = plugin_root()
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
