@@ -47,7 +47,12 @@ def user_prompt_submit(call: Call) -> None:
 
 
 def cuts(prompt: str) -> list[TypedAnswer]:
-    """The ways to read `prompt` as an answer: one for each word that is shaped like a code."""
+    """The ways to read `prompt` as an answer: one for each word that is shaped like a code.
+
+    None for what the client itself sends: messages of agents and notices of tasks come in tags.
+    """
+    if prompt.lstrip().startswith("<"):
+        return []
     found: list[TypedAnswer] = []
     for match in re.finditer(r"\S+", prompt):
         said = prompt[: match.start()].strip()

@@ -16,7 +16,7 @@ SHORT_OPTION = 20
 
 
 def position(run: Run) -> str:
-    """One line: the run, its work item, where it is and how to go on."""
+    """One line: the run, its work item, where it is and how to continue it."""
     state = run.state
     work = f" (work item {line(state['work_id'], 80)})" if state["work_id"] else ""
     place = point_text(resume_point(state, run.plan))
