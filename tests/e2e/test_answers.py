@@ -77,8 +77,8 @@ def sent(api: MessagesApi) -> str:
 
 
 def test_a_person_answers_where_they_are(plugged: Client, api: MessagesApi, store: Layout) -> None:
-    """The person, and not the model, is shown the request and a code; a typed answer with it is recorded as theirs and
-    the work goes on in that turn. A prompt that the model scheduled with the same words records nothing."""
+    """The person, and not the model, is shown each request and a code; what they type with it is recorded as theirs,
+    and the work continues in that turn. The same words in a prompt that the model scheduled record nothing."""
     shown: dict[str, str] = {}
 
     def schedule(request: Request) -> Reply:
@@ -101,15 +101,25 @@ def test_a_person_answers_where_they_are(plugged: Client, api: MessagesApi, stor
         assert fresh != shown["code"]
         assert answers(store) == []
 
-        api.script.reply(text("Going on."))
+        faber = f'"{plugged.plugin_dir}/bin/faber"'
+        question = f"{faber} feedback request {RUN} --prompt 'May the table be dropped?'"
+        api.script.reply(tool("Bash", command=question), text("I wait."))
         at = person.types(f"changes {fresh.lower()} Name the customer")
         person.sees("recorded your answer to fr-1", since=at)
         turn = api.wait_for("Continue the run now")
         assert turn.prompt.startswith(f"changes {fresh.lower()} Name the customer")
-        person.sees("Going on\\.", since=at)
         assert answers(store) == [("fr-1", "request_changes", "Name the customer", "terminal")]
-        assert load(store, RUN).state["status"] == "in_progress"
+
+        person.sees("I wait\\.", since=at)
+        last = person.sees(f"May the table be dropped\\? .* {CODE}", since=at)["code"]
+        count = len(api.requests)
+        at = person.types(f"reject {last} It holds the invoices")
+        person.sees("recorded your answer .* The run is cancelled", since=at)
+        assert answers(store)[1][1:] == ("reject", "It holds the invoices", "terminal")
+        assert load(store, RUN).state["status"] == "cancelled"
+        assert len(api.requests) == count
         assert f"approve {fresh}" not in sent(api)
+        assert last not in sent(api)
 
 
 @pytest.mark.parametrize("way", ["argument", "stream"])

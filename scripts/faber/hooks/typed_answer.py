@@ -157,7 +157,7 @@ def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> None:
     tries = f"{left} more {'try' if left == 1 else 'tries'}." if left else "All codes are void now."
     _block(
         f"faber: NOT recorded: {cut.code.upper()} is not a code of an open request in this session. {tries} "
-        "The last lines from faber show the code; it also stands below the next turn."
+        "Type the code that faber showed last; after the next turn it shows a new one."
     )
 
 
