@@ -867,6 +867,32 @@ def test_a_plain_call_of_faber_is_allowed(project: Project, command: str, allowe
         assert said == NOTHING
 
 
+def allows(project: Project, command: str, **environment: str | None) -> bool:
+    """True if the hook allows the Bash call, False if it says nothing."""
+    said = project.hook("pre-tool-use", {"tool_name": "Bash", "tool_input": {"command": command}}, **environment)
+    assert said.status == 0
+    return bool(said.out) and json.loads(said.out)["hookSpecificOutput"]["permissionDecision"] == "allow"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/usr/bin:{other}", "{other}:/usr/bin", "/usr/bin:", "bin:/usr/bin", ""])
+def test_the_bare_name_is_allowed_if_it_is_ours(project: Project, tmp_path: Path, path: str) -> None:
+    """`faber` without a path is allowed, unless the PATH may lead to another program of that name."""
+    project.new(session="s")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "faber").touch()
+    assert allows(project, "faber next r", PATH=path.format(other=other)) == (path == "/nowhere")
+    assert allows(project, f"'{FABER}' next r", PATH=path.format(other=other))
+    assert not allows(project, "faber sync push r", PATH="/nowhere")
+
+
+def test_the_first_run_of_a_project_is_allowed(project: Project) -> None:
+    """Where there is no store yet, the commands that begin one are allowed, and nothing is written."""
+    assert allows(project, f"'{FABER}' run begin --next '158'")
+    assert not allows(project, f"'{FABER}' repair --store")
+    assert not project.layout.exists()
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_foreign_run_is_left_alone(project: Project, event: str) -> None:
     """Another tool's run is neither offered nor written to, even where the index leads to it."""
