@@ -63,6 +63,7 @@ MADE: tuple[Draft, ...] = (
     workflow_events.step_start("p", "s"),
     workflow_events.step_start("p", "s", again=True),
     workflow_events.step_complete("p", "s", status="success"),
+    workflow_events.decision("p", "s", "Use one table"),
     workflow_events.step_blocked("p", "s", [{"kind": "file"}]),
     workflow_events.step_error("p", "s", "Failed"),
     workflow_events.step_skip("p", "s"),

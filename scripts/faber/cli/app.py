@@ -23,7 +23,7 @@ COMMANDS = {
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
-    "next": ("faber.cli.next_command:next_command", "Show what to do next in a run."),
+    "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),
     "phase": ("faber.cli.phase_step:phase", "Start, complete, fail or skip a phase."),
     "step": ("faber.cli.phase_step:step", "Start, complete, fail or skip a step."),
     "event": ("faber.cli.event:event", "Record and list events."),

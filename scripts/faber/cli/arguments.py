@@ -19,6 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 run_argument = click.argument("run", metavar="RUN")
+next_option = click.option(
+    "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
+)
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 

@@ -123,9 +123,9 @@ def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
         raise InvalidInput(
             f"{run.run_id} is a nebula's run.", recovery=f"Name the directory and the phase instead: {directory} PHASE."
         )
-    from faber.cli.step_evidence import worktree
+    from faber.steps.step_evidence import worktree
 
-    return load_step_failure(run, worktree(obj), place)
+    return load_step_failure(run, worktree(obj.layout), place)
 
 
 def _new_id(failure: "PhaseFailure") -> str:

@@ -86,6 +86,11 @@ def step_complete(
     return draft
 
 
+def decision(phase: str, step: str, message: str) -> Draft:
+    """A decision was made while a step was done."""
+    return _about(event_types.DECISION_POINT, phase, step, message)
+
+
 def step_blocked(phase: str, step: str, missing: Sequence[Mapping[str, object]]) -> Draft:
     """A step was not completed because evidence is missing."""
     return {"type": event_types.STEP_BLOCKED, "phase": phase, "step": step, "metadata": {"missing": list(missing)}}
