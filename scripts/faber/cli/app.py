@@ -74,7 +74,8 @@ class LazyGroup(click.Group):
 def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
     """Long agent workflows that survive closed sessions, crashes and token limits.
 
-    RUN is a run id, a unique part of one, or `latest`. Commands print JSON on stdout
+    RUN is a run id, a unique part of one, or `latest`, the default: the most recently active run, or inside a
+    session the run of that session. Commands print JSON on stdout
     (or text, with --format text) and messages for people on stderr.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;

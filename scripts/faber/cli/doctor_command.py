@@ -4,7 +4,7 @@ import os
 
 import click
 
-from faber.cli.arguments import format_option
+from faber.cli.arguments import format_option, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
@@ -52,6 +52,7 @@ def _database(layout: Layout) -> list[Notice]:
 
 def _named(obj: Invocation, run: str) -> str:
     """The id of the run that `run` names. A whole id need not resolve: the run may be too damaged for that."""
+    run = run_named(obj, run)
     try:
         return resolve(obj.layout, run)
     except FaberError:

@@ -326,6 +326,16 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
+@run.command("takeover")
+@run_argument
+@click.option("--reason", metavar="TEXT", help="Why (2,000 characters).")
+@click.pass_obj
+def takeover(obj: Invocation, run: str, reason: str | None) -> None:
+    """Take a run from the session that works on it, so that another one can continue (people only)."""
+    require_person(obj, "faber run takeover", run)
+    record(obj, run, lambda state, plan: commands.release_run(state, plan, reason))
+
+
 @run.command("adopt")
 @run_argument
 @click.pass_obj

@@ -2,14 +2,14 @@
 
 import click
 
-from faber.cli.arguments import format_choice
+from faber.cli.arguments import format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
 from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
 from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
-from faber.model.text import inert, shorten
+from faber.model.text import inert, one_line, shorten
 
 MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
@@ -22,7 +22,7 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
-        made = open_named(obj.layout, run)
+        made = open_named(obj.layout, run_named(obj, run))
         position = run_position(made.state, made.plan)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
@@ -63,6 +63,8 @@ def _run_text(state: State, next_command: str) -> str:
     lines = [f"Run     {state['run_id']}", f"Status  {state['status']}"]
     if state["work_id"]:
         lines.append(f"Work    #{inert(state['work_id'])}")
+    if state["target"]:
+        lines.append(f"Task    {one_line(state['target'], 300)}")
     for name, phase in state["phases"].items():
         lines.append(f"{MARKS[phase['status']]} {inert(name)}")
         for step, known in phase["steps"].items():

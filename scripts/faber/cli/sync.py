@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import click
 
-from faber.cli.arguments import require_person
+from faber.cli.arguments import require_person, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
@@ -55,7 +55,7 @@ def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: 
         _one_or_all(run)
         own = [run_id for run_id in obj.layout.run_ids() if obj.layout.own(obj.layout.find_run_dir(run_id) or "")]
         return _each(remote, own, lambda run_id: send(obj.layout, remote, run_id, merge=merge))
-    run_id = resolve(obj.layout, run or LATEST)
+    run_id = resolve(obj.layout, run_named(obj, run))
     print_json({"remote": name, **send(obj.layout, remote, run_id, merge=merge)})
     return Exit.OK
 
@@ -86,8 +86,9 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
         return _each(
             remote, wanted, lambda run_id: take(obj.layout, remote, run_id, merge=merge, known=there, fetched=True)
         )
-    there = _listed(obj.layout, remote, run or LATEST)
-    run_id = _resolve(obj.layout, there, run or LATEST)
+    named = run_named(obj, run)
+    there = _listed(obj.layout, remote, named)
+    run_id = _resolve(obj.layout, there, named)
     if park:
         require_person(obj, "faber sync pull --park-mine", run_id)
     print_json({"remote": name, **take(obj.layout, remote, run_id, merge=merge, park=park, known=there)})
@@ -106,7 +107,7 @@ def status(obj: Invocation, run: str | None, everything: bool, name: str, timeou
         _one_or_all(run)
     remote = _remote(obj, name, timeout)
     there = _listed(obj.layout, remote, run)
-    wanted = [_resolve(obj.layout, there, run)] if run else sorted({*obj.layout.run_ids(), *there.runs})
+    wanted = [_resolve(obj.layout, there, run_named(obj, run))] if run else sorted({*obj.layout.run_ids(), *there.runs})
     fetch_runs(remote, there, wanted)
     found = [stand(obj.layout, remote, run_id, there) for run_id in wanted]
     print_json({"remote": name, "runs": found, "not_runs": there.odd})

@@ -101,6 +101,8 @@ def _summary(context: ConsolidatedContext) -> str:
     if context["work_id"]:
         title = f" - {_line(issue['title'])}" if issue and issue.get("title") else ""
         lines.append(f"  Work Item: #{_line(context['work_id'])}{title}")
+    if context["target"]:
+        lines.append(f"  Task: {_line(context['target'])}")
     if spec:
         lines.append(f"  Spec: {_line(spec['path'])}{_criteria(spec)}")
     if branch:

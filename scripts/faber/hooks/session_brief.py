@@ -30,6 +30,7 @@ class Bounds(NamedTuple):
     """The limits of one form of the capsule: numbers of entries, and characters of each."""
 
     limit: int
+    task: int
     prompt: int
     decisions: int
     decision: int
@@ -40,8 +41,8 @@ class Bounds(NamedTuple):
 
 
 BOUNDS = {
-    FULL: Bounds(FULL, 2_000, 10, 500, 5, 500, 1_000, 1_000),
-    SHORT: Bounds(SHORT, 300, 3, 160, 2, 160, 160, 0),
+    FULL: Bounds(FULL, 2_000, 2_000, 10, 500, 5, 500, 1_000, 1_000),
+    SHORT: Bounds(SHORT, 300, 300, 3, 160, 2, 160, 160, 0),
 }
 
 
@@ -67,6 +68,7 @@ def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = 
     resume = resume_point(state, plan)
     lines = [
         Line(0, f"faber: an unfinished run belongs to this session: {run_id}{_work(state)}."),
+        *task(state, bounds.task),
         Line(1, f"Status: {state['status']}. Resume point: {point_text(resume)}."),
         Line(3, f"Reason: {line(resume.why, 300)}"),
         *whereabouts(elsewhere),
@@ -108,6 +110,11 @@ def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
         Line(3, f"The question: {line(request['prompt'], limit)}"),
         *([Line(4, f"Options: {line(' | '.join(options), min(limit, 600))}")] if options else []),
     ]
+
+
+def task(state: State, limit: int) -> list[Line]:
+    """The words that a run was created from, in at most `limit` characters; nothing for a run without any."""
+    return [Line(2, f"Task: {line(state['target'], limit)}")] if state["target"] else []
 
 
 def decided(state: State, rank: int, count: int, limit: int) -> list[Line]:

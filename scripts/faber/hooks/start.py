@@ -8,9 +8,9 @@ from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import QUIET, damaged, news, several
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
+from faber.hooks.session_memory import remember
 from faber.store import log, session_record
 from faber.store.load import Run
-from faber.store.session_record import SessionRecord
 
 
 def session_start(call: Call) -> None:
@@ -23,10 +23,8 @@ def session_start(call: Call) -> None:
         return
     output = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
     say(json.dumps(output) + "\n")
-    if run and call.session:
-        told = SessionRecord(run.run_id, run.state["last_event_id"])
-        if session_record.read(call.layout, call.session) != told:
-            session_record.write(call.layout, call.session, told)
+    if run:
+        remember(call, run.run_id, run.state["last_event_id"])
 
 
 def _beside(call: Call, found: Candidates) -> str:

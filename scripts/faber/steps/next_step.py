@@ -9,6 +9,7 @@ from faber.model.commands import complete_run, start_step
 from faber.model.documents import Plan, State
 from faber.model.gates import closed_gate
 from faber.model.next import Action, next_action
+from faber.steps.holding import Decide, held, takes, unless_held
 from faber.steps.step_evidence import base_commit
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
@@ -28,7 +29,7 @@ class Started(NamedTuple):
 def next_of(run: Run, session_id: str | None) -> Action:
     """The one thing that this session, or a person, is to do now. Changes nothing."""
     loaded = session_id is None or session_id in run.state["context_sessions"]
-    return next_action(run.state, run.plan, loaded=loaded)
+    return unless_held(run.layout, session_id, run.state, next_action(run.state, run.plan, loaded=loaded))
 
 
 def start_next(run: Run, by: Writer) -> Started:
@@ -39,9 +40,11 @@ def start_next(run: Run, by: Writer) -> Started:
     """
     while True:
         action = next_of(run, by.session_id)
-        if run.foreign or not _starts(action):
+        if run.foreign or not _starts(run.state, action, by.session_id):
             return Started(action, run, None)
-        decide = partial(_start, action=action, base=_base(run, action))
+        decide: Decide = partial(_start, action=action, base=_base(run, action))
+        if action["action"] == "step":
+            decide = held(run.layout, by.session_id, decide, begins=True)
         expected = run.state["last_event_id"]
         try:
             committed = commit(run.layout, run.run_id, decide, by, expected=expected, known=run)
@@ -53,8 +56,10 @@ def start_next(run: Run, by: Writer) -> Started:
         return Started({**action, "start_with": None}, committed.run, committed)
 
 
-def _starts(action: Action) -> bool:
+def _starts(state: State, action: Action, session: str | None) -> bool:
     """True if something must be recorded before the action can be done."""
+    if action["mode"] == "continue" and takes(state, session):
+        return True
     ends_the_run = action["action"] == "done" and action["complete_with"] is not None
     return action["action"] == "gate" or action["start_with"] is not None or ends_the_run
 
