@@ -208,6 +208,7 @@ def test_a_session_that_creates_a_run_has_its_context(
     loaded = faber("event", "list", run).json["events"][0]
     assert (loaded["type"], loaded["session_id"], loaded["actor"]) == ("context_loaded", "s-1", "agent")
     assert faber(*words).json["mode"] == "continue"
+    assert faber("event", "emit", "--type", "session_end").status == 0
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-2")
     continued = faber(*words).json
     assert (continued["continued"], continued["complete_with"]) == (True, f"faber context {run} --record")
