@@ -19,7 +19,12 @@ MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-run_argument = click.argument("run", metavar="RUN")
+def complete_run(_ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """The ids of runs that begin like this, for the shell's completion."""
+    return [run_id for run_id in Invocation().layout.run_ids() if run_id.startswith(begun)]
+
+
+run_argument = click.argument("run", metavar="RUN", shell_complete=complete_run)
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 
