@@ -74,7 +74,7 @@ def test_an_installed_faber_shows_its_demos(installed: Installed, options: list[
 
 def test_an_installed_faber_has_all_that_it_reads(environment: Path) -> None:
     """Agents, workflows, protocols, samples and the manifest are installed as they are in the checkout."""
-    code = "from faber.store.layout import plugin_root; print(plugin_root())"
+    code = "from faber.store.bundle import plugin_root; print(plugin_root())"
     python = environment / "bin" / "python"
     done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
     plugin = Path(done.stdout.strip())

@@ -29,6 +29,7 @@ ORDER = (
     "sync",
     "context",
     "github",
+    "steps",
     "nebula.plan",
     "nebula.worktrees",
     "nebula.phase",

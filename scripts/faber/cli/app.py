@@ -15,15 +15,16 @@ import click
 from faber import __version__
 from faber.cli.arguments import generic_format
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_error, say, silence
+from faber.cli.output import address, print_error, say, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 
 # Every command, where it is defined, and its line in `--help`, which imports none of them.
 COMMANDS = {
+    "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
-    "next": ("faber.cli.next_command:next_command", "Show what to do next in a run."),
+    "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),
     "phase": ("faber.cli.phase_step:phase", "Start, complete, fail or skip a phase."),
     "step": ("faber.cli.phase_step:step", "Start, complete, fail or skip a step."),
     "event": ("faber.cli.event:event", "Record and list events."),
@@ -42,7 +43,7 @@ COMMANDS = {
 
 
 # These print text for people, and no answer.
-TEXT_ONLY = frozenset({"demo"})
+TEXT_ONLY = frozenset({"demo", "protocol"})
 
 
 def _give_format(command: click.Command) -> None:
@@ -130,6 +131,7 @@ def _exit_zero(arguments: list[str]) -> bool:
 
 def _run(arguments: list[str]) -> int:
     invocation = Invocation()
+    address(invocation.program)
     try:
         result: Any = faber.main(arguments, prog_name="faber", standalone_mode=False, obj=invocation)
         if sys.stdout is not None:

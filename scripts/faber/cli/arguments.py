@@ -24,7 +24,32 @@ def complete_run(_ctx: click.Context, _: click.Parameter, begun: str) -> list[st
     return [run_id for run_id in Invocation().layout.run_ids() if run_id.startswith(begun)]
 
 
-run_argument = click.argument("run", metavar="RUN", shell_complete=complete_run)
+def run_named(invocation: Invocation, text: str | None) -> str:
+    """`text`; but `latest`, or no text at all, is in a session the session's own run, if it has one."""
+    from faber.foreign.resolve import LATEST
+
+    session = invocation.session_id
+    if text not in (None, LATEST) or session is None:
+        return LATEST if text is None else text
+    from faber.hooks.run_lookup import session_run
+
+    try:
+        return session_run(invocation.layout, session, os.getcwd()) or LATEST
+    except FileNotFoundError:  # the current directory was deleted
+        return LATEST
+
+
+def _one_run(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> str:
+    if len(given) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({given[-1]}).", ctx)
+    return run_named(ctx.obj, given[0] if given else None)
+
+
+# Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
+run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run, shell_complete=complete_run)
+next_option = click.option(
+    "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
+)
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 

@@ -9,17 +9,29 @@ from typing import TypeVar
 import click
 
 from faber.errors import FaberError
+from faber.model import program_word
 from faber.model.text import inert, redact_json, visible
 from faber.processes.stdout import write as write  # the commands print with it
 
 T = TypeVar("T")
 FORMAT = "faber.format"  # where a command's context keeps its `--format`
+_calls_faber = [program_word.PERSONS]
+
+
+def address(program: str) -> None:
+    """From now on commands in the output are spelled with `program`."""
+    _calls_faber[0] = program
+
+
+def spelled(text: str) -> str:
+    """faber's own prose, its commands as whoever reads it can run them."""
+    return program_word.prose(text, _calls_faber[0])
 
 
 def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:
     """Print `answer` as `--format` says: as JSON, or as the inert text that `text` makes of it."""
     if form == "text":
-        write(inert(text(answer)))
+        write(inert(text(program_word.respelled(answer, _calls_faber[0]))))
     else:
         print_json(answer)
 
@@ -31,6 +43,7 @@ def keep_format(ctx: click.Context, _: click.Parameter, form: str) -> None:
 
 def print_json(value: object) -> None:
     """Print one JSON object: on one line for a program, indented on a terminal; with `--format text`, plain lines."""
+    value = program_word.respelled(value, _calls_faber[0])
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.meta.get(FORMAT) == "text":
         from faber.cli.plain import plain
@@ -78,7 +91,7 @@ def print_error(error: FaberError) -> None:
         from faber.cli.plain import plain
 
         lists = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
-        details = [shown["recovery"], *(plain(lists).splitlines() if lists else [])]
+        details = [spelled(shown["recovery"]), *(plain(lists).splitlines() if lists else [])]
         say("\n  ".join([f"faber: {shown['message']}", *filter(None, details)]))
         return
     try:
@@ -87,5 +100,5 @@ def print_error(error: FaberError) -> None:
             sys.stdout.flush()
     except OSError:
         silence()  # stdout itself failed; the message below still goes out
-    recovery = f" {shown['recovery']}" if shown["recovery"] else ""
+    recovery = f" {spelled(shown['recovery'])}" if shown["recovery"] else ""
     say(f"faber: {shown['message']}{recovery}")

@@ -5,12 +5,14 @@ from typing import TypedDict
 
 import click
 
-from faber.cli.arguments import require_person, run_argument
+from faber.cli.arguments import next_option, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
-from faber.cli.recorded_answer import record
+from faber.cli.recorded_answer import handed_out, record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.events.drafts import Draft
+from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_rerun
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
@@ -89,6 +91,7 @@ def _create(
     workflow: str | None,
     autonomy: Autonomy | None,
     run_id: str | None,
+    first: Draft | None = None,
 ) -> Run:
     from faber.store.create import NewRun, create_run
     from faber.workflows.definitions import load_plan
@@ -104,6 +107,7 @@ def _create(
             target=target,
             autonomy=autonomy or config.at("autonomy"),
             created_by=obj.actor,
+            first=first,
         ),
     )
     bind_here(obj, made.run_id)
@@ -128,8 +132,11 @@ def _created(made: Run) -> dict[str, object]:
 @click.argument("words", nargs=-1, required=True)
 @click.option("--workflow", metavar="NAME|FILE", help="The workflow of a new run. Default: from config.yaml.")
 @autonomy_option
+@next_option
 @click.pass_obj
-def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonomy: Autonomy | None) -> None:
+def begin(
+    obj: Invocation, words: tuple[str, ...], *, workflow: str | None, autonomy: Autonomy | None, following: bool
+) -> None:
     """Continue the open run for a work item (158, #158, PROJ-7) or a target in words, or create one."""
     text = " ".join(words).strip()
     if not 0 < len(text) <= 2_000:
@@ -151,10 +158,22 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
                 candidates=names,
                 recovery="Ask the person which run to continue.",
             )
-        made = same[0] if same else _create(obj, work_id, None if work_id else text, workflow, autonomy, None)
+        made = (
+            same[0]
+            if same
+            else _create(obj, work_id, None if work_id else text, workflow, autonomy, None, _loaded(obj))
+        )
         if same:
             bind_here(obj, made.run_id)
-    print_json({**_created(made), "continued": bool(same)})
+    answer = handed_out(obj, made) if following else _created(made)
+    print_json({**answer, "continued": bool(same)})
+
+
+def _loaded(obj: Invocation) -> Draft | None:
+    """The first event of a run that a session creates: there is nothing about it that the session must load."""
+    if obj.session_id is None:
+        return None
+    return {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
 
 
 def new_id(obj: Invocation) -> str:
@@ -243,12 +262,13 @@ def show(obj: Invocation, run: str) -> None:
 
 @run.command("resume")
 @run_argument
+@next_option
 @click.pass_obj
-def resume(obj: Invocation, run: str) -> None:
+def resume(obj: Invocation, run: str, *, following: bool) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
     made = open_named(obj.layout, run)
     bind_here(obj, made.run_id)
-    record(obj, made, commands.resume_run)
+    record(obj, made, commands.resume_run, following=following)
 
 
 @run.command("complete")
@@ -315,6 +335,16 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
     )
     bind_here(obj, made.run_id)
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+
+
+@run.command("takeover")
+@run_argument
+@click.option("--reason", metavar="TEXT", help="Why (2,000 characters).")
+@click.pass_obj
+def takeover(obj: Invocation, run: str, reason: str | None) -> None:
+    """Take a run from the session that works on it, so that another one can continue (people only)."""
+    require_person(obj, "faber run takeover", run)
+    record(obj, run, lambda state, plan: commands.release_run(state, plan, reason))
 
 
 @run.command("adopt")

@@ -2,15 +2,15 @@
 
 import click
 
-from faber.cli.arguments import complete_run, format_choice
+from faber.cli.arguments import complete_run, format_choice, run_named
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer
+from faber.cli.output import print_answer, spelled
 from faber.cli.run import DamagedRow, RunRow, all_runs, branch_name, run_row
 from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.state_parts import FeedbackRequest
-from faber.model.text import inert, shorten
+from faber.model.text import inert, one_line, shorten
 
 WIDTH = 80
 SEPARATOR = " · "
@@ -25,12 +25,12 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
-        made = open_named(obj.layout, run)
+        made = open_named(obj.layout, run_named(obj, run))
         position = run_position(made.state, made.plan)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
-        print_answer(answer, form, lambda _: _run_text(made.state, position["next_command"]))
+        print_answer(answer, form, lambda shown: _run_text(made.state, str(shown["next_command"])))
         return
     found, damaged = all_runs(obj)
     shown = [run_row(made) for made in found if everything or made.state["status"] not in CLOSED]
@@ -41,7 +41,7 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
 
 def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
     """Each run's id alone on its line, to be selected whole, and what there is to know about it below."""
-    lines = [] if rows or damaged else ["No run is open. `faber run init` creates one."]
+    lines = [] if rows or damaged else [spelled("No run is open. `faber run init` creates one.")]
     for row in rows:
         at = ":".join(part for part in (row["current_phase"], row["current_step"]) if part)
         about = [f"{row['status']} at {at}" if at else row["status"]]
@@ -56,7 +56,10 @@ def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
             asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
             lines += _wrapped(asked)
     for entry in damaged:
-        lines += [entry["run_id"], f"  damaged: {entry['error']['code']}; see `faber doctor {entry['run_id']}`"]
+        lines += [
+            entry["run_id"],
+            spelled(f"  damaged: {entry['error']['code']}; see `faber doctor {entry['run_id']}`"),
+        ]
     if hidden:
         lines.append(f"({hidden} completed or cancelled; --all shows them)")
     return "\n".join(lines) + "\n"
@@ -91,6 +94,8 @@ def _run_text(state: State, next_command: str) -> str:
     lines = [f"Run     {state['run_id']}", f"Status  {state['status']}"]
     if state["work_id"]:
         lines.append(f"Work    #{inert(state['work_id'])}")
+    if state["target"]:
+        lines.append(f"Task    {one_line(state['target'], 300)}")
     if branch := branch_name(state):
         lines.append(f"Branch  {_one_line(branch)}")
     for name, phase in state["phases"].items():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import click
 from click.core import ParameterSource
 
-from faber.cli.arguments import complete_run, require_person
+from faber.cli.arguments import complete_run, require_person, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.run import bind_here
@@ -59,7 +59,7 @@ def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: 
         _one_or_all(run)
         own = [run_id for run_id in obj.layout.run_ids() if obj.layout.own(obj.layout.find_run_dir(run_id) or "")]
         return _each(remote, own, lambda run_id: send(obj.layout, remote, run_id, merge=merge))
-    run_id = resolve(obj.layout, run or LATEST)
+    run_id = resolve(obj.layout, run_named(obj, run))
     print_json({"remote": name, **send(obj.layout, remote, run_id, merge=merge)})
     return Exit.OK
 
@@ -95,8 +95,9 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
         if len(new) == 1:  # several may be everybody's; of one, the next session here is told
             bind_here(obj, new.pop())
         return status
-    there = _listed(obj.layout, remote, run or LATEST)
-    run_id = _resolve(obj.layout, there, run or LATEST)
+    named = run_named(obj, run)
+    there = _listed(obj.layout, remote, named)
+    run_id = _resolve(obj.layout, there, named)
     if park:
         require_person(obj, "faber sync pull --park-mine", run_id)
     answer = {"remote": name, **take(obj.layout, remote, run_id, merge=merge, park=park, known=there)}
@@ -123,7 +124,7 @@ def status(obj: Invocation, run: str | None, everything: bool, name: str, timeou
         print_json(_without_remote(obj.layout, run, error))
         return
     there = _listed(obj.layout, remote, run)
-    wanted = [_resolve(obj.layout, there, run)] if run else sorted({*obj.layout.run_ids(), *there.runs})
+    wanted = [_resolve(obj.layout, there, run_named(obj, run))] if run else sorted({*obj.layout.run_ids(), *there.runs})
     fetch_runs(remote, there, wanted)
     found = [stand(obj.layout, remote, run_id, there) for run_id in wanted]
     print_json({"remote": name, "runs": found, "not_runs": there.odd})

@@ -9,12 +9,11 @@ import tempfile
 
 from faber.errors import FaberError
 from faber.processes.stdout import write
-from faber.store.layout import plugin_root
+from faber.store.bundle import PROGRAM, plugin_root
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SAMPLES = os.path.join(plugin_root(), "examples", "demo")
-_BESIDE = os.path.join(plugin_root(), "bin", "faber")
-LAUNCHER = _BESIDE if os.path.isfile(_BESIDE) else "faber"
+LAUNCHER = PROGRAM if os.path.isfile(PROGRAM) else "faber"
 
 
 def make_place(directory: str | None) -> str:

@@ -26,13 +26,6 @@ DAMAGED = "damaged"
 UNFINISHED_PREFIX = ".init-"
 
 
-def plugin_root() -> str:
-    """The plugin that this package is a part of: its checkout, or what an installed package has of it."""
-    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    installed = os.path.join(package, "plugin")
-    return installed if os.path.isdir(installed) else os.path.dirname(os.path.dirname(package))
-
-
 class Layout:
     """The paths of one store, below the project's root."""
 

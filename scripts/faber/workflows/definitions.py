@@ -7,8 +7,9 @@ from faber.errors import FaberError, InvalidInput
 from faber.model.documents import Plan
 from faber.model.ids import check_name
 from faber.store import strict
+from faber.store.bundle import plugin_root
 from faber.store.files import read_bytes
-from faber.store.layout import Layout, plugin_root
+from faber.store.layout import Layout
 from faber.workflows.source_map import Definition, Fault, refusal
 from faber.workflows.workflow_errors import UnknownWorkflow
 
