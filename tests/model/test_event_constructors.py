@@ -55,6 +55,8 @@ MADE: tuple[Draft, ...] = (
     workflow_events.workflow_complete(),
     workflow_events.workflow_error("Failed"),
     workflow_events.workflow_cancelled("Enough"),
+    workflow_events.run_held(),
+    workflow_events.run_released("Taken"),
     workflow_events.workflow_rerun("r", actor="a"),
     workflow_events.phase_start("p"),
     workflow_events.phase_complete("p"),

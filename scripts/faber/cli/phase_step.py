@@ -1,5 +1,6 @@
 """`faber phase …` and `faber step …`."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -13,6 +14,7 @@ from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
+from faber.steps.holding import check_held, held
 from faber.steps.step_evidence import base_commit, verify
 
 
@@ -41,7 +43,7 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key)
+    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key, work=True)
 
 
 @phase.command("complete")
@@ -65,7 +67,7 @@ def phase_complete(obj: Invocation, run: str, name: str, message: str | None, ke
 def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None) -> None:
     """Record that the phase failed; the run stops."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key)
+    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key, work=True)
 
 
 @phase.command("skip")
@@ -94,7 +96,8 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     made = open_named(obj.layout, run)
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
     base = base_commit(made, in_phase, name) if is_next else None
-    record(obj, made, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
+    starts = partial(commands.start_step, phase=in_phase, step=name, message=message, base_commit=base)
+    record(obj, made, held(obj.layout, obj.session_id, starts, begins=True), key=key)
 
 
 class CompletionOptions(NamedTuple):
@@ -143,6 +146,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     decided = commands.check_decisions(options.decisions)
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
+    check_held(obj.layout, obj.session_id, loaded.state)
     verdicts = [] if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
     found = [verdict.as_dict() for verdict in verdicts]
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
@@ -153,7 +157,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
         )
         return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
 
-    record(obj, loaded, decide, key=options.key, following=options.following)
+    record(obj, loaded, decide, key=options.key, following=options.following, work=True)
 
 
 @step.command("fail")
@@ -172,6 +176,7 @@ def step_fail(obj: Invocation, run: str, where: str, error: str, *, following: b
         lambda state, plan: commands.fail_step(state, plan, in_phase, name, error),
         key=key,
         following=following,
+        work=True,
     )
 
 

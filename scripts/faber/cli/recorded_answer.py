@@ -23,16 +23,22 @@ def record(
     key: str | None = None,
     post: bool = False,
     following: bool = False,
+    work: bool = False,
 ) -> None:
     """Commit `decide` to `run`, a run or the name of one, and print what was recorded and where the run is.
 
     Afterwards posts on the issue what the configuration says, requests also where `post` is true. With `following`,
-    what comes next is started too, and printed instead of where the run is.
+    what comes next is started too, and printed instead of where the run is. With `work`, only the session that works
+    on the run may do this.
     """
     layout = invocation.layout
     invocation.run = run if isinstance(run, str) else run.run_id
     known = latest(layout) if run == LATEST else None if isinstance(run, str) else run
     run_id = known.run_id if known else resolve(layout, invocation.run)
+    if work:
+        from faber.steps.holding import held
+
+        decide = held(layout, invocation.session_id, decide)
     committed = commit(layout, run_id, decide, invocation.writer, key=key, known=known)
     if following:
         print_json(handed_out(invocation, committed.run, committed))

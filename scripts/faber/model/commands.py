@@ -101,6 +101,15 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
     return [made.workflow_cancelled(bounded(reason, "reason", MAX_MESSAGE))]
 
 
+def release_run(state: State, plan: Plan, reason: str | None) -> Decision:
+    """`run takeover`: the session that works on the run no longer does; without one nothing is recorded."""
+    check_open(state)
+    holder = state["holder"]
+    if holder is None or holder["session_id"] is None:
+        return []
+    return [made.run_released(_checked_message(reason) or f"Taken from session {holder['session_id']}")]
+
+
 # --- phases ----------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from faber.model.consequences import consequences
 from faber.model.documents import Plan, State, is_nebula_run
 from faber.model.gates import closed_gate
 from faber.model.next import Action, next_action
+from faber.steps.holding import Decide, held, takes, unless_held
 from faber.steps.step_evidence import base_commit
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
@@ -29,7 +30,7 @@ class Started(NamedTuple):
 def next_of(run: Run, session_id: str | None) -> Action:
     """The one thing that this session, or a person, is to do now. Changes nothing."""
     loaded = session_id is None or session_id in run.state["context_sessions"]
-    return next_action(run.state, run.plan, loaded=loaded)
+    return unless_held(run.layout, session_id, run.state, next_action(run.state, run.plan, loaded=loaded))
 
 
 def start_next(run: Run, by: Writer) -> Started:
@@ -41,9 +42,11 @@ def start_next(run: Run, by: Writer) -> Started:
     while True:
         action = next_of(run, by.session_id)
         unfinished = _left_unfinished(run)
-        if run.foreign or not (unfinished or _starts(action)):
+        if run.foreign or not (unfinished or _starts(run.state, action, by.session_id)):
             return Started(action, run, None)
-        decide = _nothing if unfinished else partial(_start, action=action, base=_base(run, action))
+        decide: Decide = _nothing if unfinished else partial(_start, action=action, base=_base(run, action))
+        if action["action"] == "step" and not unfinished:
+            decide = held(run.layout, by.session_id, decide, begins=True)
         expected = run.state["last_event_id"]
         try:
             committed = commit(run.layout, run.run_id, decide, by, expected=expected, known=run)
@@ -68,8 +71,10 @@ def _nothing(state: State, plan: Plan) -> Decision:
     return []
 
 
-def _starts(action: Action) -> bool:
+def _starts(state: State, action: Action, session: str | None) -> bool:
     """True if something must be recorded before the action can be done."""
+    if action["mode"] == "continue" and takes(state, session):
+        return True
     ends_the_run = action["action"] == "done" and action["complete_with"] is not None
     return action["action"] == "gate" or action["start_with"] is not None or ends_the_run
 
