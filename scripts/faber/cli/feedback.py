@@ -97,7 +97,7 @@ def respond(
 
     RESPONSE is one of the request's options, in upper or lower case, or an alias like yes, ok, lgtm, no, changes.
     """
-    from faber.cli.terminal_prompt import terminal_responder
+    from faber.feedback.responder import terminal_responder
     from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 
@@ -154,7 +154,7 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
 
         lines = [described(entry) for entry in asked] or ["No request is open."]
         if asked:
-            lines.append(f"Answer with: faber feedback respond {made.run_id}")
+            lines.append(f"Answer with: {obj.program} feedback respond {made.run_id}")
         return "\n\n".join(lines) + "\n"
 
     print_answer(

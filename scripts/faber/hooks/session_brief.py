@@ -9,6 +9,7 @@ from typing import NamedTuple
 from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
 from faber.model.documents import SETTLED, Plan, State
+from faber.model.program_word import prose, shell_word
 from faber.model.progress import unfinished
 from faber.model.state_parts import ErrorEntry, FeedbackRequest
 
@@ -47,26 +48,32 @@ BOUNDS = {
 
 def next_command(faber: str, run_id: str) -> str:
     """The command that says what to do next; `faber` is the path of bin/faber."""
-    return f"{_program(faber)} next {run_id}"
+    return f"{shell_word(faber)} next {run_id}"
 
 
 def context_command(faber: str, run_id: str) -> str:
     """The command that loads a run's full context and records that this session has it."""
-    return f"{_program(faber)} context {run_id} --record"
+    return f"{shell_word(faber)} context {run_id} --record"
 
 
 def doctor_command(faber: str, run_id: str) -> str:
     """The command that diagnoses a run."""
-    return f"{_program(faber)} doctor {run_id}"
+    return f"{shell_word(faber)} doctor {run_id}"
 
 
-def _program(faber: str) -> str:
-    """The path quoted for a shell, in double quotes because permissions for it are written that way."""
-    return '"' + "".join("\\" + c if c in '\\"$`' else c for c in faber) + '"'
+def capsule(
+    state: State,
+    plan: Plan,
+    faber: str,
+    elsewhere: Elsewhere | None = None,
+    *,
+    limit: int = FULL,
+    loaded: bool = False,
+) -> str:
+    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT).
 
-
-def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = None, *, limit: int = FULL) -> str:
-    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT)."""
+    `loaded` is true if the run's context is in the conversation already.
+    """
     bounds = BOUNDS[limit]
     run_id = state["run_id"]
     resume = resume_point(state, plan)
@@ -78,9 +85,10 @@ def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = 
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
         Line(0, f"Next command: {next_command(faber, run_id)}"),
-        Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
+        *([] if loaded else [Line(1, f"Before any work, load the context: {context_command(faber, run_id)}")]),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):
+        instruction = prose(instruction, shell_word(faber), run_id)
         lines.append(Line(5, f"Step instruction: {line(instruction, bounds.instruction)}"))
     lines += _steps(state, plan, bounds)
     lines += _artifacts(state)

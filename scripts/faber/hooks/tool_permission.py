@@ -1,7 +1,7 @@
-"""PreToolUse: allow a session that was given the capsule to run the program that the capsule names.
+"""PreToolUse: allow what faber's own answers tell an agent to run.
 
-A skill's permission ends with the prompt that invoked it, and a capsule has none. This allows exactly one plain call of
-this plugin's own `bin/faber` and does not decide about anything else.
+A skill's permission ends with the prompt that invoked it, and a brief, an answer and a subagent have none. This allows
+exactly one plain call of this plugin's own `bin/faber` and does not decide about anything else.
 """
 
 import json
@@ -22,10 +22,7 @@ def pre_tool_use(call: Call) -> None:
     command = given.get("command") if isinstance(given, dict) else None
     if call.given.get("tool_name") != "Bash" or not isinstance(command, str):
         return
-    programs = {call.faber}
-    if root := os.environ.get("CLAUDE_PLUGIN_ROOT"):
-        programs.add(f"{root}/bin/faber")
-    arguments = approved_call(command, programs)
+    arguments = approved_call(command, _programs(call.faber))
     if arguments is None or (arguments[:2] == ["step", "complete"] and _runs_commands(call, arguments[2:])):
         return
     decision = {
@@ -35,6 +32,18 @@ def pre_tool_use(call: Call) -> None:
     }
     say(json.dumps({"hookSpecificOutput": decision}) + "\n")
     still_here(call)
+
+
+def _programs(own: str) -> set[str]:
+    """Every spelling of this plugin's program; `faber` alone too, where the shell finds no other one before it."""
+    programs = {own}
+    if root := os.environ.get("CLAUDE_PLUGIN_ROOT"):
+        programs.add(f"{root}/bin/faber")
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    # The client appends the plugin's directory to the PATH of its shell. A relative entry may lead anywhere.
+    if all(os.path.isabs(entry) and not os.path.lexists(os.path.join(entry, "faber")) for entry in path):
+        programs.add("faber")
+    return programs
 
 
 def _runs_commands(call: Call, arguments: list[str]) -> bool:
