@@ -11,6 +11,8 @@ EVERY = {
     "run init": 6,
     "step start": 1,
     "step complete": 1,
+    "next": 4,
+    "step complete --next": 3,
     "event emit": 4,
     "session save": 4,
     "repair": 4,
