@@ -137,7 +137,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
         _block(f"{recorded}\n{waiting(call, made.run) or ''}")
     elif state["status"] in (*CLOSED, "failed"):
         ended = "is cancelled" if state["status"] == "cancelled" else f"is {state['status']}"
-        again = "" if state["status"] in CLOSED else f" To continue it later: faber run resume {meant.run_id}"
+        again = "" if state["status"] in CLOSED else " To continue it later: /faber:resume"
         _block(f"{recorded} The run {ended}.{again}")
     else:
         context = (
