@@ -15,7 +15,7 @@ from typing import Any
 import measure
 
 # isort: split  (measure makes the following importable)
-from faber.cli.demo import BRANCH, RUN_ID, WORK_ID
+from faber.demo.killed_run import BRANCH, RUN_ID, WORK_ID
 from faber.events.drafts import Draft, Event
 from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, State

@@ -11,8 +11,8 @@ import pytest
 Faber = Callable[..., Any]
 
 KEYS = {
-    "run_id", "work_id", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch", "events",
-    "session_history", "session_summary", "resuming_from_feedback", "feedback_request", "resume_point",
+    "run_id", "work_id", "target", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch",
+    "events", "session_history", "session_summary", "resuming_from_feedback", "feedback_request", "resume_point",
     "schema_version", "warnings", "decisions", "omitted", "next_steps", "generated_at",
     "unresolved_errors", "decisions_made", "feedback", "answers",
 }  # fmt: skip

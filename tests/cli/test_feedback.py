@@ -103,11 +103,11 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
     """Changes requested on a complete step: `next` and `context` hand it out again with the comment, until done."""
     faber("step", "complete", begun, "frame:fetch-work")
     ask(faber, begun, "--type", "review", "--at", "frame:fetch-work")
-    assert faber("next", begun).json["action"] == "wait"
+    assert faber("next", begun, "--peek").json["action"] == "wait"
     answer = faber("feedback", "respond", begun, "changes", "--comment", "name the customer")
     assert answer.json["next_command"] == f"faber step start {begun} frame:fetch-work"
     for _ in range(2):
-        action, context = faber("next", begun).json, faber("context", begun).json
+        action, context = faber("next", begun, "--peek").json, faber("context", begun).json
         assert (action["phase"], action["step"]) == ("frame", "fetch-work")
         for shown in (action["feedback"], context["feedback"]):
             assert [(h["action"], h["comment"]) for h in shown] == [("revise", "name the customer")]
@@ -115,7 +115,7 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
     shown = faber("context", begun, "--format", "text").out
     assert "Answered: Well? → request_changes: name the customer" in shown
     faber("step", "complete", begun, "frame:fetch-work")
-    assert faber("next", begun).json["feedback"] == []
+    assert faber("next", begun, "--peek").json["feedback"] == []
     assert [h["comment"] for h in faber("context", begun).json["answers"]] == ["name the customer"]
 
 
@@ -137,7 +137,7 @@ def test_every_answer_has_its_next(
     """After each type of answer `faber next` returns the documented action."""
     ask(faber, begun, "--type", kind)
     assert faber("feedback", "respond", begun, said).json["status"] == status
-    following = faber("next", begun).json
+    following = faber("next", begun, "--peek").json
     assert (following["action"], following["step"]) == (action, step)
 
 
@@ -278,11 +278,11 @@ def test_a_decision_of_the_context_is_asked_as_a_request(faber: Faber, unreadabl
         assert (answer.json["status"], answer.json["resume_point"]["mode"]) == ("awaiting_feedback", "after_feedback")
         assert answer.json["feedback_request"] == asked
     assert "Skip the specification" in faber("feedback", "show", unreadable, "--format", "text").out
-    assert faber("next", unreadable).json["action"] == "wait"
+    assert faber("next", unreadable, "--peek").json["action"] == "wait"
     assert faber("feedback", "respond", unreadable, "skip", "--request", asked["request_id"]).status == 0
     after = faber("context", unreadable)
     assert (after.status, after.json["decisions"]) == (0, [])
-    assert faber("next", unreadable).json["step"] == "fetch-work"
+    assert faber("next", unreadable, "--peek").json["step"] == "fetch-work"
 
 
 def test_deciding_answers_the_open_request(faber: Faber, unreadable: str) -> None:

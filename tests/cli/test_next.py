@@ -40,7 +40,7 @@ def do(faber: Faber, *steps: str) -> None:
 
 def following(faber: Faber) -> tuple[str, str | None, str | None, str | None]:
     """(action, phase, step, mode) of the next action."""
-    answer = faber("next", "r").json
+    answer = faber("next", "r", "--peek").json
     return answer["action"], answer["phase"], answer["step"], answer["mode"]
 
 
@@ -52,14 +52,14 @@ def test_steps_are_handed_out_one_at_a_time(faber: Faber, make: Make) -> None:
     run = make(TWO)
     seen = []
     for _ in range(3):
-        answer = faber("next", run).json
+        answer = faber("next", run, "--peek").json
         seen.append(f"{answer['phase']}:{answer['step']}")
         assert faber(*answer["start_with"].split()[1:]).status == 0
-        begun = faber("next", run).json
+        begun = faber("next", run, "--peek").json
         assert (begun["mode"], begun["start_with"]) == ("continue", None)
         assert faber(*begun["complete_with"].split()[1:]).status == 0
     assert seen == ["plan:write", "build:code", "build:check"]
-    last = faber("next", run).json
+    last = faber("next", run, "--peek").json
     assert (last["action"], last["complete_with"]) == ("done", "faber run complete r")
     faber("run", "complete", run)
     assert following(faber) == ("done", None, None, None)
@@ -69,7 +69,7 @@ def test_asking_changes_nothing(faber: Faber, make: Make, run_dir: Callable[[str
     """Repeating `faber next` answers the same and leaves every file alone."""
     run = make(TWO)
     before = {path: path.read_bytes() for path in run_dir(run).rglob("*") if path.is_file()}
-    assert faber("next", run).out == faber("next", run).out
+    assert faber("next", run, "--peek").out == faber("next", run, "--peek").out
     assert {path: path.read_bytes() for path in run_dir(run).rglob("*") if path.is_file()} == before
 
 
@@ -77,7 +77,7 @@ def test_a_session_loads_the_context_first(faber: Faber, make: Make, monkeypatch
     """In a session that has not loaded the context, that is the first action, and only once."""
     run = make(TWO)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-1")
-    first = faber("next", run).json
+    first = faber("next", run, "--peek").json
     assert (first["action"], first["phase"], first["complete_with"]) == ("step", None, "faber context r --record")
     faber("context", run, "--record")
     assert following(faber) == ("step", "plan", "write", "start")
@@ -86,10 +86,10 @@ def test_a_session_loads_the_context_first(faber: Faber, make: Make, monkeypatch
 def test_build_steps_carry_the_last_session(faber: Faber, make: Make) -> None:
     """A build step comes with the phase and the last session's summary; others do not."""
     run = make(TWO)
-    assert "context" not in faber("next", run).json
+    assert "context" not in faber("next", run, "--peek").json
     do(faber, "plan:write")
     faber("session", "save", run, "--accomplished", "Wrote the plan", "--remaining-phase", "build")
-    context = faber("next", run).json["context"]
+    context = faber("next", run, "--peek").json["context"]
     assert context["current_phase"] == "build"
     assert context["session_summary"]["accomplished"] == ["Wrote the plan"]
 
@@ -124,7 +124,7 @@ def test_retries_are_handed_out_as_often_as_planned(faber: Faber, make: Make) ->
     make([{"id": "plan", "steps": [{"id": "write", "retries": 2}]}])
     for attempt in (1, 2):
         fail(faber, "plan:write")
-        answer = faber("next", "r").json
+        answer = faber("next", "r", "--peek").json
         assert (answer["action"], answer["mode"], answer["attempt"]) == ("step", "retry", attempt + 1)
     fail(faber, "plan:write")
     assert following(faber)[0] == "failed"
@@ -187,7 +187,7 @@ def test_autonomy_decides_what_is_gated(faber: Faber, make: Make, autonomy: str,
     make(RELEASE, autonomy)
     met = []
     for _ in range(20):
-        answer = faber("next", "r").json
+        answer = faber("next", "r", "--peek").json
         if answer["action"] == "gate":
             met.append(answer["complete_with"].split("--gate ")[1])
             assert faber("step", "start", "r", f"{answer['phase']}:{answer['step']}").code == "gate_closed"
@@ -215,7 +215,7 @@ def test_a_gates_request_is_opened_once(faber: Faber, make: Make) -> None:
     """Asking again while it is open answers the first request; its words are the plan's."""
     make(RELEASE)
     do(faber, "build:code")
-    command = faber("next", "r").json["complete_with"].split()[1:]
+    command = faber("next", "r", "--peek").json["complete_with"].split()[1:]
     first = faber(*command).json["recorded"]
     again = faber(*command, "--prompt", "Nothing to see here?").json
     assert (again["repeated"], again["recorded"]) == (True, first)
@@ -228,9 +228,9 @@ def test_a_rejected_gate_stops_the_run(faber: Faber, make: Make) -> None:
     """After a reject the run is failed with the comment; resumed, the gate is still closed."""
     make(RELEASE)
     do(faber, "build:code")
-    faber(*faber("next", "r").json["complete_with"].split()[1:])
+    faber(*faber("next", "r", "--peek").json["complete_with"].split()[1:])
     faber("feedback", "respond", "r", "reject", "--comment", "not on a Friday")
-    answer = faber("next", "r").json
+    answer = faber("next", "r", "--peek").json
     assert answer["action"] == "failed"
     assert "not on a Friday" in answer["why"]
     faber("run", "resume", "r")
@@ -241,13 +241,13 @@ def test_gates_before_and_after_a_phase(faber: Faber, make: Make) -> None:
     """A phase's own gates are met before its first and after its last step, in the plan's words."""
     gates = [{"when": "before", "prompt": "Begin?"}, {"when": "after", "prompt": "Good?"}]
     make([{"id": "build", "gates": gates, "steps": [{"id": "code"}]}])
-    answer = faber("next", "r").json
+    answer = faber("next", "r", "--peek").json
     assert (answer["action"], "Begin?" in answer["why"]) == ("gate", True)
     faber(*answer["complete_with"].split()[1:])
     faber("feedback", "respond", "r", "approve")
     do(faber, "build:code")
     assert faber("run", "complete", "r").code == "gate_closed"
-    assert "Good?" in faber("next", "r").json["why"]
+    assert "Good?" in faber("next", "r", "--peek").json["why"]
 
 
 def test_a_result_that_prompts_is_a_gate(faber: Faber, make: Make) -> None:
@@ -258,7 +258,7 @@ def test_a_result_that_prompts_is_a_gate(faber: Faber, make: Make) -> None:
     assert following(faber) == ("step", "build", "two", "start")
     faber("step", "start", "r", "build:two")
     faber("step", "complete", "r", "build:two", "--warning", "--message", "slow tests")
-    answer = faber("next", "r").json
+    answer = faber("next", "r", "--peek").json
     assert (answer["action"], answer["step"]) == ("gate", "two")
     assert "slow tests" in answer["why"]
 
@@ -270,7 +270,7 @@ def test_a_loop_closes_the_gates_it_covers(faber: Faber, make: Make) -> None:
     make(phases)
     for _ in range(2):
         assert following(faber)[0] == "gate"
-        faber(*faber("next", "r").json["complete_with"].split()[1:])
+        faber(*faber("next", "r", "--peek").json["complete_with"].split()[1:])
         faber("feedback", "respond", "r", "approve")
         do(faber, "build:code")
         fail(faber, "evaluate:test")
@@ -326,7 +326,7 @@ def test_three_refusals_ask_a_person(faber: Faber, make: Make, project: Path) ->
     assert following(faber)[0] == "wait"
     assert complete(faber).status == 3
     faber("feedback", "respond", "r", "waive")
-    assert faber("next", "r").json["evidence"] == []
+    assert faber("next", "r", "--peek").json["evidence"] == []
     assert complete(faber).status == 0
 
 

@@ -160,7 +160,6 @@ def finish(api: MessagesApi, run: str, project: Path) -> None:
         tool("Bash", command="git commit -q -m Export"),
         faber(f"step complete {run} build:commit --message 'Committed'"),
         faber(f"next {run}"),
-        faber(f"run complete {run}"),
         text("The run is complete."),
     )
 
@@ -181,8 +180,8 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
     sent = api.turns[-1]
     assert any("Use semicolons." in result.text for result in sent.results)
     assert not any(request.has(github.token) for request in api.turns)
-    done = json.loads(sent.results[-2].text)
-    assert (done["action"], done["complete_with"]) == ("done", f"faber run complete {run}"), sent.results
+    done = json.loads(sent.results[-1].text)
+    assert (done["action"], done["why"]) == ("done", "The run is completed."), sent.results
 
     pulled = a.must("sync", "pull", run)
     assert (pulled["result"], pulled["branch"]["result"]) == ("pulled", "behind")  # it is checked out, so it stays

@@ -29,6 +29,7 @@ ORDER = (
     "sync",
     "context",
     "github",
+    "steps",
     "nebula.plan",
     "nebula.worktrees",
     "nebula.phase",
@@ -36,6 +37,7 @@ ORDER = (
     "nebula.run",
     "nebula.cluster",
     "hooks",
+    "demo",
     "cli",
 )
 FREE = {"__version__"}

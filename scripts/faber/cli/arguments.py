@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from faber.cli.invocation import Invocation
+from faber.cli.output import keep_format
 from faber.errors import InvalidInput, PersonRequired
 from faber.events.drafts import Artifact
 from faber.model.ids import check_name
@@ -18,7 +19,32 @@ MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-run_argument = click.argument("run", metavar="RUN")
+def run_named(invocation: Invocation, text: str | None) -> str:
+    """`text`; but `latest`, or no text at all, is in a session the session's own run, if it has one."""
+    from faber.foreign.resolve import LATEST
+
+    session = invocation.session_id
+    if text not in (None, LATEST) or session is None:
+        return LATEST if text is None else text
+    from faber.hooks.run_lookup import session_run
+
+    try:
+        return session_run(invocation.layout, session, os.getcwd()) or LATEST
+    except FileNotFoundError:  # the current directory was deleted
+        return LATEST
+
+
+def _one_run(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> str:
+    if len(given) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({given[-1]}).", ctx)
+    return run_named(ctx.obj, given[0] if given else None)
+
+
+# Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
+run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run)
+next_option = click.option(
+    "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
+)
 key_option = click.option("--key", metavar="KEY", help="Idempotency key: a repetition records nothing new.")
 
 
@@ -30,6 +56,19 @@ def format_choice(*forms: str, default: str = "json") -> Callable[[F], F]:
 
 
 format_option = format_choice("json", "text")
+
+
+def generic_format() -> click.Option:
+    """The same option for a command that has no text of its own: its JSON is printed as plain lines."""
+    return click.Option(
+        ["--format"],
+        type=click.Choice(("json", "text")),
+        default="json",
+        show_default=True,
+        help="Output format.",
+        expose_value=False,
+        callback=keep_format,
+    )
 
 
 def require_person(invocation: Invocation, command: str, run: str | None = None) -> None:

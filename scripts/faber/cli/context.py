@@ -9,7 +9,7 @@ import click
 
 from faber.cli.arguments import format_option, require_person, run_argument
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_json, say, write
+from faber.cli.output import print_json, say, spelled, write
 from faber.context.assemble import ContextOptions, context_warning, reconstitute, with_requests
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.context_document import ConsolidatedContext
@@ -19,6 +19,7 @@ from faber.errors import Exit, FaberError, Notice
 from faber.foreign.resolve import open_named
 from faber.github.notifications import tell
 from faber.github.work_item_source import open_source
+from faber.model.program_word import respelled
 from faber.model.text import redact_json
 from faber.store.clock import utc_now
 from faber.store.config import Config, load_config
@@ -72,7 +73,7 @@ def critical_in(form: str) -> Iterator[None]:
     except FaberError as error:
         if form != "text" or error.exit_code != Exit.FAILED:
             raise
-        write(critical(error))
+        write(spelled(critical(error)))
         raise click.exceptions.Exit(error.exit_code) from error
 
 
@@ -92,7 +93,7 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
     document = redact_json(document)
     fitted = fit(document, _budget(wanted, config))
     if wanted.form == "text":
-        write(text(document))
+        write(text(respelled(document, obj.program)))
     else:
         print_json(fitted)
     if fitted["decisions"]:
@@ -107,8 +108,8 @@ def _budget(wanted: ContextArguments, config: Config) -> int | None:
 
 
 def _decide(obj: Invocation, run: Run, document: ConsolidatedContext, answers: dict[str, str]) -> Run:
-    from faber.cli.terminal_prompt import terminal_responder
     from faber.context.recording import record_decisions
+    from faber.feedback.responder import terminal_responder
 
     return record_decisions(run, document, answers, obj.writer, terminal_responder(obj.layout.root))
 

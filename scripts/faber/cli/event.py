@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import json_object, key_option, require_person, run_argument
+from faber.cli.arguments import json_object, key_option, named_values, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import record
@@ -36,6 +36,7 @@ class EmitOptions(NamedTuple):
     status: str | None
     message: str | None
     metadata: str | None
+    values: tuple[str, ...]
     artifacts: tuple[str, ...]
     error: str | None
     key: str | None
@@ -48,9 +49,10 @@ class EmitOptions(NamedTuple):
 @click.option("--step", metavar="S", help="The step it is about.")
 @click.option("--status", metavar="S", help="The outcome, e.g. passed or failed.")
 @click.option("--message", metavar="M", help="At most 2,000 characters; 500 for a decision.")
-@click.option("--metadata", metavar="JSON", help="A JSON object.")
-@click.option("--artifact", "artifacts", multiple=True, metavar="JSON", help='{"name": …, "value": …}; repeatable.')
-@click.option("--error", metavar="JSON", help='{"message": …}')
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="An entry of the metadata; repeatable.")
+@click.option("--metadata", metavar="JSON", help="The metadata as a JSON object.")
+@click.option("--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Or as JSON; repeatable.")
+@click.option("--error", metavar="M", help='What went wrong, or {"message": …}.')
 @key_option
 @click.pass_obj
 def emit(obj: Invocation, /, **given: Any) -> None:
@@ -72,11 +74,18 @@ def _draft(options: EmitOptions) -> Draft:
     for name, text in (("status", options.status), ("message", options.message)):
         if text is not None:
             draft[name] = text
-    for name, text in (("metadata", options.metadata), ("error", options.error)):
-        if text is not None:
-            draft[name] = json_object(text, f"--{name}")
+    if options.metadata is not None:
+        draft["metadata"] = json_object(options.metadata, "--metadata")
+    if options.values:
+        draft["metadata"] = draft.get("metadata", {}) | {v["name"]: v["value"] for v in named_values(options.values)}
+    if options.error is not None:
+        as_json = options.error.lstrip().startswith("{")
+        draft["error"] = json_object(options.error, "--error") if as_json else {"message": options.error}
     if options.artifacts:
-        draft["artifacts"] = [json_object(text, "--artifact") for text in options.artifacts]
+        draft["artifacts"] = [
+            json_object(text, "--artifact") if text.lstrip().startswith("{") else named_values((text,))[0]
+            for text in options.artifacts
+        ]
     checked: Draft = draft
     return checked
 

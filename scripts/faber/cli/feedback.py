@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import format_option, key_option, place, require_person, run_argument
+from faber.cli.arguments import format_option, key_option, place, require_person, run_argument, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.cli.recorded_answer import record
@@ -85,24 +85,27 @@ def request(obj: Invocation, /, **given: Any) -> None:
 
 
 @feedback.command("respond")
-@run_argument
+@click.argument("run", metavar="[RUN]", required=False)
 @click.argument("response", required=False)
 @click.option("--request", "request_id", metavar="REQUEST_ID", help="Default: the oldest open request.")
 @click.option("--comment", metavar="TEXT", help="A remark on the answer (2,000 characters).")
 @click.pass_obj
-def respond(obj: Invocation, run: str, response: str | None, request_id: str | None, comment: str | None) -> None:
+def respond(
+    obj: Invocation, run: str | None, response: str | None, request_id: str | None, comment: str | None
+) -> None:
     """Answer a request (people only). Without RESPONSE, the terminal asks for it.
 
     RESPONSE is one of the request's options, in upper or lower case, or an alias like yes, ok, lgtm, no, changes.
     """
-    from faber.cli.terminal_prompt import terminal_responder
+    from faber.feedback.responder import terminal_responder
     from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 
-    require_person(obj, "faber feedback respond", run)
-    found: str | Run = run
+    named = run_named(obj, run)
+    found: str | Run = named
+    require_person(obj, "faber feedback respond", named)
     if response is None:
-        found = open_named(obj.layout, run)
+        found = open_named(obj.layout, named)
         request_id = find_request(found.state, request_id)["request_id"]
         response, comment = _asked(found, request_id, comment)
     # Redacted as it will be recorded, so that a repeated answer is recognised.
@@ -151,7 +154,7 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
 
         lines = [described(entry) for entry in asked] or ["No request is open."]
         if asked:
-            lines.append(f"Answer with: faber feedback respond {made.run_id}")
+            lines.append(f"Answer with: {obj.program} feedback respond {made.run_id}")
         return "\n\n".join(lines) + "\n"
 
     print_answer(

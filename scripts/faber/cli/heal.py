@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from faber.cli.arguments import format_option
+from faber.cli.arguments import format_option, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BUDGET = 2.0  # US dollars for the architect
 
-target_argument = click.argument("target", metavar="DIR|RUN")
+target_argument = click.argument("target", metavar="[DIR|RUN]", required=False)
 place_argument = click.argument("place", metavar="[PHASE|STEP]", required=False)
 
 
@@ -36,7 +36,7 @@ def heal() -> None:
 @place_argument
 @format_option
 @click.pass_obj
-def diagnose_command(obj: Invocation, target: str, place: str | None, form: str) -> None:
+def diagnose_command(obj: Invocation, target: str | None, place: str | None, form: str) -> None:
     """Show why it failed, whether it can be healed, and which of its work is kept.
 
     `prompt` is the prompt for the architect.
@@ -60,7 +60,7 @@ def diagnose_command(obj: Invocation, target: str, place: str | None, form: str)
 @click.pass_obj
 def plan_command(
     obj: Invocation,
-    target: str,
+    target: str | None,
     place: str | None,
     prompt_only: bool,
     model: str | None,
@@ -104,28 +104,28 @@ def plan_command(
     return Exit.OK
 
 
-def _failure(obj: Invocation, target: str, place: str | None) -> "PhaseFailure":
+def _failure(obj: Invocation, target: str | None, place: str | None) -> "PhaseFailure":
     from faber.foreign.resolve import open_named
     from faber.nebula.healing.failure_loader import load_phase_failure, load_step_failure
     from faber.nebula.plan.parse import MANIFEST
 
-    if os.path.isfile(os.path.join(target, MANIFEST)):
+    if target is not None and os.path.isfile(os.path.join(target, MANIFEST)):
         if place is None:
             raise InvalidInput(
                 "No phase is named.",
                 recovery=f"Name a failed phase after DIR; `faber nebula status {target}` lists them.",
             )
         return load_phase_failure(obj.layout, target, place)
-    run = open_named(obj.layout, target)
+    run = open_named(obj.layout, run_named(obj, target))
     nebula = nebula_of(run.state)
     if nebula is not None:
         directory = nebula["directory"] or ""
         raise InvalidInput(
             f"{run.run_id} is a nebula's run.", recovery=f"Name the directory and the phase instead: {directory} PHASE."
         )
-    from faber.cli.step_evidence import worktree
+    from faber.steps.step_evidence import worktree
 
-    return load_step_failure(run, worktree(obj), place)
+    return load_step_failure(run, worktree(obj.layout), place)
 
 
 def _new_id(failure: "PhaseFailure") -> str:

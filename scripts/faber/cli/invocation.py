@@ -3,6 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
+from faber.model.program_word import PERSONS, shell_word
+from faber.store.bundle import PROGRAM
 from faber.store.layout import Layout, find_root
 
 if TYPE_CHECKING:
@@ -43,6 +45,11 @@ class Invocation:
         """True if an agent runs this command, not a person."""
         named = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD")  # set, even to an empty value
         return any(name in os.environ for name in named)
+
+    @property
+    def program(self) -> str:
+        """How who reads the output calls faber: an agent by its path, a person by its name."""
+        return shell_word(PROGRAM) if self.is_agent and os.path.exists(PROGRAM) else PERSONS
 
     @property
     def actor(self) -> str:

@@ -1,13 +1,15 @@
-"""`faber next`: the one thing to do now."""
+"""`faber next`: starts and shows the one thing to do now."""
 
 import click
 
 from faber.cli.arguments import run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.cli.recorded_answer import handed_out
 from faber.context.session_parts import last_session
+from faber.errors import UsageError
 from faber.foreign.resolve import open_named
-from faber.model.next import next_action
+from faber.steps.next_step import next_of
 from faber.store.load import Run
 from faber.store.sessions import history
 
@@ -16,16 +18,28 @@ BUILD = "build"
 
 @click.command("next")
 @run_argument
+@click.option("--peek", is_flag=True, help="Change nothing: show what would come next, and the commands that do it.")
+@click.option("--only", is_flag=True, help="Hand out one step: the command that completes it starts no other.")
 @click.pass_obj
-def next_command(obj: Invocation, run: str) -> None:
-    """Show what to do next: a step, a gate, wait, or stop. Changes nothing."""
+def next_command(obj: Invocation, run: str, *, peek: bool, only: bool) -> None:
+    """Start what comes next, and show it: a step to do, or why there is none.
+
+    A step is recorded as started, the request of a gate is opened, and a run whose steps are all complete is
+    completed. Repeating it shows the same step again.
+    """
+    if peek and only:
+        raise UsageError("Give --peek or --only, not both.")
+    obj.run = run
     made = open_named(obj.layout, run)
-    session = obj.session_id
-    loaded = session is None or session in made.state["context_sessions"]
-    action: dict[str, object] = {"run_id": made.run_id, **next_action(made.state, made.plan, loaded=loaded)}
-    if action["action"] == "step" and action["phase"] == BUILD:
-        action["context"] = _build_context(made)
-    print_json(action)
+    if peek:
+        answer: dict[str, object] = {"run_id": made.run_id, **next_of(made, obj.session_id)}
+    else:
+        answer = handed_out(obj, made, only=only)
+    if answer["action"] == "step" and answer.get("phase") == BUILD:
+        context = _build_context(made)
+        if peek or context["session_summary"]:
+            answer["context"] = context
+    print_json(answer)
 
 
 def _build_context(made: Run) -> dict[str, object]:

@@ -1,15 +1,21 @@
 """`faber phase …` and `faber step …`."""
 
+from functools import partial
+from typing import Any, NamedTuple
+
 import click
 
-from faber.cli.arguments import key_option, named_values, place, require_person, run_argument
+from faber.cli.arguments import key_option, named_values, next_option, place, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
-from faber.cli.step_evidence import base_commit, verify
 from faber.foreign.resolve import open_named
 from faber.model import commands
+from faber.model.acceptance import Decision, Repeated
+from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
+from faber.steps.holding import check_held, held
+from faber.steps.step_evidence import base_commit, verify
 
 
 @click.group()
@@ -37,7 +43,7 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key)
+    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key, work=True)
 
 
 @phase.command("complete")
@@ -61,7 +67,7 @@ def phase_complete(obj: Invocation, run: str, name: str, message: str | None, ke
 def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None) -> None:
     """Record that the phase failed; the run stops."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key)
+    record(obj, run, lambda state, plan: commands.fail_phase(state, plan, name, error), key=key, work=True)
 
 
 @phase.command("skip")
@@ -89,8 +95,23 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     obj.run = run
     made = open_named(obj.layout, run)
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
-    base = base_commit(obj, made, in_phase, name) if is_next else None
-    record(obj, made, lambda s, p: commands.start_step(s, p, in_phase, name, message, base), key=key)
+    base = base_commit(made, in_phase, name) if is_next else None
+    starts = partial(commands.start_step, phase=in_phase, step=name, message=message, base_commit=base)
+    record(obj, made, held(obj.layout, obj.session_id, starts, begins=True), key=key)
+
+
+class CompletionOptions(NamedTuple):
+    """The arguments of `faber step complete`, as its options declare them."""
+
+    run: str
+    where: str
+    message: str | None
+    artifacts: tuple[str, ...]
+    decisions: tuple[str, ...]
+    warning: bool
+    no_change: str | None
+    following: bool
+    key: str | None
 
 
 @step.command("complete")
@@ -100,6 +121,13 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
 @click.option(
     "--artifact", "artifacts", multiple=True, metavar="NAME=VALUE", help="Something that the step made; repeatable."
 )
+@click.option(
+    "--decision",
+    "decisions",
+    multiple=True,
+    metavar="TEXT",
+    help="A decision that was made, and why (500 characters); repeatable, at most 10.",
+)
 @click.option("--warning", is_flag=True, help="The step is done, but with the warning in --message.")
 @click.option(
     "--no-change-needed",
@@ -107,46 +135,49 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     metavar="WHY",
     help="Why no commit was needed; only if a command proves the step.",
 )
+@next_option
 @key_option
 @click.pass_obj
-def step_complete(
-    obj: Invocation,
-    run: str,
-    where: str,
-    message: str | None,
-    artifacts: tuple[str, ...],
-    warning: bool,
-    no_change: str | None,
-    key: str | None,
-) -> None:
+def step_complete(obj: Invocation, /, **given: Any) -> None:
     """Complete the step in progress, if its evidence is found."""
-    in_phase, name = place(where)
-    made = named_values(artifacts)
-    obj.run = run
-    loaded = open_named(obj.layout, run)
-    verdicts = [] if loaded.foreign else verify(obj, loaded, in_phase, name, made, no_change)
+    options = CompletionOptions(**given)
+    in_phase, name = place(options.where)
+    made = named_values(options.artifacts)
+    decided = commands.check_decisions(options.decisions)
+    obj.run = options.run
+    loaded = open_named(obj.layout, options.run)
+    check_held(obj.layout, obj.session_id, loaded.state)
+    verdicts = [] if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
     found = [verdict.as_dict() for verdict in verdicts]
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
-    record(
-        obj,
-        loaded,
-        lambda state, plan: commands.complete_step(
-            state, plan, in_phase, name, message, made, warning=warning, examined=examined
-        ),
-        key=key,
-    )
+
+    def decide(state: State, plan: Plan) -> Decision:
+        done = commands.complete_step(
+            state, plan, in_phase, name, options.message, made, warning=options.warning, examined=examined
+        )
+        return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
+
+    record(obj, loaded, decide, key=options.key, following=options.following, work=True)
 
 
 @step.command("fail")
 @run_argument
 @step_argument
 @error_option
+@next_option
 @key_option
 @click.pass_obj
-def step_fail(obj: Invocation, run: str, where: str, error: str, key: str | None) -> None:
+def step_fail(obj: Invocation, run: str, where: str, error: str, *, following: bool, key: str | None) -> None:
     """Record that the step in progress failed; the run stops. `step start` retries it."""
     in_phase, name = place(where)
-    record(obj, run, lambda state, plan: commands.fail_step(state, plan, in_phase, name, error), key=key)
+    record(
+        obj,
+        run,
+        lambda state, plan: commands.fail_step(state, plan, in_phase, name, error),
+        key=key,
+        following=following,
+        work=True,
+    )
 
 
 @step.command("skip")

@@ -12,7 +12,16 @@ from faber.store.commit import commit
 from faber.store.layout import Layout
 
 # Refusals that say nothing about the agent's intent, or that append an event of their own.
-_NOT_KEPT = ("locked", "stale", "foreign_run", "newer_schema", "evidence_missing", "awaiting_feedback")
+_NOT_KEPT = (
+    "locked",
+    "stale",
+    "foreign_run",
+    "newer_schema",
+    "evidence_missing",
+    "awaiting_feedback",
+    "held_elsewhere",
+    "taken_over",
+)
 
 
 def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[str], session_id: str | None) -> None:

@@ -5,19 +5,22 @@ from typing import TypedDict
 
 import click
 
-from faber.cli.arguments import require_person, run_argument
+from faber.cli.arguments import next_option, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
-from faber.cli.recorded_answer import record
+from faber.cli.recorded_answer import handed_out, record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.events.drafts import Draft
+from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_rerun
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
 from faber.model import commands
-from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy, State
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
+from faber.model.state_parts import FeedbackRequest
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
@@ -36,6 +39,8 @@ class RunRow(TypedDict):
     status: str
     current_phase: str | None
     current_step: str | None
+    branch: str | None
+    waits_for: FeedbackRequest | None
     updated_at: str
     foreign: bool
 
@@ -86,6 +91,7 @@ def _create(
     workflow: str | None,
     autonomy: Autonomy | None,
     run_id: str | None,
+    first: Draft | None = None,
 ) -> Run:
     from faber.store.create import NewRun, create_run
     from faber.workflows.definitions import load_plan
@@ -101,9 +107,10 @@ def _create(
             target=target,
             autonomy=autonomy or config.at("autonomy"),
             created_by=obj.actor,
+            first=first,
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     return made
 
 
@@ -125,8 +132,11 @@ def _created(made: Run) -> dict[str, object]:
 @click.argument("words", nargs=-1, required=True)
 @click.option("--workflow", metavar="NAME|FILE", help="The workflow of a new run. Default: from config.yaml.")
 @autonomy_option
+@next_option
 @click.pass_obj
-def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonomy: Autonomy | None) -> None:
+def begin(
+    obj: Invocation, words: tuple[str, ...], *, workflow: str | None, autonomy: Autonomy | None, following: bool
+) -> None:
     """Continue the open run for a work item (158, #158, PROJ-7) or a target in words, or create one."""
     text = " ".join(words).strip()
     if not 0 < len(text) <= 2_000:
@@ -148,10 +158,22 @@ def begin(obj: Invocation, words: tuple[str, ...], workflow: str | None, autonom
                 candidates=names,
                 recovery="Ask the person which run to continue.",
             )
-        made = same[0] if same else _create(obj, work_id, None if work_id else text, workflow, autonomy, None)
+        made = (
+            same[0]
+            if same
+            else _create(obj, work_id, None if work_id else text, workflow, autonomy, None, _loaded(obj))
+        )
         if same:
-            _bind_here(obj, made.run_id)
-    print_json({**_created(made), "continued": bool(same)})
+            bind_here(obj, made.run_id)
+    answer = handed_out(obj, made) if following else _created(made)
+    print_json({**answer, "continued": bool(same)})
+
+
+def _loaded(obj: Invocation) -> Draft | None:
+    """The first event of a run that a session creates: there is nothing about it that the session must load."""
+    if obj.session_id is None:
+        return None
+    return {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
 
 
 def new_id(obj: Invocation) -> str:
@@ -165,7 +187,7 @@ def new_id(obj: Invocation) -> str:
     return f"{slug(org)}/{slug(project)}/{uuid4()}"
 
 
-def _bind_here(obj: Invocation, run_id: str) -> None:
+def bind_here(obj: Invocation, run_id: str) -> None:
     """Make this run the one that this worktree and this session resume."""
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
@@ -206,9 +228,17 @@ def run_row(made: Run) -> RunRow:
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],
+        "branch": branch_name(state),
+        "waits_for": state["feedback_request"],
         "updated_at": state["updated_at"],
         "foreign": made.foreign,
     }
+
+
+def branch_name(state: State) -> str | None:
+    """The run's branch, if it has one."""
+    name = state["artifacts"].get("branch_name")
+    return name if isinstance(name, str) else None
 
 
 @run.command("show")
@@ -232,12 +262,13 @@ def show(obj: Invocation, run: str) -> None:
 
 @run.command("resume")
 @run_argument
+@next_option
 @click.pass_obj
-def resume(obj: Invocation, run: str) -> None:
+def resume(obj: Invocation, run: str, *, following: bool) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
     made = open_named(obj.layout, run)
-    _bind_here(obj, made.run_id)
-    record(obj, made, commands.resume_run)
+    bind_here(obj, made.run_id)
+    record(obj, made, commands.resume_run, following=following)
 
 
 @run.command("complete")
@@ -302,8 +333,18 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             first=workflow_rerun(earlier.run_id, actor=obj.actor),
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+
+
+@run.command("takeover")
+@run_argument
+@click.option("--reason", metavar="TEXT", help="Why (2,000 characters).")
+@click.pass_obj
+def takeover(obj: Invocation, run: str, reason: str | None) -> None:
+    """Take a run from the session that works on it, so that another one can continue (people only)."""
+    require_person(obj, "faber run takeover", run)
+    record(obj, run, lambda state, plan: commands.release_run(state, plan, reason))
 
 
 @run.command("adopt")

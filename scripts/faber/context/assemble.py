@@ -35,6 +35,7 @@ from faber.git.branch_questions import BranchPart
 from faber.git.inspect import Inspected, begin_branch
 from faber.model.documents import Plan, State
 from faber.model.pending_feedback import answers_for
+from faber.model.text import inert
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store import log
@@ -97,6 +98,7 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
         "work_id": state["work_id"],
+        "target": inert(state["target"]) if state["target"] else None,
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],

@@ -186,6 +186,7 @@ class ConsolidatedContext(ContextPosition):
     schema_version: int
     run_id: str
     work_id: str | None
+    target: str | None
     status: str
     current_phase: str | None
     current_step: str | None

@@ -101,6 +101,8 @@ def _summary(context: ConsolidatedContext) -> str:
     if context["work_id"]:
         title = f" - {_line(issue['title'])}" if issue and issue.get("title") else ""
         lines.append(f"  Work Item: #{_line(context['work_id'])}{title}")
+    if context["target"]:
+        lines.append(f"  Task: {_line(context['target'])}")
     if spec:
         lines.append(f"  Spec: {_line(spec['path'])}{_criteria(spec)}")
     if branch:
@@ -132,7 +134,7 @@ def _summary(context: ConsolidatedContext) -> str:
         lines.append(f"  Last Event: [{_line(last_event['timestamp'])}] {_line(last_event['type'])}: {_line(said)}")
     if point is not None:
         steps = context["next_steps"]
-        started = point["mode"] == "continue" and steps["command"].startswith("faber step complete")
+        started = point["mode"] == "continue" and f" step complete {context['run_id']} " in steps["command"]
         if steps["instruction"]:
             lines.append(f"  {'Continue' if started else 'Next'}: {_line(steps['instruction'])}")
         lines.append(f"  {'Then' if started else 'With'}: {_line(steps['command'])}")

@@ -109,6 +109,9 @@ WORKFLOW_CANCELLED = _type("workflow_cancelled", ("message",), command="faber ru
 WORKFLOW_RESUMED = _type("workflow_resumed", command="faber run resume", notable=True)
 WORKFLOW_RERUN = _type("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True)
 RUN_ADOPTED = _type("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt")
+# Another session works on a step in progress from here on; a person lets one do so.
+RUN_HELD = _type("run_held", command="faber next", notable=True)
+RUN_RELEASED = _type("run_released", command="faber run takeover", person=True, notable=True)
 CONTEXT_LOADED = _type("context_loaded", command="faber context --record")
 PHASE_START = _type("phase_start", ("phase",), command="faber phase start", worker=True)
 PHASE_SKIP = _type("phase_skip", ("phase",), command="faber phase skip", person=True, notable=True)

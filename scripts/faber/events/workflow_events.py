@@ -32,6 +32,16 @@ def workflow_cancelled(reason: str) -> Draft:
     return {"type": event_types.WORKFLOW_CANCELLED, "message": reason}
 
 
+def run_held() -> Draft:
+    """The session that records this works on the step in progress from here on."""
+    return {"type": event_types.RUN_HELD}
+
+
+def run_released(message: str) -> Draft:
+    """A person takes the run from the session that works on it, so that another one can continue it."""
+    return {"type": event_types.RUN_RELEASED, "message": message}
+
+
 def workflow_rerun(rerun_of: str, *, actor: str) -> Draft:
     """The run does again what the run `rerun_of` was to do."""
     return {"type": event_types.WORKFLOW_RERUN, "metadata": {"rerun_of": rerun_of}, "actor": actor}
@@ -84,6 +94,11 @@ def step_complete(
     if artifacts:
         draft["artifacts"] = list(artifacts)
     return draft
+
+
+def decision(phase: str, step: str, message: str) -> Draft:
+    """A decision was made while a step was done."""
+    return _about(event_types.DECISION_POINT, phase, step, message)
 
 
 def step_blocked(phase: str, step: str, missing: Sequence[Mapping[str, object]]) -> Draft:

@@ -6,51 +6,17 @@ Pure and strict: anything that is not certainly harmless gets no answer, and the
 import re
 from collections.abc import Collection
 
-# What an agent may call without a permission prompt, by its first words. Nothing here speaks for a person.
-ALLOWED = frozenset(
-    {
-        ("config", "show"),
-        ("context",),
-        ("doctor",),
-        ("event", "emit"),
-        ("event", "list"),
-        ("feedback", "history"),
-        ("feedback", "request"),
-        ("feedback", "show"),
-        ("next",),
-        ("phase", "complete"),
-        ("phase", "fail"),
-        ("phase", "start"),
-        ("run", "begin"),
-        ("run", "complete"),
-        ("run", "fail"),
-        ("run", "init"),
-        ("run", "list"),
-        ("run", "resume"),
-        ("run", "show"),
-        ("session", "list"),
-        ("session", "save"),
-        ("status",),
-        ("step", "complete"),
-        ("step", "fail"),
-        ("step", "start"),
-        ("workflow", "list"),
-        ("workflow", "show"),
-        ("workflow", "validate"),
-    }
-)
-# Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
-# another root is another project; a posted comment is public.
-REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
+from faber.hooks.grants import FREE, READS_FILES, REFUSED_OPTIONS
 
 _WORD = re.compile(
     r"""(?: [A-Za-z0-9_@%+:,./=-]+      # nothing the shell would read as more than itself
-          | '[^'\x00-\x1f\x7f]*'        # a single-quoted string is literal
-          | "[^"$`\\!\x00-\x1f\x7f]*"   # a double-quoted one is, without these
+          | \\'                        # an apostrophe between two quoted strings
+          | '[^'\x00-\x09\x0b-\x1f\x7f]*'        # a single-quoted string is literal
+          | "[^"$`\\!\x00-\x09\x0b-\x1f\x7f]*"   # a double-quoted one is, without these
         )+""",
     re.VERBOSE | re.ASCII,
 )
-_PIECE = re.compile(r"""'([^']*)'|"([^"]*)"|([^'"]+)""")
+_PIECE = re.compile(r"""'([^']*)'|"([^"]*)"|\\(')|([^'"\\]+)""")
 MAX_COMMAND = 100_000
 
 
@@ -64,7 +30,7 @@ def words(command: str) -> list[str] | None:
         match = _WORD.match(text, at)
         if match is None:
             return None
-        found.append("".join(a or b or c for a, b, c in _PIECE.findall(match[0])))
+        found.append("".join("".join(pieces) for pieces in _PIECE.findall(match[0])))
         at = match.end()
         if at < len(text):
             if text[at] != " ":
@@ -72,6 +38,11 @@ def words(command: str) -> list[str] | None:
             while at < len(text) and text[at] == " ":
                 at += 1
     return found
+
+
+def _outside(word: str) -> bool:
+    """True if the word, or the value in `--option=value`, could be a path out of the current directory."""
+    return ".." in word or any(part.startswith(("/", "~")) for part in word.split("=", 1))
 
 
 def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
@@ -89,4 +60,7 @@ def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
     # click takes `--opt=value`; unambiguous beginnings of long options are not accepted by it.
     if any(word == option or word.startswith(option + "=") for word in rest for option in REFUSED_OPTIONS):
         return None
-    return rest if tuple(rest[:1]) in ALLOWED or tuple(rest[:2]) in ALLOWED else None
+    called = {tuple(rest[:1]), tuple(rest[:2])}
+    if called & READS_FILES and any(map(_outside, rest[1:])):
+        return None
+    return rest if called & FREE else None

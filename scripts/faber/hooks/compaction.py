@@ -6,9 +6,9 @@ from faber.hooks.hook_call import Call, say
 from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
 from faber.hooks.run_lookup import candidates, place_of
+from faber.hooks.session_memory import remember
 from faber.store import session_record
 from faber.store.load import Run
-from faber.store.session_record import SessionRecord
 
 
 def pre_compact(call: Call) -> None:
@@ -37,7 +37,7 @@ def post_compact(call: Call) -> None:
     if run and (lost := missing(summary, run)):
         known = session_record.read(call.layout, call.session)
         told = known.event_id if known and known.run_id == run.run_id else 0
-        session_record.write(call.layout, call.session, SessionRecord(run.run_id, told, lost))
+        remember(call, run.run_id, told, lost)
 
 
 def missing(summary: str, run: Run) -> tuple[str, ...]:

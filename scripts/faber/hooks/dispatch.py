@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from faber.hooks.hook_call import Call
+from faber.store.bundle import PROGRAM
 from faber.store.layout import Layout, find_root
 
 # The client's events and their handlers.
 HANDLERS = {
     "session-start": "faber.hooks.start:session_start",
+    "user-prompt-submit": "faber.hooks.typed_answer:user_prompt_submit",
+    "stop": "faber.hooks.stopping:stop",
     "pre-tool-use": "faber.hooks.tool_permission:pre_tool_use",
     "pre-compact": "faber.hooks.compaction:pre_compact",
     "post-compact": "faber.hooks.compaction:post_compact",
     "session-end": "faber.hooks.ending:session_end",
     "stop-failure": "faber.hooks.ending:stop_failure",
 }
+# What is answered before the project has a store, too: the first command makes it.
+ANYWHERE = frozenset({"pre-tool-use"})
 MAX_INPUT = 4 * 1024 * 1024
 SILENCE = 0.2  # seconds without a further byte, after which reading ends
 PATIENCE = 1.0  # seconds for all of stdin
@@ -24,16 +29,15 @@ MAX_SESSION_ID = 200
 
 
 def answer(event: str) -> None:
-    """Answer one call for `event`; prints nothing for an unknown event or outside a project with a store."""
+    """Answer one call for `event`; prints nothing for an unknown one, and rarely outside a project with a store."""
     if event not in HANDLERS:
         return
     given = _parsed(_read(0))
     here = _directory(given)
     layout = Layout(find_root(None, os.environ, here))
-    if not layout.exists():
+    if not layout.exists() and event not in ANYWHERE:
         return
-    bundle = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
-    call = Call(given, _session(given), layout, here, os.path.join(bundle, "bin", "faber"))
+    call = Call(given, _session(given), layout, here, PROGRAM)
     module, _, function = HANDLERS[event].partition(":")
     getattr(import_module(module), function)(call)
 

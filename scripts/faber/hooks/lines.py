@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faber.model.text import inert, shorten
+from faber.model.text import one_line
 
 CUT = "({} more lines did not fit.)"
 
@@ -16,7 +16,7 @@ class Line(NamedTuple):
 
 def line(value: Any, limit: int) -> str:
     """`value` as one line of inert text of at most `limit` characters."""
-    return shorten(" ".join(inert(str(value)).split()), limit)
+    return one_line(str(value), limit)
 
 
 def size(text: str) -> int:

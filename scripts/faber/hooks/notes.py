@@ -26,6 +26,7 @@ from faber.hooks.session_brief import (
     next_command,
     point_text,
     question,
+    task,
     whereabouts,
 )
 from faber.model.documents import Plan, State
@@ -90,6 +91,7 @@ def keep(state: State, plan: Plan, faber: str) -> str:
         [
             Line(0, "Keep these lines verbatim in the summary; they are needed to resume the work:"),
             Line(0, f"- faber run: {run_id}{work}"),
+            *(Line(entry.rank, f"- {entry.text}") for entry in task(state, 300)),
             Line(0, f"- Resume point: {point_text(resume_point(state, plan))}"),
             Line(0, f"- Next command: {next_command(faber, run_id)}"),
             Line(1, f"- Context: {context_command(faber, run_id)}"),
@@ -120,6 +122,8 @@ def several(runs: list[tuple[State, Plan]], unreadable: list[tuple[str, str]], m
 
 def _entry(state: State, plan: Plan) -> str:
     work = f"work item {line(state['work_id'], 80)}, " if state["work_id"] else ""
+    if not work and state["target"]:
+        work = f"task {line(state['target'], 100)}, "
     branch = state["artifacts"].get("branch_name")
     on = f", branch {line(branch, 100)}" if isinstance(branch, str) else ""
     return f"- {state['run_id']}: {work}{state['status']} at {point_text(resume_point(state, plan))}{on}"

@@ -7,7 +7,8 @@ from faber.git.repository import Repository, checked_out, find
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import Elsewhere
 from faber.model.documents import CLOSED
-from faber.store import index
+from faber.model.ids import is_run_id
+from faber.store import index, session_record
 from faber.store.index import Binding
 from faber.store.layout import Layout
 from faber.store.load import Run, load
@@ -83,6 +84,22 @@ def of_session(layout: Layout, session_id: str) -> Candidates | None:
         if runs or unreadable:
             return Candidates(runs, unreadable, bound=True)
     return None
+
+
+def session_run(layout: Layout, session_id: str, here: str) -> str | None:
+    """The id of the run that a session in the directory `here` means by `latest`, or by naming no run: the open run it
+    worked on last, else the one that it was briefed about, else the one that SessionStart would choose here. None if
+    there is not exactly one."""
+    found = of_session(layout, session_id)
+    told = None if found else session_record.read(layout, session_id)
+    if told and is_run_id(told.run_id):
+        runs, unreadable = _load(layout, [Binding(told.run_id, 0)])
+        found = Candidates(runs, unreadable) if runs or unreadable else None
+    if found is None:
+        call = Call({}, session_id, layout, here, "")
+        found = candidates(call, place_of(call))
+    named = [run.run_id for run in found.runs] + [run_id for run_id, _ in found.unreadable]
+    return named[0] if len(named) == 1 and not found.more else None
 
 
 def elsewhere(run: Run, place: SessionPlace) -> Elsewhere | None:

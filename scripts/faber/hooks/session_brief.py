@@ -9,6 +9,7 @@ from typing import NamedTuple
 from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
 from faber.model.documents import SETTLED, Plan, State
+from faber.model.program_word import prose, shell_word
 from faber.model.progress import unfinished
 from faber.model.state_parts import ErrorEntry, FeedbackRequest
 
@@ -29,6 +30,7 @@ class Bounds(NamedTuple):
     """The limits of one form of the capsule: numbers of entries, and characters of each."""
 
     limit: int
+    task: int
     prompt: int
     decisions: int
     decision: int
@@ -39,46 +41,54 @@ class Bounds(NamedTuple):
 
 
 BOUNDS = {
-    FULL: Bounds(FULL, 2_000, 10, 500, 5, 500, 1_000, 1_000),
-    SHORT: Bounds(SHORT, 300, 3, 160, 2, 160, 160, 0),
+    FULL: Bounds(FULL, 2_000, 2_000, 10, 500, 5, 500, 1_000, 1_000),
+    SHORT: Bounds(SHORT, 300, 300, 3, 160, 2, 160, 160, 0),
 }
 
 
 def next_command(faber: str, run_id: str) -> str:
     """The command that says what to do next; `faber` is the path of bin/faber."""
-    return f"{_program(faber)} next {run_id}"
+    return f"{shell_word(faber)} next {run_id}"
 
 
 def context_command(faber: str, run_id: str) -> str:
     """The command that loads a run's full context and records that this session has it."""
-    return f"{_program(faber)} context {run_id} --record"
+    return f"{shell_word(faber)} context {run_id} --record"
 
 
 def doctor_command(faber: str, run_id: str) -> str:
     """The command that diagnoses a run."""
-    return f"{_program(faber)} doctor {run_id}"
+    return f"{shell_word(faber)} doctor {run_id}"
 
 
-def _program(faber: str) -> str:
-    """The path quoted for a shell, in double quotes because permissions for it are written that way."""
-    return '"' + "".join("\\" + c if c in '\\"$`' else c for c in faber) + '"'
+def capsule(
+    state: State,
+    plan: Plan,
+    faber: str,
+    elsewhere: Elsewhere | None = None,
+    *,
+    limit: int = FULL,
+    loaded: bool = False,
+) -> str:
+    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT).
 
-
-def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = None, *, limit: int = FULL) -> str:
-    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT)."""
+    `loaded` is true if the run's context is in the conversation already.
+    """
     bounds = BOUNDS[limit]
     run_id = state["run_id"]
     resume = resume_point(state, plan)
     lines = [
         Line(0, f"faber: an unfinished run belongs to this session: {run_id}{_work(state)}."),
+        *task(state, bounds.task),
         Line(1, f"Status: {state['status']}. Resume point: {point_text(resume)}."),
         Line(3, f"Reason: {line(resume.why, 300)}"),
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
         Line(0, f"Next command: {next_command(faber, run_id)}"),
-        Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
+        *([] if loaded else [Line(1, f"Before any work, load the context: {context_command(faber, run_id)}")]),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):
+        instruction = prose(instruction, shell_word(faber), run_id)
         lines.append(Line(5, f"Step instruction: {line(instruction, bounds.instruction)}"))
     lines += _steps(state, plan, bounds)
     lines += _artifacts(state)
@@ -111,6 +121,11 @@ def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
         Line(3, f"The question: {line(request['prompt'], limit)}"),
         *([Line(4, f"Options: {line(' | '.join(options), min(limit, 600))}")] if options else []),
     ]
+
+
+def task(state: State, limit: int) -> list[Line]:
+    """The words that a run was created from, in at most `limit` characters; nothing for a run without any."""
+    return [Line(2, f"Task: {line(state['target'], limit)}")] if state["target"] else []
 
 
 def decided(state: State, rank: int, count: int, limit: int) -> list[Line]:

@@ -7,10 +7,12 @@ is harmless), or raises a refusal that says what to do instead.
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from faber.errors import InvalidInput
 from faber.events import workflow_events as made
 from faber.events.drafts import Artifact, Draft
 from faber.events.feedback_events import feedback_request
 from faber.model.acceptance import (
+    MAX_DECISION,
     MAX_MESSAGE,
     MAX_PROMPT,
     Decision,
@@ -24,6 +26,7 @@ from faber.model.documents import SETTLED, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.progress import next_place, phase_state, step_state, unfinished
+from faber.model.rules import KEPT_DECISIONS
 
 # After this many refusals for missing evidence a person is asked, so that no honest agent is stuck.
 BLOCKED_ASKS = 3
@@ -96,6 +99,15 @@ def cancel_run(state: State, plan: Plan, reason: str) -> Decision:
         return Repeated(state["ended_event"])
     check_open(state)
     return [made.workflow_cancelled(bounded(reason, "reason", MAX_MESSAGE))]
+
+
+def release_run(state: State, plan: Plan, reason: str | None) -> Decision:
+    """`run takeover`: the session that works on the run no longer does; without one nothing is recorded."""
+    check_open(state)
+    holder = state["holder"]
+    if holder is None or holder["session_id"] is None:
+        return []
+    return [made.run_released(_checked_message(reason) or f"Taken from session {holder['session_id']}")]
 
 
 # --- phases ----------------------------------------------------------------------------------------
@@ -223,6 +235,24 @@ def complete_step(
     status: Literal["success", "warning"] = "warning" if warning else "success"
     evidence = examined.evidence if examined else ()
     return [made.step_complete(phase, step, status=status, evidence=evidence, artifacts=artifacts, message=detail)]
+
+
+def check_decisions(texts: Sequence[str]) -> Sequence[str]:
+    """The decisions made in a step; raises `InvalidInput` if there are too many, or one is empty or too long."""
+    if len(texts) > KEPT_DECISIONS:
+        raise InvalidInput(f"A step is completed with at most {KEPT_DECISIONS} decisions.", limit=KEPT_DECISIONS)
+    return [bounded(text, "A decision", MAX_DECISION) for text in texts]
+
+
+def new_decisions(state: State, phase: str, step: str, texts: Sequence[str]) -> list[Draft]:
+    """The decisions made in a step, each once: a killed writer may have recorded some of them."""
+    begun = step_state(state, phase, step)["started_event"] or 0
+    known = {
+        entry["decision"]
+        for entry in state["decisions"]
+        if (entry["phase"], entry["step"]) == (phase, step) and entry["event_id"] > begun
+    }
+    return [made.decision(phase, step, text) for text in dict.fromkeys(texts) if text not in known]
 
 
 def block_step(

@@ -14,6 +14,7 @@ from faber.model.state_parts import (
     ErrorEntry,
     FeedbackRequest,
     GateState,
+    Holder,
     LastAnswer,
     PhaseState,
     ProgressComment,
@@ -160,6 +161,7 @@ class State(TypedDict):
     loops_used: dict[str, _Number]
     gates: dict[str, GateState]
     relationships: dict[str, Any]
+    holder: Holder | None
     context_sessions: Annotated[list[str], Keyword("maxItems", 20)]
     session_summaries: SavedSessions
     recent_events: Annotated[list[RecentEvent], Keyword("maxItems", 20)]

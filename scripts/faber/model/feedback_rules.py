@@ -196,6 +196,7 @@ def complete_adopted(state: State) -> None:
     """Add to an adopted state the fields that the adopting version of faber did not have yet."""
     state.setdefault("answers", [])
     state.setdefault("progress_comment", None)
+    state.setdefault("holder", None)
     for phase in state["phases"].values():
         for step in phase["steps"].values():
             step.setdefault("feedback", [])

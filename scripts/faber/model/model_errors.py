@@ -81,6 +81,18 @@ class OutOfOrder(Refused):
     code = "out_of_order"
 
 
+class HeldElsewhere(Refused):
+    """Another session works on the run."""
+
+    code = "held_elsewhere"
+
+
+class TakenOver(HeldElsewhere):
+    """The run was taken from this session."""
+
+    code = "taken_over"
+
+
 class StepsUnfinished(Refused):
     """A phase or run that still has unfinished steps cannot be completed."""
 

@@ -8,17 +8,23 @@ from typing import Literal, TypedDict
 
 from faber.model.documents import Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
+from faber.model.holder import Working, takeover_hint
 from faber.model.pending_feedback import answers_for, revised
 from faber.model.progress import next_place, step_plan
 from faber.model.state_parts import ErrorEntry, StepAnswer
+from faber.model.text import one_line
+
+MAX_TARGET = 300
 
 
 class Action(TypedDict):
     """What `faber next` returns. `complete_with` is the exact command that ends the action, `start_with` the one
-    that starts a step that has not started; both are null if there is none. `feedback` holds the answers of
+    that starts a step that has not started; both are null if there is none. `target` is the task of a run created from
+    words, shortened. `feedback` holds the answers of
     people that the step has to follow."""
 
     action: Literal["step", "gate", "wait", "done", "failed"]
+    target: str | None
     phase: str | None
     step: str | None
     mode: Literal["start", "continue", "retry"] | None
@@ -98,6 +104,7 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
         why = f"{phase}:{step} has to be repeated: a later phase failed, or a person asked for it."
     return {
         "action": "step",
+        "target": one_line(state["target"], MAX_TARGET) if state["target"] else None,
         "phase": phase,
         "step": step,
         "mode": "continue" if running else ("retry" if again else "start"),
@@ -136,6 +143,17 @@ def _wait(state: State) -> Action:
     }
 
 
+def held_elsewhere(state: State, found: Working, silent: int) -> Action:
+    """To wait: another session works on the run, and gave its last sign `silent` seconds ago."""
+    whose = f"session {found.session_id}" if found.session_id else "the session that a person lets take over"
+    return {
+        **_end(
+            "wait", f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
+        ),
+        "instruction": f"Stop here and tell the person. {takeover_hint(state['run_id'])}",
+    }
+
+
 def _failed(state: State) -> Action:
     last: ErrorEntry = state["errors"][-1] if state["errors"] else {"event_id": 0}
     place = [part for part in (last.get("phase"), last.get("step")) if part]
@@ -151,6 +169,7 @@ def _failed(state: State) -> Action:
 def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) -> Action:
     return {
         "action": action,
+        "target": None,
         "phase": None,
         "step": None,
         "mode": None,

@@ -13,11 +13,12 @@ from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, RU
 from faber.model import nebula_rules  # which also registers the rules of a nebula's events
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
+from faber.model.holder import note_holder
 from faber.model.progress import new_phase
 from faber.model.rules import RULES
 
 # Increased whenever the fold of the same events changes: a state.json of another version is folded again.
-REDUCER_VERSION = 5
+REDUCER_VERSION = 6
 
 RECENT_EVENTS = 20
 
@@ -49,6 +50,7 @@ def initial_state(metadata: Metadata, plan: Plan) -> State:
         "loops_used": {},
         "gates": {},
         "relationships": dict(metadata["relationships"]),
+        "holder": None,
         "context_sessions": [],
         "session_summaries": {"count": 0, "latest_file": None, "latest_event": None},
         "recent_events": [],
@@ -107,6 +109,7 @@ def _apply(state: State, event: Event) -> State:
         if rule:
             rule(state, event)
         _take_artifacts(state, event)
+        note_holder(state, event)
     entry: Any = {"event_id": event["event_id"], "file": event_file(event["event_id"], event["type"])}
     if "key" in event:
         entry["key"] = event["key"]

@@ -104,6 +104,17 @@ class FeedbackRequest(TypedDict):
     event_id: int
 
 
+class Holder(TypedDict):
+    """The session that works on the run, since when, and the time of its newest event. `session_id` is null where a
+    person lets another one take over; `previous` is the session that worked on the run before."""
+
+    session_id: str | None
+    since: str
+    seen: str
+    ended: bool
+    previous: str | None
+
+
 class SavedSessions(TypedDict):
     """How many session summaries the run has, and the newest one's file and event id."""
 

@@ -122,6 +122,11 @@ def shorten(text: str, limit: int) -> str:
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
 
 
+def one_line(text: str, limit: int) -> str:
+    """`text` as one line of inert text of at most `limit` characters."""
+    return shorten(" ".join(inert(text).split()), limit)
+
+
 def ending(text: str, limit: int) -> str:
     """The end of `text`, where errors are, in at most `limit` characters. A first line, included in the limit,
     counts what was cut. A surrogate pair is one character; lone halves become �."""

@@ -32,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
     },
     "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False},
     "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
+    # After how many minutes without a sign of life another session may take over a run.
+    "sessions": {"silent_minutes": 15},
     "context": {"max_chars": 24_000, "default_branch": None},
 }
 

@@ -1,4 +1,4 @@
-"""What a session already knows about its run: one small file per session, in the index.
+"""What a session already knows about its run, and its signs of life: one small file per session, in the index.
 
 Written by hooks without syncing to disk. It can be lost at any time: the session then gets the same
 information once more.
@@ -8,6 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
+from faber.model.holder import Signs
 from faber.store import strict_json
 from faber.store.files import read_json, write_atomic
 from faber.store.index import file_name
@@ -20,12 +21,15 @@ LIMIT = 64_000
 
 
 class SessionRecord(NamedTuple):
-    """The run that a session knows, the newest event it knows, and what a compaction has made it forget
-    since (`run_id`, `step`)."""
+    """The run that a session knows (empty: none), the newest event it knows, and what a compaction has made it forget
+    since (`run_id`, `step`). The path of its transcript, and its client's process on `machine` (0: unknown)."""
 
     run_id: str
     event_id: int
     lost: tuple[str, ...] = ()
+    transcript: str = ""
+    client: int = 0
+    machine: str = ""
 
 
 def path_of(layout: Layout, session_id: str) -> str:
@@ -53,10 +57,63 @@ def write(layout: Layout, session_id: str, record: SessionRecord) -> None:
         pass
 
 
+def touch(layout: Layout, session_id: str) -> None:
+    """Date the session's record now: a sign of life; a failure is ignored."""
+    try:
+        os.utime(path_of(layout, session_id))
+    except OSError:
+        pass
+
+
+def signs(layout: Layout, session_id: str, asker: str) -> Signs:
+    """What this machine knows of a session, for the session `asker`.
+
+    The client counts as gone only if `asker` sees its own client, which was found in the same way: from another
+    machine, or from inside a sandbox, every process seems to be gone.
+    """
+    record = read(layout, session_id)
+    if record is None:
+        return Signs()
+    own = read(layout, asker)
+    sees = own is not None and own.client and own.machine == record.machine and _alive(own.client)
+    return Signs(
+        changed(path_of(layout, session_id)),
+        changed(record.transcript),
+        bool(sees and record.client and not _alive(record.client)),
+    )
+
+
+def changed(path: str) -> float:
+    """When a file was last written, in seconds since the epoch; 0 if it is not there."""
+    try:
+        return os.stat(path).st_mtime
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's
+    return True
+
+
 def _shaped(found: Any, session_id: str) -> SessionRecord | None:
     if not isinstance(found, dict) or found.get("version") != VERSION or found.get("session_id") != session_id:
         return None
     run_id, event_id, lost = found.get("run_id"), found.get("event_id"), found.get("lost")
     if not isinstance(run_id, str) or not isinstance(event_id, int) or not isinstance(lost, list):
         return None
-    return SessionRecord(run_id, event_id, tuple(str(part) for part in lost))
+    # An older faber wrote no more.
+    transcript, client, machine = found.get("transcript"), found.get("client"), found.get("machine")
+    return SessionRecord(
+        run_id,
+        event_id,
+        tuple(str(part) for part in lost),
+        transcript if isinstance(transcript, str) else "",
+        client if isinstance(client, int) and client > 1 else 0,
+        machine if isinstance(machine, str) else "",
+    )

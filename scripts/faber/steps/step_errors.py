@@ -1,4 +1,4 @@
-"""Errors that only commands raise."""
+"""Why a step can be neither started nor completed."""
 
 from faber.errors import Exit, FaberError
 

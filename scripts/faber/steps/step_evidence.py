@@ -3,8 +3,6 @@
 import os
 from typing import TYPE_CHECKING
 
-from faber.cli.cli_errors import EvidenceMissing, ProtectedBranch
-from faber.cli.invocation import Invocation
 from faber.errors import InvalidInput
 from faber.events.drafts import Artifact
 from faber.feedback.requests import new_request_id
@@ -13,10 +11,12 @@ from faber.model.commands import BLOCKED_ASKS, block_step, completes
 from faber.model.documents import Evidence
 from faber.model.progress import step_plan, step_state
 from faber.model.state_parts import StepState
+from faber.steps.step_errors import EvidenceMissing, ProtectedBranch
 from faber.store import log
+from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.config import ALWAYS_PROTECTED, load_config
-from faber.store.layout import main_worktree
+from faber.store.layout import Layout, main_worktree
 from faber.store.load import Run
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 BUILD = "build"
 
 
-def worktree(obj: Invocation) -> str:
+def worktree(layout: Layout) -> str:
     """The worktree of this project that the command runs in, else the main one."""
     from faber.git.repository import find
 
     here = find(os.getcwd())
-    if here is not None and here.top is not None and main_worktree(here.top) == obj.layout.root:
+    if here is not None and here.top is not None and main_worktree(here.top) == layout.root:
         return here.top
-    return obj.layout.root
+    return layout.root
 
 
-def base_commit(obj: Invocation, run: Run, phase: str, step: str) -> str | None:
+def base_commit(run: Run, phase: str, step: str) -> str | None:
     """The current head of the run's branch, if the step writes commits; raises `ProtectedBranch`."""
     planned = step_plan(run.plan, phase, step).get("evidence", [])
     commits = any(piece["kind"] == "commit" for piece in planned)
@@ -46,15 +46,15 @@ def base_commit(obj: Invocation, run: Run, phase: str, step: str) -> str | None:
 
     recorded = run.state["artifacts"].get("branch_name")
     recorded = recorded if isinstance(recorded, str) else None
-    protected = {*ALWAYS_PROTECTED, *load_config(obj.layout).at("branches.protected")}
-    for branch in (current_branch(worktree(obj)), recorded):
+    protected = {*ALWAYS_PROTECTED, *load_config(run.layout).at("branches.protected")}
+    for branch in (current_branch(worktree(run.layout)), recorded):
         if branch in protected:
             raise ProtectedBranch(f"{phase}:{step} would work on the protected branch {branch}.", branch=branch)
-    return branch_head(worktree(obj), recorded)
+    return branch_head(worktree(run.layout), recorded)
 
 
 def verify(
-    obj: Invocation, run: Run, phase: str, step: str, artifacts: list[Artifact], no_change: str | None
+    run: Run, by: Writer, phase: str, step: str, artifacts: list[Artifact], no_change: str | None
 ) -> list["EvidenceCheck"]:
     """The verdicts on all evidence of the step; raises `EvidenceMissing` unless all of it is met.
 
@@ -73,19 +73,17 @@ def verify(
 
     if known["waived_by"]:
         return [EvidenceCheck("waived", known["waived_by"], True, "A person waived the evidence.")]
-    verdicts = _examined(obj, run, planned, known, artifacts)
+    verdicts = _examined(run, planned, known, artifacts)
     if no_change is not None and all(verdict.met for verdict in verdicts if verdict.kind == "command"):
         detail = f"No change was needed: {no_change[:500]}"
         verdicts = [v._replace(met=True, detail=detail) if v.kind == "commit" and not v.met else v for v in verdicts]
     missing = [verdict for verdict in verdicts if not verdict.met]
     if missing:
-        _block(obj, run, phase, step, missing)
+        _block(run, by, phase, step, missing)
     return verdicts
 
 
-def _examined(
-    obj: Invocation, run: Run, planned: list[Evidence], known: StepState, artifacts: list[Artifact]
-) -> list["EvidenceCheck"]:
+def _examined(run: Run, planned: list[Evidence], known: StepState, artifacts: list[Artifact]) -> list["EvidenceCheck"]:
     from faber.sources.evidence import StepFacts, examine
 
     branch = run.state["artifacts"].get("branch_name")
@@ -96,7 +94,7 @@ def _examined(
 
     given = {artifact["name"]: artifact.get("value") for artifact in artifacts}
     facts = StepFacts(
-        worktree(obj),
+        worktree(run.layout),
         branch if isinstance(branch, str) else None,
         known["base_commit"],
         {**run.state["artifacts"], **given},
@@ -105,17 +103,17 @@ def _examined(
     return examine(planned, facts)
 
 
-def _block(obj: Invocation, run: Run, phase: str, step: str, missing: list["EvidenceCheck"]) -> None:
+def _block(run: Run, by: Writer, phase: str, step: str, missing: list["EvidenceCheck"]) -> None:
     request_id = new_request_id()
     shown = [verdict.as_dict() for verdict in missing]
     committed = commit(
-        obj.layout,
+        run.layout,
         run.run_id,
         lambda state, plan: block_step(state, plan, phase, step, shown, request_id),
-        obj.writer,
+        by,
         known=run,
     )
-    report = tell(obj.layout, committed)
+    report = tell(run.layout, committed)
     blocked = step_state(committed.state, phase, step)["blocked"]
     asked = committed.state["status"] == "awaiting_feedback"
     raise EvidenceMissing(

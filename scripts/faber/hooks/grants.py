@@ -1,0 +1,97 @@
+"""Who may run each command of faber: the one table behind the hook's approvals and the skills' permissions.
+
+A command that is in none of these sets does not exist; a test compares them with the command line.
+"""
+
+# Reads, and an agent's record of its own work: the PreToolUse hook approves a plain call.
+FREE = frozenset(
+    {
+        ("config", "show"),
+        ("context",),
+        ("doctor",),
+        ("event", "emit"),
+        ("event", "list"),
+        ("feedback", "history"),
+        ("feedback", "request"),
+        ("feedback", "show"),
+        ("heal", "diagnose"),
+        ("nebula", "plan"),
+        ("nebula", "status"),
+        ("nebula", "validate"),
+        ("next",),
+        ("phase", "complete"),
+        ("phase", "fail"),
+        ("phase", "start"),
+        ("protocol",),
+        ("response", "check"),
+        ("response", "log"),
+        ("response", "merge"),
+        ("response", "prompt"),
+        ("response", "validate"),
+        ("run", "begin"),
+        ("run", "complete"),
+        ("run", "fail"),
+        ("run", "init"),
+        ("run", "list"),
+        ("run", "resume"),
+        ("run", "show"),
+        ("session", "list"),
+        ("session", "save"),
+        ("status",),
+        ("step", "complete"),  # not where it would run a command of the plan: see tool_permission
+        ("step", "fail"),
+        ("step", "start"),
+        ("workflow", "list"),
+        ("workflow", "show"),
+        ("workflow", "validate"),
+    }
+)
+# Spends money, reaches another machine, or changes what is not the agent's own work: the client asks the person,
+# unless a skill that the person typed grants it.
+ASKS = frozenset(
+    {
+        ("demo",),
+        ("feedback", "post"),
+        ("heal", "plan"),
+        ("nebula", "apply"),
+        ("nebula", "land"),
+        ("repair",),
+        ("run", "cancel"),
+        ("run", "rerun"),
+        ("sync", "pull"),
+        ("sync", "push"),
+        ("sync", "status"),
+    }
+)
+# Speaks for a person: faber itself refuses it to an agent.
+PEOPLE = frozenset(
+    {
+        ("feedback", "from-event"),
+        ("feedback", "respond"),
+        ("phase", "skip"),
+        ("run", "adopt"),
+        ("step", "skip"),
+    }
+)
+# These open any file that they are told: approved only for files below the current directory.
+READS_FILES = frozenset({("response",), ("workflow", "validate")})
+
+# Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
+# another root is another project; a posted comment is public.
+REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
+
+# What each skill grants beyond that, for the prompt in which a person typed it: what its text inlines (exact, as the
+# client runs that before any hook), and what typing it asks for (` *`: with any arguments). The skills that the model
+# may call grant nothing.
+SKILLS: dict[str, tuple[str, ...]] = {
+    "checkpoint": (),
+    "doctor": ("--exit-zero doctor --all --format text",),
+    "feedback": ("--exit-zero feedback show latest --format text",),
+    "heal": ("heal plan *",),
+    "nebula": ("nebula apply *", "nebula land *"),
+    "next": ("--exit-zero protocol step-loop", "step complete *"),
+    "resume": (),
+    "run": ("--exit-zero protocol step-loop", "step complete *"),
+    "status": (),
+    "sync": ("--exit-zero sync status", "sync pull *", "sync push *"),
+}

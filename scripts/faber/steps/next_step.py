@@ -1,0 +1,85 @@
+"""Starts what comes next: the only place where an answer of `next_action` becomes events."""
+
+from functools import partial
+from typing import NamedTuple
+
+from faber.foreign.open_run import open_run
+from faber.model.acceptance import Decision
+from faber.model.commands import complete_run, start_step
+from faber.model.documents import Plan, State
+from faber.model.gates import closed_gate
+from faber.model.next import Action, next_action
+from faber.steps.holding import Decide, held, takes, unless_held
+from faber.steps.step_evidence import base_commit
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.load import Run
+from faber.store.store_errors import Stale
+
+
+class Started(NamedTuple):
+    """The action to do now, and the run afterwards. `committed` is what started it: None if there was nothing to
+    record, because it was in progress already or waits for somebody else."""
+
+    action: Action
+    run: Run
+    committed: Committed | None
+
+
+def next_of(run: Run, session_id: str | None) -> Action:
+    """The one thing that this session, or a person, is to do now. Changes nothing."""
+    loaded = session_id is None or session_id in run.state["context_sessions"]
+    return unless_held(run.layout, session_id, run.state, next_action(run.state, run.plan, loaded=loaded))
+
+
+def start_next(run: Run, by: Writer) -> Started:
+    """Start the next step, open the request of the next gate, or complete the run if every step is complete.
+
+    A step that starts now has the mode `start` or `retry`, one in progress `continue`. Nothing is recorded about
+    another tool's run. Raises `ProtectedBranch`, and what `commit` raises.
+    """
+    while True:
+        action = next_of(run, by.session_id)
+        if run.foreign or not _starts(run.state, action, by.session_id):
+            return Started(action, run, None)
+        decide: Decide = partial(_start, action=action, base=_base(run, action))
+        if action["action"] == "step":
+            decide = held(run.layout, by.session_id, decide, begins=True)
+        expected = run.state["last_event_id"]
+        try:
+            committed = commit(run.layout, run.run_id, decide, by, expected=expected, known=run)
+        except Stale:  # somebody recorded something meanwhile, perhaps this: decide again
+            run = open_run(run.layout, run.run_id)
+            continue
+        if action["action"] != "step":
+            action = next_of(committed.run, by.session_id)
+        return Started({**action, "start_with": None}, committed.run, committed)
+
+
+def _starts(state: State, action: Action, session: str | None) -> bool:
+    """True if something must be recorded before the action can be done."""
+    if action["mode"] == "continue" and takes(state, session):
+        return True
+    ends_the_run = action["action"] == "done" and action["complete_with"] is not None
+    return action["action"] == "gate" or action["start_with"] is not None or ends_the_run
+
+
+def _base(run: Run, action: Action) -> str | None:
+    """The branch's commit before a step that writes commits. Asked before the lock: no program runs under it."""
+    phase, step = action["phase"], action["step"]
+    if action["action"] != "step" or phase is None or step is None:
+        return None
+    return base_commit(run, phase, step)
+
+
+def _start(state: State, plan: Plan, *, action: Action, base: str | None) -> Decision:
+    """What starts `action`, which is what comes next in this state."""
+    phase, step = action["phase"], action["step"]
+    if action["action"] == "step" and phase is not None and step is not None:
+        return start_step(state, plan, phase, step, base_commit=base)
+    gate = closed_gate(state, plan)
+    if gate is None:
+        return complete_run(state, plan)
+    from faber.feedback.requests import NewRequest, new_request_id, open_request  # few calls reach a gate
+
+    return open_request(state, plan, NewRequest(new_request_id(), "approval", gate_id=gate.id))

@@ -1,0 +1,27 @@
+"""The protocols: what an agent does step by step, as texts that `faber protocol` prints."""
+
+import os
+
+from faber.errors import InvalidInput
+from faber.workflows.definitions import BUILT_IN
+
+
+def protocols() -> dict[str, str]:
+    """Every protocol's name and title."""
+    names = sorted(name.removesuffix(".md") for name in os.listdir(BUILT_IN) if name.endswith(".md"))
+    return {name: _read(name).partition("\n")[0].removeprefix("# ") for name in names}
+
+
+def protocol_text(name: str) -> str:
+    """The text of a protocol; raises `InvalidInput` with the known names."""
+    known = protocols()
+    if name not in known:
+        raise InvalidInput(
+            f"{name[:60]!a} is no protocol.", known=list(known), recovery=f"Use one of: {', '.join(known)}."
+        )
+    return _read(name)
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(BUILT_IN, f"{name}.md"), encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,171 @@
+"""The run of a session: what a command means that names no run, or `latest`, inside one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber.hooks.hook_call import Call
+from faber.hooks.start import session_start
+from faber.store import index
+from faber.store.layout import Layout
+
+Faber = Callable[..., Any]
+Enter = Callable[[str | None], None]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Enter:
+    """`session("a")` makes what follows happen in that session, `session(None)` in a plain terminal."""
+
+    def enter(name: str | None) -> None:
+        if name is None:
+            monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
+        else:
+            monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name)
+
+    return enter
+
+
+@pytest.fixture
+def two(faber: Faber, session: Enter) -> None:
+    """Run `r-10` of session b, then run `r-11` of session a, which is the most recently active one."""
+    for name, run_id in (("b", "r-10"), ("a", "r-11")):
+        session(name)
+        assert faber("run", "init", "--run-id", run_id).status == 0
+    assert faber("step", "start", "r-11", "frame:fetch-work").status == 0
+
+
+def began(project: Path, name: str) -> None:
+    """The client starts the session in the project's directory."""
+    session_start(Call({"source": "startup"}, name, Layout(str(project)), str(project), "/bin/faber"))
+
+
+def test_latest_is_the_session_s_own_run(faber: Faber, two: None, session: Enter) -> None:
+    """When session a works on run 11, what session b saves under `latest` lands in b's run 10."""
+    session("b")
+    saved = faber("session", "save", "latest", "--accomplished", "Wrote the plan").json
+    assert saved["run_id"] == "r-10"
+
+
+def test_outside_a_session_latest_is_the_most_recently_active_run(faber: Faber, two: None, session: Enter) -> None:
+    """A person in a plain terminal gets the run that was active last."""
+    session(None)
+    assert faber("next", "latest").json["run_id"] == "r-11"
+    assert faber("next").json["run_id"] == "r-11"
+
+
+def test_a_run_that_a_session_was_briefed_about_is_its_own(
+    faber: Faber, project: Path, git: Callable[..., str], session: Enter
+) -> None:
+    """A session that recorded nothing yet means the run of its brief, though another was created here since."""
+    faber("run", "init", "--run-id", "r-10")
+    began(project, "b")
+    faber("run", "init", "--run-id", "r-11")
+    session("b")
+    assert faber("run", "show").json["run_id"] == "r-10"
+    faber("run", "cancel", "r-10", "--reason", "not needed")
+    assert faber("run", "show").json["run_id"] == "r-11"
+
+
+def test_a_session_without_a_run_means_the_one_of_its_place(
+    faber: Faber, project: Path, git: Callable[..., str], session: Enter
+) -> None:
+    """A session that no hook has briefed means the one run of the branch checked out here."""
+    git("switch", "-q", "-c", "feat/10")
+    faber("run", "init", "--run-id", "r-10")
+    faber("event", "emit", "r-10", "--type", "branch_create", "--metadata", '{"branch": "feat/10"}')
+    faber("run", "init", "--run-id", "r-11")
+    faber("event", "emit", "r-11", "--type", "branch_create", "--metadata", '{"branch": "feat/11"}')
+    session("c")
+    assert faber("run", "show", "latest").json["run_id"] == "r-10"
+    git("switch", "-q", "main")
+    assert faber("run", "show").json["run_id"] == "r-11"  # no run or several: the most recently active
+
+
+NAMELESS = [
+    ["context"],
+    ["context", "--record"],
+    ["next"],
+    ["run", "show"],
+    ["run", "resume"],
+    ["phase", "start", "frame"],
+    ["step", "start", "frame:fetch-work"],
+    ["step", "complete", "frame:fetch-work", "--message", "done"],
+    ["event", "emit", "--type", "checkpoint"],
+    ["event", "list"],
+    ["session", "list"],
+    ["session", "save", "--accomplished", "a step"],
+    ["feedback", "show"],
+    ["feedback", "history"],
+    ["step", "start", "frame:classify"],
+    ["step", "fail", "frame:classify", "--error", "red"],
+    ["run", "fail", "--error", "red"],
+    ["feedback", "request", "--type", "confirmation", "--prompt", "Again?"],
+]
+
+
+def test_every_command_does_without_run(faber: Faber, two: None, session: Enter) -> None:
+    """In a session each command that takes RUN may leave it out: it means the session's run, as `latest` does."""
+    session("b")
+    for arguments in NAMELESS:
+        answer = faber(*arguments)
+        assert (answer.status, answer.json["run_id"]) == (0, "r-10"), arguments
+
+
+def test_one_argument_of_two_is_not_the_run(faber: Faber, two: None, session: Enter) -> None:
+    """`step start PHASE:STEP` names the step, with RUN before it the run; without either it is an error of usage."""
+    session("b")
+    assert faber("step", "start", "frame:fetch-work").json["run_id"] == "r-10"
+    assert faber("step", "complete", "latest", "frame:fetch-work").json["run_id"] == "r-10"
+    assert faber("step", "start", "r-10", "frame:classify").json["run_id"] == "r-10"
+    assert (faber("step", "start").status, faber("step", "start", "a", "b", "c").status) == (2, 2)
+    answer = faber("step", "start", "r-10")
+    assert answer.status == 2
+    assert "PHASE:STEP" in answer.json["error"]["message"]
+
+
+def test_a_run_that_is_over_is_not_the_session_s(faber: Faber, two: None, session: Enter) -> None:
+    """Once its run is over a session means another one, even where the index still counts it as active."""
+    session("b")
+    faber("run", "cancel", "r-10", "--reason", "not needed")
+    assert faber("run", "show").json["run_id"] == "r-11"
+    layout = Layout(os.getcwd())
+    for kind, name in ((index.ACTIVE, ""), (index.SESSIONS, "b")):
+        index._touch(os.path.join(layout.index, kind, name), "r-10")
+    assert faber("run", "show").json["run_id"] == "r-11"
+
+
+def test_without_a_run_there_is_none(faber: Faber, session: Enter) -> None:
+    """Where no run is open, a command without RUN says so, in a session or not."""
+    for name in ("s", None):
+        session(name)
+        assert faber("next").code == "run_not_found"
+
+
+# --- the task --------------------------------------------------------------------------------------
+
+TASK = "Add a CSV export"
+
+
+def test_the_words_that_began_a_run_reach_whoever_works_on_it(faber: Faber, project: Path) -> None:
+    """The task of a run created from words is in its context (JSON and text), its next step and its status."""
+    run = faber("run", "begin", TASK).json["run_id"]
+    assert faber("context", run).json["target"] == TASK
+    assert TASK in faber("context", run, "--format", "text").out
+    assert faber("next", run).json["target"] == TASK
+    assert f"Task    {TASK}" in faber("status", run).out
+
+
+def test_a_long_task_is_shortened(faber: Faber) -> None:
+    """`next` has 300 characters of the task, one line of inert text; the context has all of it."""
+    words = "Export \x1b[31mred\u202e rows " + "and more " * 100
+    run = faber("run", "begin", words).json["run_id"]
+    shown = faber("next", run).json["target"]
+    assert len(shown) == 300
+    assert "\x1b" not in shown + faber("context", run, "--format", "text").out
+    assert "\u202e" not in shown
+    assert faber("context", run).json["target"].startswith("Export [31mred rows and more")
+    assert faber("context", run).json["target"].count("and more") == 100
