@@ -70,8 +70,9 @@ class Project:
         }
 
     def git(self, *arguments: str, cwd: Path | None = None) -> None:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         subprocess.run(
-            ["git", *arguments], cwd=cwd or self.root, env=os.environ | COMMITTER, check=True, capture_output=True
+            ["git", *arguments], cwd=cwd or self.root, env=plain | COMMITTER, check=True, capture_output=True
         )
 
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
@@ -144,17 +145,24 @@ class Project:
 NOTHING = Said(0, "", "")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit on branch main, to be copied."""
+    root = tmp_path_factory.mktemp("begun")
+    git = Project(root).git
+    git("init", "-q", "-b", "main", "--template=")
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    return root
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Project:
     """A repository on branch main, without a store yet."""
     for name in [key for key in os.environ if key.startswith(("GIT_", "CLAUDE", "FABER_CHILD", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
     root = tmp_path.resolve() / "the project"
-    root.mkdir()
-    made = Project(root)
-    made.git("init", "-q", "-b", "main")
-    made.git("commit", "-q", "--allow-empty", "-m", "Begin")
-    return made
+    shutil.copytree(begun, root)
+    return Project(root)
 
 
 # --- when hooks are silent ------------------------------------------------------------------------
