@@ -42,9 +42,11 @@ _STOP = re.compile(r"^- `(\w+)`:[^\n]*\bstop\b", re.MULTILINE)
 _OPTION = re.compile(r"`(--[a-z-]+)(?:[ =][^`]*)?`")
 _READ = re.compile(r"\b[Rr]ead(?: and follow)?[^`.\n]*`(/[^`\n]+)`")
 _COMMAND = re.compile(r"""(?:"/[^"]+"|'/[^']+'|/\S+|[a-z][a-z0-9_-]*)(?: .*)?$""")
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STEP = re.compile(r"^\s*\d+\. ")
 _LABEL = re.compile(r"""^(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
 _CONDITION = re.compile(r"^\s*(?:\d+\.|[-*]|\|)?\s*\**(?:If|On|Unless|When)\b")
+_NAME = re.compile(r"\bNAME\b")
 _BLANK = re.compile(r"<([^<>`]+)>")
 
 
@@ -85,8 +87,9 @@ def no_work(instruction: str, answer: Mapping[str, Any]) -> Made:
 class LiteralAgent:
     """Answers requests; `script.always(LiteralAgent(hands))`."""
 
-    def __init__(self, hands: Hands = no_work, *, patience: int = 3) -> None:
+    def __init__(self, hands: Hands = no_work, *, branch: str = "feat/csv", patience: int = 3) -> None:
         self.hands = hands
+        self.branch = branch  # the name of a branch that it is told to make
         self.patience = patience
 
     def __call__(self, request: Request) -> Reply:
@@ -130,6 +133,22 @@ class LiteralAgent:
                 return tool("Bash", command=span)
         return text("I asked and stop.") if "and stop" in instruction else None
 
+    def _recover(self, error: Mapping[str, Any], turn: Sequence[Happened]) -> Reply | None:
+        """The first command of an error's recovery that was not tried yet; None if all were."""
+        spans = [span for span in _SPAN.findall(str(error.get("recovery") or "")) if _is_command(span)]
+        filled = [_NAME.sub(lambda _: self.branch, span) for span in spans]
+        tried = [each.command for each in turn]
+        last = len(filled) - 1
+        # What it ends with is to be run again, whenever it was run before.
+        return next(
+            (
+                tool("Bash", command=each)
+                for number, each in enumerate(filled)
+                if each not in tried or (number == last and last and tried[-1] == filled[last - 1])
+            ),
+            None,
+        )
+
     def _follow(self, told: str, turn: Sequence[Happened]) -> Reply | None:
         """What the newest JSON answer says to do next."""
         keys = list(dict.fromkeys(_RUN_KEY.findall(told)))
@@ -139,11 +158,9 @@ class LiteralAgent:
                 continue
             after = turn[at + 1 :]
             if isinstance(answer.get("error"), dict):
-                return _recover(answer["error"], turn, at)
+                return self._recover(answer["error"], turn)
             commands = [(key, answer[key]) for key in keys if isinstance(answer.get(key), str)]
             if not commands:
-                if at == len(turn) - 1:
-                    return None
                 continue  # a bare record of what was done: what was handed out before it is still open
             for number, (_, command) in enumerate(commands):
                 if any(each.command.startswith(command) for each in after if each.name == "Bash"):
@@ -214,6 +231,7 @@ def _orders(words: str) -> list[str]:
     first: list[str] = []
     found: list[str] = []
     lines = _paragraphs(words)
+    found += [line.strip() for block in _BLOCK.findall(words) for line in block.splitlines() if line.strip()]
     for line in lines:
         if label := _LABEL.match(line.strip()):
             (first if label["label"].startswith("Before") else found).append(label["command"])
@@ -223,12 +241,13 @@ def _orders(words: str) -> list[str]:
 
 
 def _paragraphs(words: str) -> list[str]:
-    """Lines, those joined that continue a numbered step."""
+    """Lines, those joined that belong to one numbered step."""
     lines: list[str] = []
     for line in words.splitlines():
-        if lines and line.startswith("   ") and _STEP.match(lines[-1]) and not line.lstrip().startswith(("- ", "* ")):
+        inside = bool(lines) and _STEP.match(lines[-1]) is not None
+        if inside and line.startswith("   ") and not line.lstrip().startswith(("- ", "* ")):
             lines[-1] += " " + line.strip()
-        else:
+        elif not (inside and not line.strip()):
             lines.append(line)
     return lines
 
@@ -242,6 +261,8 @@ def _spoken(order: str, prompt: str, happened: Sequence[Happened]) -> tuple[Repl
     if order.startswith("read /"):
         return tool("Read", file_path=order[5:]), order[5:]
     filled = _BLANK.sub(lambda blank: _words_above(prompt), order)
+    filled = re.sub(r" --[a-z-]+ [A-Z]+\b", "", filled)  # nothing to say in it
+    filled = filled.replace("'…'", "'What happened in this session.'")
     if re.search(r"(?<![\w-])RUN\b", filled):
         left_out = re.search(r"leave (?:RUN|it) out", prompt) is not None
         ids = (
@@ -272,13 +293,6 @@ def _added(told: str, answer: Mapping[str, Any], made: Made) -> str:
     if "--decision" in known:
         words += [part for decision in made.decisions for part in ("--decision", decision)]
     return "".join(" " + shlex.quote(word) for word in words)
-
-
-def _recover(error: Mapping[str, Any], turn: Sequence[Happened], at: int) -> Reply | None:
-    """The first command of an error's recovery that was not tried since."""
-    spans = [span for span in _SPAN.findall(str(error.get("recovery") or "")) if _is_command(span)]
-    tried = {each.command for each in turn[: at + 1]}
-    return next((tool("Bash", command=span) for span in spans if span not in tried), None)
 
 
 def _give_up(told: str, answer: Mapping[str, Any], why: str) -> Reply | None:

@@ -142,7 +142,7 @@ def _run(arguments: list[str]) -> int:
             from faber.cli.refusal_audit import keep_refusal
 
             keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.session_id)
-        print_error(error)
+        print_error(error, invocation.run)
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code

@@ -81,12 +81,14 @@ def say(text: str) -> None:
         pass
 
 
-def print_error(error: FaberError) -> None:
-    """Print `{"error": …}` on stdout and one line on stderr, both without credentials.
+def print_error(error: FaberError, run: str | None = None) -> None:
+    """Print `{"error": …}` on stdout and one line on stderr, both without credentials; RUN in its recovery is `run`.
 
     On a terminal both would be shown, so there it is text alone: message, recovery, and the lists among the fields.
     """
     shown = redact_json(error.as_dict())
+    if run is not None:
+        shown["recovery"] = program_word.prose(shown["recovery"], program_word.PERSONS, run)
     if on_terminal():
         from faber.cli.plain import plain
 

@@ -56,6 +56,11 @@ def context_command(faber: str, run_id: str) -> str:
     return f"{shell_word(faber)} context {run_id} --record"
 
 
+def rules_command(faber: str) -> str:
+    """The command that prints the rules of the step loop."""
+    return f"{shell_word(faber)} protocol step-loop"
+
+
 def doctor_command(faber: str, run_id: str) -> str:
     """The command that diagnoses a run."""
     return f"{shell_word(faber)} doctor {run_id}"
@@ -85,7 +90,7 @@ def capsule(
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
         Line(0, f"Next command: {next_command(faber, run_id)}"),
-        *([] if loaded else [Line(1, f"Before any work, load the context: {context_command(faber, run_id)}")]),
+        *([] if loaded else before_work(faber, run_id)),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):
         instruction = prose(instruction, shell_word(faber), run_id)
@@ -98,6 +103,14 @@ def capsule(
         Line(4, "This comes from the run's log. Check your work against it, and do not repeat finished steps.")
     )
     return fit(lines, limit)
+
+
+def before_work(faber: str, run_id: str) -> list[Line]:
+    """What a session reads that has neither the rules nor the run's context in its conversation."""
+    return [
+        Line(1, f"Before any work, read the rules: {rules_command(faber)}"),
+        Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
+    ]
 
 
 def point_text(resume: Resume) -> str:

@@ -15,4 +15,7 @@ class ProtectedBranch(FaberError):
 
     code = "protected_branch"
     exit_code = Exit.REFUSED
-    recovery = "Create a branch for the run and record it: `faber event emit --type branch_create --set branch=NAME`."
+    recovery = (
+        "Create a branch (`git switch -c NAME`), record it "
+        "(`faber event emit --type branch_create --set branch=NAME`), and run `faber next` again."
+    )
