@@ -81,6 +81,22 @@ def test_a_request_is_posted_and_remembers_where(place: Place) -> None:
     assert place.faber("feedback", "show", RUN).json["open"] == [asked]
 
 
+@pytest.mark.parametrize("asking", ["next", "complete"])
+def test_a_gate_is_posted_by_the_command_that_asks(place: Place, git: Callable[..., str], asking: str) -> None:
+    """`next`, and a completion with `--next`, post the request of the gate that they open, once."""
+    place.configure(post="requests")
+    git("checkout", "-q", "-b", "feat/7")
+    faber = place.faber
+    for _ in range(8):
+        completing = faber("next", RUN, "--only").json["complete_with"].split()[1:]
+        last = faber(*completing, *(["--next"] if asking == "complete" else [])).json
+    answer = faber("next", RUN).json if asking == "next" else last
+    assert answer["action"] == "wait"
+    assert [posted["request_id"] for posted in answer["posted"]] == [place.request()["request_id"]]
+    assert faber("next", RUN).json["action"] == "wait"
+    assert place.writes() == ["POST"]
+
+
 def test_repeating_posts_nothing_twice(place: Place) -> None:
     """The same command again, and `feedback post`, find that it is posted."""
     place.faber(*ASK, "--post")

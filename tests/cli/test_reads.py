@@ -1,5 +1,6 @@
 """How often a command opens what it reads: each document of a run, and the configuration, once."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,9 @@ RUN = "sample/report-tool/demo"  # what `faber demo` makes
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
     """The demo's project, with settings."""
-    root = tmp_path_factory.mktemp("reads") / "project"
-    opened(root.parent, "demo", "--directory", str(root))
+    root = shutil.copytree(demo, tmp_path_factory.mktemp("reads") / "project")
     (root / ".fractary" / "faber" / CONFIG).write_text("context:\n  max_chars: 20000\n")
     return root
 
@@ -24,9 +24,10 @@ COMMANDS = [
     ["run", "show", RUN],
     ["status", RUN],
     ["event", "list", "latest", "--last", "5"],
+    ["next", "latest", "--peek"],
     ["next", "latest"],
     ["context", "latest", "--record"],
-    ["step", "complete", RUN, "build:implement", "--message", "done", "--artifact", "report=report.py"],
+    ["step", "complete", RUN, "build:implement", "--message", "done", "--artifact", "report=report.py", "--next"],
     ["step", "start", "latest", "build:commit"],
     ["event", "emit", "latest", "--type", "checkpoint", "--message", "here"],
     ["event", "emit", RUN, "--type", "test_run", "--status", "passed", "--key", "once"],

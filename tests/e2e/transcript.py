@@ -52,13 +52,11 @@ def played(binary: str, directory: Path) -> str:
 
 def _first(client: Client, api: MessagesApi) -> str:
     api.script.reply(
-        say("run begin '158'"),
-        say("context latest --record"),
-        say("next latest"),
-        say("step start latest frame:fetch-work"),
-        say("step complete latest frame:fetch-work --message 'CSV export of reports, streamed'"),
-        say("event emit latest --type decision_point --message 'csv module, no new dependency'"),
-        say("step start latest frame:classify"),
+        say("run begin --next '158'"),
+        say(
+            "step complete latest frame:fetch-work --message 'CSV export of reports, streamed'"
+            " --decision 'csv module, no new dependency' --next"
+        ),
         hang(),
     )
     running = client.start("/faber:run 158")

@@ -21,6 +21,7 @@ from faber.hooks.dispatch import HANDLERS
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
+from faber.model.program_word import shell_word
 from faber.store import index, session_record
 from faber.store.appending import Writer
 from faber.store.commit import commit
@@ -34,6 +35,7 @@ from support.git_environment import COMMITTER
 
 ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
+PROGRAM = shell_word(str(FABER))
 BASE_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 EVENTS = tuple(HANDLERS)
 
@@ -68,8 +70,9 @@ class Project:
         }
 
     def git(self, *arguments: str, cwd: Path | None = None) -> None:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         subprocess.run(
-            ["git", *arguments], cwd=cwd or self.root, env=os.environ | COMMITTER, check=True, capture_output=True
+            ["git", *arguments], cwd=cwd or self.root, env=plain | COMMITTER, check=True, capture_output=True
         )
 
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
@@ -142,17 +145,24 @@ class Project:
 NOTHING = Said(0, "", "")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit on branch main, to be copied."""
+    root = tmp_path_factory.mktemp("begun")
+    git = Project(root).git
+    git("init", "-q", "-b", "main", "--template=")
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    return root
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Project:
     """A repository on branch main, without a store yet."""
     for name in [key for key in os.environ if key.startswith(("GIT_", "CLAUDE", "FABER_CHILD", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
     root = tmp_path.resolve() / "the project"
-    root.mkdir()
-    made = Project(root)
-    made.git("init", "-q", "-b", "main")
-    made.git("commit", "-q", "--allow-empty", "-m", "Begin")
-    return made
+    shutil.copytree(begun, root)
+    return Project(root)
 
 
 # --- when hooks are silent ------------------------------------------------------------------------
@@ -699,7 +709,7 @@ def test_a_resume_tells_what_is_new(project: Project) -> None:
     project.start("startup", "s")
     still = project.start("resume", "s").context
     assert "nothing new" in still
-    assert f'"{FABER}" next {run}' in still
+    assert f"{PROGRAM} next {run}" in still
     assert "\n" not in still
     project.emit(run, {"type": "test_run", "status": "passed", "message": "mine"}, "s")
     assert project.start("resume", "s").context == still
@@ -810,7 +820,7 @@ def test_a_compaction_leaves_one_checkpoint(project: Project) -> None:
         said = project.hook("pre-compact", {"session_id": "s", "trigger": "auto"})
         assert said.out.startswith("Keep these lines verbatim in the summary")
         assert f"- faber run: {run}" in said.out
-        assert f'- Next command: "{FABER}" next {run}' in said.out
+        assert f"- Next command: {PROGRAM} next {run}" in said.out
     assert project.types(run)[3:] == ["checkpoint"]
     event = json.loads((Path(project.load(run).directory) / "events/000004-checkpoint.json").read_text())
     assert (event["session_id"], event["metadata"], event["actor"]) == ("s", {"trigger": "auto"}, "hook")
@@ -929,6 +939,32 @@ def test_a_plain_call_of_faber_is_allowed(project: Project, command: str, allowe
         assert said == NOTHING
 
 
+def allows(project: Project, command: str, **environment: str | None) -> bool:
+    """True if the hook allows the Bash call, False if it says nothing."""
+    said = project.hook("pre-tool-use", {"tool_name": "Bash", "tool_input": {"command": command}}, **environment)
+    assert said.status == 0
+    return bool(said.out) and json.loads(said.out)["hookSpecificOutput"]["permissionDecision"] == "allow"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/usr/bin:{other}", "{other}:/usr/bin", "/usr/bin:", "bin:/usr/bin", ""])
+def test_the_bare_name_is_allowed_if_it_is_ours(project: Project, tmp_path: Path, path: str) -> None:
+    """`faber` without a path is allowed, unless the PATH may lead to another program of that name."""
+    project.new(session="s")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "faber").touch()
+    assert allows(project, "faber next r", PATH=path.format(other=other)) == (path == "/nowhere")
+    assert allows(project, f"'{FABER}' next r", PATH=path.format(other=other))
+    assert not allows(project, "faber sync push r", PATH="/nowhere")
+
+
+def test_the_first_run_of_a_project_is_allowed(project: Project) -> None:
+    """Where there is no store yet, the commands that begin one are allowed, and nothing is written."""
+    assert allows(project, f"'{FABER}' run begin --next '158'")
+    assert not allows(project, f"'{FABER}' repair --store")
+    assert not project.layout.exists()
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_foreign_run_is_left_alone(project: Project, event: str) -> None:
     """Another tool's run is neither offered nor written to, even where the index leads to it."""
@@ -974,7 +1010,8 @@ def test_the_client_is_told_of_each_hook() -> None:
     hooks = json.loads((ROOT / "hooks" / "hooks.json").read_text())["hooks"]
     called = {}
     for event, (entry,) in hooks.items():
-        (hook,) = entry["hooks"]
+        hook, *same = entry["hooks"]
+        assert [{**other, "if": hook["if"]} for other in same] == [hook] * (event == "PreToolUse")
         assert set(entry) == ({"hooks", "matcher"} if event == "PreToolUse" else {"hooks"})
         assert hook["type"] == "command"
         assert 1 <= hook["timeout"] <= 10

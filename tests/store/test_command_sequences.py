@@ -27,7 +27,9 @@ from hypothesis.stateful import (
 from faber.context.resume import next_steps, resume_point
 from faber.errors import FaberError
 from faber.model import acceptance, commands
+from faber.model.model_errors import StepsUnfinished
 from faber.model.reducer import fold
+from faber.steps.next_step import start_next
 from faber.store import files
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
@@ -509,6 +511,28 @@ class StoreMachine(RuleBasedStateMachine):
             return [] if done else [{"type": "context_loaded", "metadata": {"warnings": []}}]
 
         self.do(lambda key: commit(self.layout, RUN, decide, Writer(session, clock=self.clock)), crash=crash)
+
+    @rule(crash=crashes)
+    def next(self, crash: tuple[int, bool] | None) -> None:
+        """`faber next`: what it returns is in progress afterwards, and it refuses only a run that was all skipped."""
+        step_before = self.oracle.next
+        try:
+            with crashing(crash):
+                action, run, committed = start_next(load(self.layout, RUN), Writer(clock=self.clock))
+        except Killed:
+            return
+        except StepsUnfinished:
+            assert step_before is None, "refused though a step is left"
+            return
+        assert (committed is None) == (run.state["last_event_id"] == self.previous["last_event_id"])
+        if action["action"] == "step":
+            assert (action["phase"], action["step"]) == step_before == self.oracle.next
+            assert run.state["phases"][str(action["phase"])]["steps"][str(action["step"])]["status"] == "in_progress"
+            assert action["mode"] != "continue" or committed is None
+        else:
+            status = run.state["status"]
+            assert action["action"] == {"awaiting_feedback": "wait", "failed": "failed"}.get(status, "done")
+            assert action["complete_with"] is None
 
     @rule(key=keyed, crash=crashes)
     def save_session(self, key: bool, crash: tuple[int, bool] | None) -> None:
