@@ -13,10 +13,10 @@ from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
 from e2e.typist import starts
+from faber.feedback.answer_codes import OpenCode, new_code
 from faber.feedback.requests import NewRequest, open_request
 from faber.model import commands
 from faber.store import index
-from faber.store.answer_codes import OpenCode, new_code
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout

@@ -15,6 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber.feedback.answer_codes import (
+    LAST_TRY,
+    MOST,
+    TRIES,
+    OpenCode,
+    is_code,
+    meant_by,
+    new_code,
+    path_of,
+    read_codes,
+)
 from faber.feedback.requests import NewRequest, open_request
 from faber.hooks import provenance, typed_answer
 from faber.hooks.hook_call import Call
@@ -22,7 +33,6 @@ from faber.hooks.stopping import stop
 from faber.hooks.typed_answer import TypedAnswer, cuts, user_prompt_submit
 from faber.model import commands
 from faber.store import index
-from faber.store.answer_codes import LAST_TRY, MOST, TRIES, OpenCode, is_code, meant_by, new_code, path_of, read_codes
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
@@ -182,7 +192,7 @@ def test_an_option_is_recorded_with_its_remark(session: Session, said: str, answ
     printed = session.types(said.format(session.ask()))
     assert session.answers == [("fr-1", answer, remark)]
     assert printed["systemMessage"].startswith("faber: recorded your answer to fr-1")
-    assert '"/opt/faber/bin/faber" next org/project/one' in printed["hookSpecificOutput"]["additionalContext"]
+    assert f"{FABER} next {RUN}" in printed["hookSpecificOutput"]["additionalContext"]
     run = load(session.layout, RUN)
     event = read_event(run.directory, run.state["recent_events"][-1]["file"])
     assert (event["actor"], event.get("session_id")) == ("person", None)
@@ -393,7 +403,7 @@ def test_stop_is_silent_where_nothing_waits(session: Session) -> None:
 def test_a_store_that_cannot_be_written_shows_no_code(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no code can be kept, the person is told the command."""
     session.ask()
-    monkeypatch.setattr("faber.store.answer_codes._write", lambda *_: False)
+    monkeypatch.setattr("faber.feedback.answer_codes._write", lambda *_: False)
     shown = session.stops()
     assert "In a terminal: faber feedback respond org/project/one" in shown
     assert "Type" not in shown

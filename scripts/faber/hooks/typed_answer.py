@@ -6,9 +6,9 @@ import re
 from typing import NamedTuple
 
 from faber.errors import FaberError
+from faber.feedback.answer_codes import AnswerCodes, OpenCode, count_wrong, is_code, meant_by, read_codes, void
 from faber.hooks.hook_call import Call, say
 from faber.hooks.provenance import doubt, from_a_person
-from faber.store.answer_codes import AnswerCodes, OpenCode, count_wrong, is_code, meant_by, read_codes, void
 
 MAX_ANSWER = 4_000
 MAX_HEAD = 200

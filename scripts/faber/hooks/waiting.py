@@ -2,12 +2,12 @@
 with which they answer."""
 
 from faber.context.resume import resume_point
+from faber.feedback.answer_codes import OpenCode, new_code
 from faber.hooks.hook_call import Call
 from faber.hooks.lines import line
 from faber.hooks.session_brief import point_text
 from faber.model.answers import FREE_TEXT
 from faber.model.state_parts import FeedbackRequest
-from faber.store.answer_codes import OpenCode, new_code
 from faber.store.load import Run
 
 MAX_PROMPT = 600
