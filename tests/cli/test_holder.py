@@ -77,7 +77,7 @@ def test_a_second_session_waits(faber: Faber, begun: str) -> None:
         answer = faber("next", "r", *options).json
         assert (answer["action"], answer.get("start_with"), answer.get("complete_with")) == ("wait", None, None)
         assert "session a does since 20" in answer["why"]
-        assert "`faber run takeover r`" in answer["instruction"]
+        assert "faber run takeover r`" in answer["instruction"]
         assert not answer.get("recorded")
 
 
