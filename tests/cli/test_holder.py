@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from faber.context import session_record
+from faber.context.session_record import SessionRecord
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
-from faber.store import session_record
 from faber.store.layout import Layout
-from faber.store.session_record import SessionRecord
 
 Faber = Callable[..., Any]
 Enter = Callable[[str | None], None]
