@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from faber.context import session_record
+from faber.context.session_record import SessionRecord
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
-from faber.store import session_record
 from faber.store.layout import Layout
-from faber.store.session_record import SessionRecord
 
 Faber = Callable[..., Any]
 Enter = Callable[[str | None], None]
@@ -77,7 +77,7 @@ def test_a_second_session_waits(faber: Faber, begun: str) -> None:
         answer = faber("next", "r", *options).json
         assert (answer["action"], answer.get("start_with"), answer.get("complete_with")) == ("wait", None, None)
         assert "session a does since 20" in answer["why"]
-        assert "`faber run takeover r`" in answer["instruction"]
+        assert "faber run takeover r`" in answer["instruction"]
         assert not answer.get("recorded")
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from faber.context import session_record
+from faber.context.session_record import SessionRecord
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
 from faber.hooks.tool_permission import pre_tool_use
 from faber.model import commands
-from faber.store import session_record
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
-from faber.store.session_record import SessionRecord
 
 FABER = Path(__file__).resolve().parents[2] / "bin" / "faber"
 PLAN: Any = {

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from faber.context import session_record
 from faber.events.drafts import Draft
 from faber.feedback.requests import NewRequest, open_request
 from faber.hooks import run_lookup as candidates_module
@@ -22,7 +23,7 @@ from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
 from faber.model.program_word import shell_word
-from faber.store import index, session_record
+from faber.store import index
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run

@@ -1,5 +1,6 @@
 """PreCompact and PostCompact: what a compaction must keep, and whether it did."""
 
+from faber.context import session_record
 from faber.context.resume import resume_point
 from faber.events import record_events
 from faber.hooks.hook_call import Call, say
@@ -7,7 +8,6 @@ from faber.hooks.hook_recording import record
 from faber.hooks.notes import keep
 from faber.hooks.run_lookup import candidates, place_of
 from faber.hooks.session_memory import remember
-from faber.store import session_record
 from faber.store.load import Run
 
 

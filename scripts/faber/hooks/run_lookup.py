@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
+from faber.context import session_record
 from faber.errors import FaberError, RunNotFound
 from faber.git.repository import Repository, checked_out, find
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import Elsewhere
 from faber.model.documents import CLOSED
 from faber.model.ids import is_run_id
-from faber.store import index, session_record
+from faber.store import index
 from faber.store.index import Binding
 from faber.store.layout import Layout
 from faber.store.load import Run, load

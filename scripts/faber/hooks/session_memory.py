@@ -2,9 +2,9 @@
 
 import os
 
+from faber.context import session_record
+from faber.context.session_record import SessionRecord
 from faber.hooks.hook_call import Call
-from faber.store import session_record
-from faber.store.session_record import SessionRecord
 
 _SHELLS = frozenset({"sh", "dash", "bash", "zsh", "ash", "ksh", "busybox"})
 MAX_PATH = 4_096

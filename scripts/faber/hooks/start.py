@@ -2,6 +2,7 @@
 
 import json
 
+from faber.context import session_record
 from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
@@ -11,7 +12,7 @@ from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhe
 from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.hooks.session_memory import remember
 from faber.hooks.waiting import position, waiting
-from faber.store import log, session_record
+from faber.store import log
 from faber.store.load import Run
 
 

@@ -58,7 +58,7 @@ def unless_held(layout: Layout, session: str | None, state: State, action: Actio
 
 def _asking(layout: Layout, session: str) -> Asking:
     def signs(other: str) -> Signs:
-        from faber.store import session_record
+        from faber.context import session_record
 
         return session_record.signs(layout, other, session)
 

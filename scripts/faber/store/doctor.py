@@ -14,6 +14,7 @@ from faber.store import index, log, strict_json
 from faber.store.cache import PARSED
 from faber.store.config import load_config
 from faber.store.files import MAX_STATE, is_temporary, read_bytes
+from faber.store.index import RECORDS
 from faber.store.layout import (
     EVENTS,
     KEYS,
@@ -30,7 +31,6 @@ from faber.store.layout import (
 from faber.store.load import Reader, Run, look, read_frame, refold
 from faber.store.lock import holder
 from faber.store.schema import problems
-from faber.store.session_record import RECORDS
 from faber.store.sessions import is_summary_name, unsafe_summary
 
 REPAIR = "Run `faber repair {}`."

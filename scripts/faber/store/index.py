@@ -18,6 +18,7 @@ ACTIVE = "active"
 SESSIONS = "sessions"
 BRANCHES = "branches"
 WORKTREES = "worktrees"
+RECORDS = "session-records"  # what sessions were told (`context/session_record.py`)
 
 
 class Binding(NamedTuple):

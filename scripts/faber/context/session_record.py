@@ -11,10 +11,9 @@ from faber.errors import FaberError
 from faber.model.holder import Signs
 from faber.store import strict_json
 from faber.store.files import read_json, write_atomic
-from faber.store.index import file_name
+from faber.store.index import RECORDS, file_name
 from faber.store.layout import Layout
 
-RECORDS = "session-records"
 # Increased when the meaning of a field changes: a record of another version is ignored.
 VERSION = 1
 LIMIT = 64_000
