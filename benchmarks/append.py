@@ -1,7 +1,7 @@
 """What durability costs: one acknowledged step transition beside the least a disk needs for one new file.
 
 Usage:
-    benchmarks/append.py [--quick] [--json] [--rounds N] [--directory DIR]
+    benchmarks/append.py [--quick] [--json] [--rounds N] [--project DIR] [--directory DIR]
 
 The floor is a new file of an event's size: write, fsync, fsync of its directory. A transition reads the run under
 its lock, decides, appends the event and replaces state.json, each durable before the command is acknowledged: it
@@ -37,9 +37,9 @@ def write_durably(directory: str, data: bytes) -> None:
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (10, 1_000) if arguments.quick else (10, 100_000)
+    sizes = (10, 50) if arguments.quick else (10, 100_000)
     with measure.workplace(arguments) as place:
-        layout = samples.project(place)
+        layout = samples.project(place, arguments)
         runs = [samples.long_run(layout, events) for events in sizes]
         beside = os.path.join(place, "beside")
         os.mkdir(beside)

@@ -81,6 +81,9 @@ def options(documentation: str, add: Callable[[argparse.ArgumentParser], None] |
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often every subject is measured")
     parser.add_argument(
+        "--project", metavar="DIR", help="what `faber demo --directory DIR` made, to be copied instead of made again"
+    )
+    parser.add_argument(
         "--directory", metavar="DIR", help="where to work (the disk that is measured). Default: /var/tmp"
     )
     if add is not None:
@@ -116,9 +119,9 @@ def spawn(command: Sequence[str], cwd: str, *, status: int = 0) -> float:
 def rounds(subjects: Mapping[str, Subject], arguments: argparse.Namespace, usual: int) -> dict[str, list[float]]:
     """The seconds that every subject took in each round: as many as `arguments` say, or `usual` ones.
 
-    Rounds before them warm the caches.
+    Rounds before them warm the caches, but in the quick mode.
     """
-    warm, count = (1, arguments.rounds or 2) if arguments.quick else (2, arguments.rounds or usual)
+    warm, count = (0, arguments.rounds or 1) if arguments.quick else (2, arguments.rounds or usual)
     order = list(subjects)
     shuffled = random.Random(158)
     times: dict[str, list[float]] = {name: [] for name in subjects}

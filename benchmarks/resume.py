@@ -1,7 +1,7 @@
 """Everything the next session needs, beside a bash and jq script that gathers the same.
 
 Usage:
-    benchmarks/resume.py [--quick] [--json] [--rounds N] [--directory DIR]
+    benchmarks/resume.py [--quick] [--json] [--rounds N] [--project DIR] [--directory DIR]
 
 `faber context` beside peers/resume.sh on the same runs of different lengths (the number is that of its events). What a
 context costs must not depend on how long the run has been in progress: its target is relative to the shortest run.
@@ -20,9 +20,9 @@ GROWTH = 1.15
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (10, 1_000) if arguments.quick else (10, 10_000, 100_000)
+    sizes = (10, 50) if arguments.quick else (10, 10_000, 100_000)
     with measure.workplace(arguments) as place:
-        layout = samples.project(place)
+        layout = samples.project(place, arguments)
         subjects: dict[str, measure.Subject] = {}
         faber, peer = "faber {:,}", "bash+jq {:,}"
         for events in sizes:

@@ -5,6 +5,7 @@ session are ordinary commits; between them events that `faber event emit` accept
 folded by the store's own reducer. `faber doctor` finds nothing wrong with it.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import measure
 
 # isort: split  (measure makes the following importable)
-from faber.cli.demo import BRANCH, RUN_ID, WORK_ID
+from faber.demo.killed_run import BRANCH, RUN_ID, WORK_ID
 from faber.events.drafts import Draft, Event
 from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, State
@@ -47,9 +48,12 @@ _DAY: tuple[Draft, ...] = (
 )
 
 
-def project(directory: str) -> Layout:
+def project(directory: str, arguments: argparse.Namespace) -> Layout:
     """The demo's project in `directory`/project: a repository, a specification, a work item, a killed run."""
     root = os.path.join(directory, "project")
+    if arguments.project:
+        shutil.copytree(arguments.project, root, symlinks=True)
+        return Layout(root)
     subprocess.run(
         [measure.FABER, "demo", "--directory", root], env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL
     )
@@ -79,7 +83,8 @@ def long_run(layout: Layout, events: int) -> Run:
     state = fold(run.state, _bulk(run, events - 1))
     with open(os.path.join(run.directory, STATE), "wb") as file:
         file.write(strict_json.dumps(state))
-    os.sync()  # or the first measurements would wait for all these files
+    if events >= 1_000:
+        os.sync()  # or the first measurements would wait for all these files
     save_summary(
         layout,
         run_id,

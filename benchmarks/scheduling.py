@@ -239,7 +239,7 @@ def main() -> None:
         parser.add_argument("--sizes", help="numbers of phases, separated by commas. Default: 100,1000,5000")
 
     arguments = measure.options(__doc__ or "", add)
-    given = arguments.sizes or ("4,8,16" if arguments.quick else "100,1000,5000")
+    given = arguments.sizes or ("2,4" if arguments.quick else "100,1000,5000")
     sizes = [int(size) for size in given.split(",")]
     memory: dict[str, str] = {}
     with measure.workplace(arguments) as place:

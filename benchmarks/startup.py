@@ -1,7 +1,7 @@
 """How long a warm command takes, as a multiple of starting the same Python with nothing to do.
 
 Usage:
-    benchmarks/startup.py [--quick] [--json] [--rounds N] [--directory DIR]
+    benchmarks/startup.py [--quick] [--json] [--rounds N] [--project DIR] [--directory DIR]
 
 An agent calls faber after every step and a hook at every start of a session, so what a command costs beside
 `python -c pass` is what faber costs. The imports listed for comparison are what a command would pay if it
@@ -27,7 +27,7 @@ def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
     with measure.workplace(arguments) as place:
-        layout = samples.project(place)
+        layout = samples.project(place, arguments)
         steps = samples.Steps(layout, samples.DEMO_RUN)
 
         def python(*words: str) -> measure.Subject:

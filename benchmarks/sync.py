@@ -1,7 +1,7 @@
 """What one more event costs to send: `faber sync push` of a short run and of a long one, beside a plain `git push`.
 
 Usage:
-    benchmarks/sync.py [--quick] [--json] [--rounds N] [--directory DIR]
+    benchmarks/sync.py [--quick] [--json] [--rounds N] [--project DIR] [--directory DIR]
 
 Every round appends one event to a run of 100 events and to one of 10,000, both pushed before, and pushes them: whole
 commands, to a bare repository on the same disk. Beside them `git push` sends a commit that changes one small file. The
@@ -76,9 +76,9 @@ def sent_bytes(run: Run) -> int:
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (100, 1_000) if arguments.quick else (100, 10_000)
+    sizes = (10, 50) if arguments.quick else (100, 10_000)
     with measure.workplace(arguments) as place:
-        layout = samples.project(place)
+        layout = samples.project(place, arguments)
         runs = [samples.long_run(layout, events) for events in sizes]
         remote, beside = os.path.join(place, "remote.git"), os.path.join(place, "beside")
         for command in (["init", "-q", "--bare", "-b", "main", remote], ["init", "-q", "-b", "main", beside]):

@@ -103,7 +103,7 @@ def by_faber(one: Worktrees, counter: list[int]) -> float:
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (10, 500) if arguments.quick else (100, 10_000)
+    sizes = (10, 100) if arguments.quick else (100, 10_000)
     with measure.workplace(arguments) as place:
         subjects: dict[str, measure.Subject] = {}
         runs = []

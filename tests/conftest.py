@@ -80,7 +80,7 @@ def needed() -> Callable[[str | None, str], str]:
 
 @pytest.fixture(scope="session")
 def claude_binary() -> str:
-    """The path of the pinned Claude Code client; tests/run fetches it."""
+    """The path of the newest supported Claude Code client; tests/run fetches it."""
     return _needed(
         os.environ.get("FABER_TEST_CLAUDE"), "FABER_TEST_CLAUDE names no Claude Code client; tests/run sets it"
     )

@@ -1,10 +1,11 @@
 """Fetch a Claude Code client that the tests drive, and print its path.
 
 Usage:
-    fetch_claude.py [VERSION]
+    fetch_claude.py [--unpinned] [VERSION]
 
-VERSION is `oldest` (the default), `newest`, or one of the pinned versions. The SHA-512 of each platform's package is
-pinned here: what the tests prove, they prove about these clients. A client comes through the ordinary npm client and
+VERSION is `newest` (the default), `oldest`, or one of the pinned versions. The SHA-512 of each platform's package is
+pinned here: what the tests prove, they prove about these clients. `--unpinned` takes any other version, too, and says
+what its SHA-512 is. A client comes through the ordinary npm client and
 is kept in $XDG_CACHE_HOME/faber (default ~/.cache), where it appears whole or not at all. Once it is there, neither
 npm nor the network is asked.
 
@@ -15,6 +16,7 @@ import base64
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -60,13 +62,15 @@ def this_platform() -> str:
     return f"{system}-{machine}{musl}"
 
 
-def fetch(version: str, system: str, cache: Path) -> Path:
+def fetch(version: str, system: str, cache: Path, *, pinned_only: bool = True) -> Path:
     """The client's path in `cache`, where it is put if it is not there yet; raises CannotFetch."""
     client = cache / f"claude-code-{version}" / "claude"
     if os.access(client, os.X_OK):
         return client
     pinned = SHA512.get(version, {})
-    if system not in pinned:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version, re.ASCII):
+        raise CannotFetch(f"{version!r} is no version of the client, such as {VERSIONS['newest']}")
+    if system not in pinned and (pinned_only or pinned):
         raise CannotFetch(f"no client {version} is pinned for {system}")
     npm = shutil.which("npm")
     if not npm:
@@ -91,7 +95,9 @@ def fetch(version: str, system: str, cache: Path) -> Path:
             raise CannotFetch(f"npm pack {package} failed: {' '.join(packed.stderr.split())[-300:]}")
         with archives[0].open("rb") as archive:
             digest = base64.b64encode(hashlib.file_digest(archive, "sha512").digest()).decode()
-        if digest != pinned[system]:
+        if not pinned:
+            print(f"fetch_claude.py: {package} is not pinned; its SHA-512 is {digest}", file=sys.stderr)
+        elif digest != pinned[system]:
             raise CannotFetch(f"{package} has SHA-512 {digest}, not the pinned one")
         unpacked = Path(directory, "claude")
         with tarfile.open(archives[0]) as members, unpacked.open("wb") as target:
@@ -106,11 +112,13 @@ def fetch(version: str, system: str, cache: Path) -> Path:
 
 def main() -> int:
     """Run the command line described above."""
-    wanted = sys.argv[1] if len(sys.argv) > 1 else "oldest"
+    given = sys.argv[1:]
+    pinned_only = "--unpinned" not in given
+    wanted = next((each for each in given if each != "--unpinned"), "newest")
     home = os.environ.get("XDG_CACHE_HOME", "")
     cache = Path(home if os.path.isabs(home) else os.path.expanduser("~/.cache"), "faber")
     try:
-        print(fetch(VERSIONS.get(wanted, wanted), this_platform(), cache))
+        print(fetch(VERSIONS.get(wanted, wanted), this_platform(), cache, pinned_only=pinned_only))
     except (CannotFetch, OSError) as problem:
         print(f"fetch_claude.py: {problem}", file=sys.stderr)
         return 1

@@ -39,6 +39,8 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run as a person in a plain terminal, whoever started them."""
     for name in ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT", "FABER_DEBUG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CLAUDE_CODE_EXECPATH", raising=False)
+    monkeypatch.setenv("FABER_CLAUDE", os.devnull + "/claude")  # no client, whatever is on PATH
     for name in [key for key in os.environ if key.startswith("GIT_")]:
         monkeypatch.delenv(name)
     for name, value in COMMITTER.items():

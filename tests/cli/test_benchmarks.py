@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,42 @@ SCRIPTS = [
     "append", "comments", "hooks", "responses", "resume", "scaling", "scheduling", "startup", "sync", "transition",
     "worktrees",
 ]  # fmt: skip
+ENVIRONMENT = os.environ | {"FABER_VENV": sys.prefix}
+Run = Callable[..., str]
 
 
-def run(name: str, *options: str) -> str:
-    """What a benchmark prints in its short mode, in the environment that the tests run in."""
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / f"{name}.py", "--quick", *options],
-        env=os.environ | {"FABER_VENV": sys.prefix},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def in_benchmarks(code: str) -> str:
+    """What `code` prints, run beside the benchmarks."""
+    start = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); from argparse import Namespace\n"
+    command = [sys.executable, "-c", start + code]
+    return subprocess.run(command, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project that a benchmark makes where it is given none; the tests give it to the others."""
+    place = tmp_path_factory.mktemp("benchmarks")
+    in_benchmarks(f"import samples; samples.project({str(place)!r}, Namespace(project=None))")
+    return place / "project"
+
+
+@pytest.fixture(scope="module")
+def run(demo: Path) -> Run:
+    """`run(name, …)`: what a benchmark prints in its short mode, in the environment that the tests run in."""
+
+    @cache
+    def call(name: str, *options: str) -> str:
+        done = subprocess.run(
+            [sys.executable, BENCHMARKS / f"{name}.py", "--quick", "--project", demo, *options],
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
 
 
 def test_every_benchmark_is_run_here() -> None:
@@ -37,7 +62,7 @@ def test_every_benchmark_is_run_here() -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_ratios_are_printed(name: str, jq: str) -> None:
+def test_ratios_are_printed(name: str, jq: str, run: Run) -> None:
     """Each benchmark prints its ratios and what they were measured on, as JSON."""
     result = json.loads(run(name, "--json"))
     assert {"python", "jq", "bash", "kernel", "filesystem", "faber"} <= set(result["machine"])
@@ -45,7 +70,7 @@ def test_ratios_are_printed(name: str, jq: str) -> None:
     assert all(line["low"] <= line["ratio"] <= line["high"] for line in result["ratios"])
 
 
-def test_no_schedule_is_faster_than_can_be() -> None:
+def test_no_schedule_is_faster_than_can_be(run: Run) -> None:
     """However many workers, a simulated nebula takes at least its longest chain and its work shared out; more workers
     never take longer than one."""
     rows = json.loads(run("scaling", "--json"))["ratios"]
@@ -53,7 +78,7 @@ def test_no_schedule_is_faster_than_can_be() -> None:
     assert all(row["low"] >= 1 and 0 < row["busy"] <= 1 and row["speed_up"] >= 1 for row in rows)
 
 
-def test_cut_responses_are_recognised_and_never_joined_wrong() -> None:
+def test_cut_responses_are_recognised_and_never_joined_wrong(run: Run) -> None:
     """The short mode finds every text classified right, nothing silently wrong, and every echo joined exactly."""
     result = json.loads(run("responses", "--json"))
     assert result["wrong"] == []
@@ -67,22 +92,43 @@ def test_cut_responses_are_recognised_and_never_joined_wrong() -> None:
     } == {100}
 
 
-def test_the_table_fits_a_terminal() -> None:
+def test_the_table_fits_a_terminal(run: Run) -> None:
     """The table has a line for each ratio and no line of more than 80 columns."""
-    lines = run("append", "--rounds", "1").splitlines()
+    lines = run("append", "--rounds", "2").splitlines()
     assert len(lines) > 8
     assert max(map(len, lines)) <= 80
 
 
-def test_a_sample_is_a_valid_run(tmp_path: Path) -> None:
+def test_a_ratio_compares_within_rounds() -> None:
+    """Every subject is measured once in each round that counts; a ratio is the median of the rounds' ratios."""
+    code = """
+import json, measure
+calls = {"a": 0, "b": 0}
+def subject(name, factor):
+    def measured():
+        calls[name] += 1
+        return factor * calls[name] ** 2
+    return measured
+subjects = {"a": subject("a", 1.0), "b": subject("b", 3.0)}
+times = measure.rounds(subjects, Namespace(quick=False, rounds=None), 5)
+short = measure.rounds(subjects, Namespace(quick=True, rounds=None), 5)
+mixed = {"a": [1.0, 2.0, 4.0, 8.0, 16.0], "b": [2.0, 8.0, 4.0, 40.0, 64.0]}
+single = measure.ratio(short, "b", "a", 2.0)
+print(json.dumps([times, short, measure.ratio(mixed, "b", "a", 4.0), single, single.met]))
+"""
+    times, short, ratio, single, met = json.loads(in_benchmarks(code))
+    assert times == {"a": [9, 16, 25, 36, 49], "b": [27, 48, 75, 108, 147]}
+    assert short == {"a": [64], "b": [192]}
+    assert ratio == ["b", 8, 4, 2, 4, "a", 4]
+    assert (single, met) == (["b", 192, 3, 3, 3, "a", 2], False)
+
+
+def test_a_sample_is_a_valid_run(tmp_path: Path, demo: Path) -> None:
     """The doctor finds nothing wrong with the long runs that are measured."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import samples; "
-        f"samples.long_run(samples.project({str(tmp_path)!r}), 200)"
+    in_benchmarks(
+        f"import samples; samples.long_run(samples.project({str(tmp_path)!r}, Namespace(project={str(demo)!r})), 200)"
     )
-    environment = os.environ | {"FABER_VENV": sys.prefix}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     faber = BENCHMARKS.parent / "bin" / "faber"
     command = [faber, "--root", tmp_path / "project", "doctor", "sample/report-tool/200-events"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -223,3 +223,44 @@ def test_repair_writes_summaries_only_into_the_run(
 def test_repair_takes_a_run_or_the_store(faber: Faber, project: Path, arguments: tuple[str, ...]) -> None:
     """Neither and both are usage errors."""
     assert faber("repair", *arguments).status == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("echo '2.1.197 (Claude Code)'", {}),
+        ("echo '2.1.330 (Claude Code)'", {}),
+        ("echo '2.1.196 (Claude Code)'", {"client_too_old": "WARNING"}),
+        ("echo '1.99.999 (Claude Code)'", {"client_too_old": "WARNING"}),
+        ("echo '2.1.331 (Claude Code)'", {"client_untested": "INFO"}),
+        ("echo '2.1.330-beta.1 (Claude Code)'", {}),
+        ("echo 'nightly'", {"client_untested": "INFO"}),
+        ("exit 1", {"client_untested": "INFO"}),
+    ],
+)
+def test_a_client_outside_the_window_is_named(
+    faber: Faber,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    said: str,
+    expected: dict[str, str],
+) -> None:
+    """A client that faber is not tested with is a finding of the store, by the version that it names itself."""
+    client = tmp_path / "a client"
+    client.write_text(f"#!/bin/sh\n{said}\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("FABER_CLAUDE", str(client))
+    assert findings(faber) == expected
+
+
+def test_the_client_of_the_session_is_the_one_that_is_examined(
+    faber: Faber, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Inside a session it is that session's client, not the one that agents are started with."""
+    for name, version in (("old", "2.0.1"), ("new", "2.1.330")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{version} (Claude Code)'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("FABER_CLAUDE", str(tmp_path / "new"))
+    monkeypatch.setenv("CLAUDE_CODE_EXECPATH", str(tmp_path / "old"))
+    assert findings(faber) == {"client_too_old": "WARNING"}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from faber.cli.app import COMMANDS
+from support.terminals import on_terminal
 
 Faber = Callable[..., Any]
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
@@ -62,13 +63,6 @@ def test_every_command_has_help(faber: Faber, project: Path, command: str) -> No
     assert answer.status == 0
     assert "Usage: faber" in answer.out
     assert all(len(line) <= 100 for line in answer.out.splitlines())
-
-
-@pytest.mark.parametrize("group", ["run", "step", "phase", "event", "session", "config"])
-def test_a_group_without_a_command_says_what_it_has(faber: Faber, project: Path, group: str) -> None:
-    """Naming a group alone is a usage error that shows its commands."""
-    answer = faber(group)
-    assert answer.status == 2
 
 
 def test_it_works_in_a_locale_without_unicode(project: Path) -> None:
@@ -149,18 +143,6 @@ def test_config_show_merges_over_the_defaults(faber: Faber, project: Path) -> No
     assert faber("run", "show", "latest").json["metadata"]["autonomy"] == "assist"
 
 
-def test_status_is_a_table_within_80_columns(faber: Faber, project: Path) -> None:
-    """The plain table fits a terminal, long ids and all; `--format json` has the same runs."""
-    faber("run", "init", "--run-id", "organisation/project-with-a-name/3f2504e0-4f89-11d3-9a0c-0305e82c3301")
-    faber("run", "init", "--run-id", "two", "--work-id", "PROJECT-12345")
-    faber("run", "cancel", "two", "--reason", "x")
-    table = faber("status").out
-    assert all(len(line) <= 80 for line in table.splitlines())
-    assert "0305e82c3301" in table
-    assert "(1 completed or cancelled; --all shows them)" in table
-    assert len(faber("status", "--all", "--format", "json").json["runs"]) == 2
-
-
 def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
     """`faber demo` kills a run in its build phase, shows its context, and leaves it to be explored."""
     place = tmp_path / "demo"
@@ -213,25 +195,8 @@ def test_the_demo_heals_a_phase_without_a_model(tmp_path: Path) -> None:
 
 def test_json_on_a_terminal_is_inert(project: Path) -> None:
     """On a terminal the JSON is indented and holds no character that moves cursor or reading direction."""
-    import pty
-
     start("run", "init", "--run-id", "r", "--target", "a\u202eb\u200b", cwd=project)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(project)
-        os.execv(sys.executable, [sys.executable, str(MAIN), "run", "show", "r"])
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        shown += chunk
-    os.close(terminal)
-    os.waitpid(pid, 0)
-    text = shown.decode()
+    text = on_terminal(project, "run", "show", "r").text
     assert json.loads(text)["metadata"]["target"] == "a\u202eb\u200b"
     assert "\n  " in text
     assert not set(text) & set("\u202e\u200b\x1b")

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from e2e.client import ENGINE
 from e2e.messages_api import MessagesApi
 from e2e.processes import kill_all, processes
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
+from e2e.terminal import Shown, on_terminal
 from support.git_environment import CONFIGURATION
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +110,7 @@ class Faber:
             "ANTHROPIC_API_KEY": "dummy",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            **ENGINE,
             "GIT_CONFIG_GLOBAL": str(home / "gitconfig"),
             "GIT_CONFIG_NOSYSTEM": "1",
             MARKER: self.marker,
@@ -136,6 +139,11 @@ class Faber:
         assert process.returncode == status, f"{process.returncode}\n{out}\n{err}"
         self.stderr = err
         return dict(json.loads(out))
+
+    def on_terminal(self, *arguments: str, **variables: str) -> Shown:
+        """A command with a terminal of its own and further variables, run to its end."""
+        environment = {**self.environment, "TERM": "xterm-256color", **variables}
+        return on_terminal([str(ROOT / "bin/faber"), *arguments], cwd=self.root, environment=environment)
 
     def kill(self) -> None:
         """SIGKILL everything that the command started, however far it wandered."""

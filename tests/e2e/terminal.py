@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -19,6 +20,11 @@ class Shown(NamedTuple):
     status: int
     terminal: str
     out: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What stood on the terminal's lines, one after the other, without the codes that place and colour it."""
+        return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]+", self.terminal)]
 
 
 def on_terminal(

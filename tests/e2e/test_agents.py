@@ -61,30 +61,25 @@ def echo(document: str, length: int | None = None) -> Any:
     return answer
 
 
-def test_an_answer_cut_once_is_completed_in_its_session(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
-    """The client continues a cut answer by itself; its first piece is kept, and continued with an echo."""
-    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo(WHOLE))
+def test_an_answer_cut_twice_is_completed_in_its_session(
+    agent: Any, api: MessagesApi, recorded: list[Recovery]
+) -> None:
+    """The client continues a cut answer by itself; its first piece is kept, and continued with an echo. That echo cut
+    too, the answer is joined twice; what the client continued by itself is never joined."""
+    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo(WHOLE, 100), text("y"), echo(WHOLE))
     made = agent()
     response = loop(made, recorded).run_turn("task", 3, "Write it.", SCHEMA)
     assert response.value == VALUE
-    assert (response.final_status, response.resume_attempts, response.corrections) == ("RESOLVED", 1, 0)
-    assert [each[:2] + each[3:6] for each in recorded] == [("task", 3, 90, 1, "RESOLVED")]
+    assert (response.final_status, response.resume_attempts, response.corrections) == ("RESOLVED", 2, 0)
+    assert [each[:2] + each[3:6] for each in recorded] == [("task", 3, 90, 2, "RESOLVED")]
     assert len({each.session for each in api.turns}) == 1
     assert made.session_id == response.session_id == api.turns[-1].session
-    prompt = api.turns[-1].prompt
-    assert "Output ONLY the remaining JSON" in prompt
-    assert WHOLE[:60] not in prompt
-    assert api.turns[-1].has(WHOLE[:60])  # the model sees its own cut text
+    for resumed in (api.turns[2], api.turns[-1]):
+        assert "Output ONLY the remaining JSON" in resumed.prompt
+        assert WHOLE[:60] not in resumed.prompt
+        assert resumed.has(WHOLE[:60])  # the model sees its own cut text
     assert response.cost_usd == pytest.approx(made.spent_usd)
     assert response.cost_usd > 0
-
-
-def test_a_continuation_that_is_cut_is_continued(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
-    """Cut twice, the answer is joined twice; what the client continued by itself is never joined."""
-    api.script.reply(text(WHOLE).cut(90), text("x"), echo(WHOLE, 100), text("y"), echo(WHOLE))
-    response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
-    assert response.value == VALUE
-    assert (response.resume_attempts, recorded[0].final_status) == (2, "RESOLVED")
 
 
 def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
@@ -117,14 +112,13 @@ def test_malformed_answers_are_corrected_and_never_resumed(agent: Any, api: Mess
 def test_a_tool_call_cut_for_ever_stops_at_the_turn_limit(agent: Any, api: MessagesApi) -> None:
     """Nothing else stops it; cost, session and the reason are there although the exit status is 1."""
     api.script.always(tool("Bash", command="echo hi").cut(15))
-    made = agent(max_turns=3)
-    result = made.turn("go")
+    with pytest.raises(TurnStop) as caught:
+        agent(max_turns=3).complete("go")
+    result = caught.value.result
     assert (result.outcome, result.exit_status, result.stop_reason) == (Outcome.TURN_STOP, 1, "max_tokens")
     assert result.cost_usd
     assert result.session_id
     assert len(api.turns) == 3
-    with pytest.raises(TurnStop):
-        made.complete("again")
 
 
 def test_a_budget_that_is_crossed_is_a_budget_stop(agent: Any, api: MessagesApi) -> None:
@@ -140,56 +134,51 @@ def test_a_budget_that_is_crossed_is_a_budget_stop(agent: Any, api: MessagesApi)
 
 
 def test_an_answer_of_many_steps_is_the_last_one(agent: Any, api: MessagesApi, client: Client) -> None:
-    """What is said before a tool call is no part of the answer; refused calls are listed, and the turn continues."""
+    """What is said before a tool call is no part of the answer; refused calls are listed, and the turn continues. What
+    the agent runs sees `FABER_CHILD`, and nothing of a session that faber itself runs in."""
+    around = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "outer", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+    (client.project / "show").write_text("echo child=$FABER_CHILD session=$CLAUDE_CODE_SESSION_ID\n")
+    showing = text("I look.") + call("Bash", {"command": "sh show"})
     refused = text("I delete it.") + call("Bash", {"command": "rm -rf build"})
-    api.script.reply(text("I look.") + call("Bash", {"command": "ls"}), refused, text(WHOLE))
+    api.script.reply(showing, refused, text(WHOLE))
     seen: list[str] = []
-    made = agent(permission_mode="dontAsk")
+    inherited = {**client.environment(), **around}
+    made = agent(permission_mode="dontAsk", inherited=inherited, allowed_tools=["Bash(sh show)"])
     made.on_event = lambda event: seen.append(event["type"])
     result = made.turn("go")
     assert (result.outcome, result.text, result.turns) == (Outcome.COMPLETED, WHOLE, 3)
+    assert api.turns[1].results[0].text.strip() == f"child=1 session={result.session_id}"
     assert [each.tool for each in result.denials] == ["Bash"]
     assert "rm -rf build" in result.denials[0].call
     assert {"system", "stream_event", "assistant", "result"} <= set(seen)
 
 
-def test_an_agents_tools_see_a_child_and_no_session_around_it(agent: Any, api: MessagesApi, client: Client) -> None:
-    """`FABER_CHILD` is set in what it runs; the variables of a session that faber itself runs in are not passed on."""
-    around = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "outer", "CLAUDE_CODE_ENTRYPOINT": "cli"}
-    script = "echo child=$FABER_CHILD session=$CLAUDE_CODE_SESSION_ID"
-    api.script.reply(tool("Bash", command=script), text("done"))
-    made = agent(inherited={**client.environment(), **around}, allowed_tools=["Bash"])
-    result = made.turn("go")
-    assert api.turns[-1].results[-1].text.strip() == f"child=1 session={result.session_id}"
-
-
-def test_a_turn_that_hangs_is_ended_with_all_it_started(agent: Any, api: MessagesApi, client: Client) -> None:
-    """A command that the agent runs has a session of its own; at the time limit it ends too, and so does its child."""
-    script = "(setsid env -i /bin/sleep 1000 &); sleep 1000"
-    api.script.reply(tool("Bash", command=script))
-    made = agent(timeout=8.0, allowed_tools=["Bash"])
-    with pytest.raises(TimedOut) as caught:
-        made.complete("go")
+def test_a_turn_that_was_ended_can_be_resumed(agent: Any, api: MessagesApi, client: Client) -> None:
+    """At the time limit a turn ends with all that it started, also a command in a session of its own and its child.
+    Cancelled while the model speaks, the next turn ends too; the session is there for the next client."""
+    api.script.always(tool("Bash", command="touch begun; (setsid env -i /bin/sleep 1000 &); sleep 1000"))
+    for seconds in (4.0, 8.0, 16.0, 32.0):  # the shortest in which this machine starts the client and its command
+        timed = agent(timeout=seconds, allowed_tools=["Bash"])
+        with pytest.raises(TimedOut) as caught:
+            timed.complete("begin")
+        if (client.project / "begun").exists():
+            break
     assert caught.value.result.session_id
+    assert (client.project / "begun").exists()
     assert client.running == []
 
-
-def test_a_cancelled_turn_can_be_resumed(agent: Any, api: MessagesApi, client: Client) -> None:
-    """Cancelled while the model speaks, the session is there for the next client."""
-    api.script.reply(text("one"), hang(), text("two"))
-    made = agent()
-    assert made.turn("begin").text == "one"
+    made = ClaudeCodeClient(agent().options, session_id=timed.session_id)
 
     def cancel_when_asked(event: Any) -> None:
         if event.get("subtype") == "init":
             made.cancel()
 
     made.on_event = cancel_when_asked
+    api.script.always(hang())
     result = made.turn("go on")
     assert result.outcome is Outcome.CANCELLED
     assert client.running == []
-    api.script.clear()
-    api.script.reply(text("two"))
+    api.script.always(text("two"))
     later = ClaudeCodeClient(made.options, session_id=made.session_id)
     assert later.turn("again").text == "two"
     assert api.turns[-1].has("begin")

@@ -14,9 +14,10 @@ from e2e.request import Request
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.pipeline import AgentLoop
 from faber.agents.stream import Piece
+from faber.agents.versions import installed, spelled
 from faber.responses.recovery_log import Recovery
 
-WINDOW = {"oldest": "FABER_TEST_CLAUDE", "newest": "FABER_TEST_CLAUDE_NEWEST"}
+WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 VALUE = {"path": "/src/a.ts", "content": "line 1\nline 2\n" * 12}
 WHOLE = json.dumps(VALUE)
 SCHEMA = {"type": "object", "required": ["path", "content"]}
@@ -82,3 +83,15 @@ def test_a_budget_is_the_turns_own(agent: ClaudeCodeClient, api: MessagesApi) ->
     first = agent.turn("Go.").cost_usd or 0.0
     agent.options = AgentOptions(**{**vars(agent.options), "max_budget_usd": first * 1.5})
     assert agent.turn("Go.").text == "two"
+
+
+def test_the_client_names_its_version(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """`--version`, by which the doctor knows a client that faber is not tested with, and the stream say the same."""
+    found = installed({"FABER_CLAUDE": agent.options.command[0], "PATH": os.environ["PATH"]})
+    assert found is not None
+    assert found.version is not None
+    named: list[str] = []
+    agent.on_event = lambda event: named.extend(filter(None, [event.get("claude_code_version")]))
+    api.script.reply(text("one"))
+    agent.turn("Go.")
+    assert named == [spelled(found.version)]

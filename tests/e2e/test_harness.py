@@ -8,17 +8,19 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from e2e.client import Client, ClientFailed
+from e2e.client import Client, ClientFailed, Result
 from e2e.messages_api import MessagesApi, NotAsked, ScriptFailed
 from e2e.processes import until
 from e2e.replies import Reply, error, hang, overloaded, summary, text, too_long, tool
 from e2e.repositories import git, make_project, publish
+from e2e.request import Request
 
 Post = Callable[..., Any]
 
@@ -186,150 +188,125 @@ def test_waiting_for_a_request_ends() -> None:
 # -- one client -----------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_turn(client: Client, api: MessagesApi) -> None:
-    """A prompt reaches the model, and its text comes back as the result, with its usage."""
-    api.script.reply(text("Good day.").using(input_tokens=123_456, output_tokens=7))
-    result = client.run("--say hello")
-    assert (result.status, result.text, result.texts) == (0, "Good day.", ["Good day."])
-    assert api.turns[0].prompt.endswith("--say hello")
-    assert "Bash" in api.turns[0].tools
-    used = result.result["usage"]
-    assert (used["input_tokens"], used["output_tokens"]) == (123_456, 7)
-
-
-def test_a_tool_call_runs(client: Client, api: MessagesApi) -> None:
-    """Two tool calls in one answer run in the project, and the model is sent what each came to."""
-    api.script.reply(
-        text("Look.")
-        + tool("Bash", command="echo $((6*7)); pwd")
-        + tool("Read", file_path=f"{client.project}/README.md"),
-        text("Done."),
+def test_one_conversation_shows_the_clients_ways(
+    client: Client, api: MessagesApi, plugin: Path, strace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that takes its prompts from stdin answers one after the other, each with its own events, in a bare
+    environment and without a word to another machine. Each comment is the claim of the turn below it."""
+    monkeypatch.setenv("SECRET_OF_THE_MACHINE", "1")
+    monkeypatch.setenv("FABER_VENV", "/the/environment")
+    client.plugin_dir = plugin
+    client.configure(permissions={"allow": ["Bash(touch granted)"]})
+    trace, calls = tmp_path / "trace", "trace=connect,sendto,sendmsg,sendmmsg"
+    running = client.start(
+        None,
+        allowed_tools=["Bash(expr *)", "Bash(env)", "Bash(seq *)"],
+        max_turns=4,
+        environment={"MORE": "1"},
+        under=[strace, "-f", "--seccomp-bpf", "-qq", "-e", calls, "-o", str(trace)],
     )
-    result = client.run("look", allowed_tools=["Bash"])
+
+    def turn(prompt: str, *answers: Reply) -> tuple[Result, list[Request]]:
+        """The events of one prompt, and the requests for it."""
+        before = len(api.turns)
+        api.script.reply(*answers)
+        result = running.turn(prompt)
+        assert api.script.left() == []
+        return result, api.turns[before:]
+
+    # A prompt reaches the model, and its text comes back as the result, with its usage.
+    result, [asked] = turn("say hello", text("Good day.").using(input_tokens=12_345, output_tokens=7))
+    assert (result.text, result.texts) == ("Good day.", ["Good day."])
+    assert asked.prompt.endswith("say hello")
+    assert "Bash" in asked.tools
+    used = result.result["usage"]
+    assert (used["input_tokens"], used["output_tokens"]) == (12_345, 7)
+
+    # A plugin's hook context and its skill's inlined output reach the model, from its directory.
+    result, [asked] = turn("/tide:water when it is", text("Noted."))
+    assert result.text == "Noted."
+    tells_the_tide(asked, plugin)
+
+    # Two tool calls in one answer run in the project, and the model is sent what each came to.
+    calling = tool("Bash", command="expr 6 '*' 7; pwd") + tool("Read", file_path=f"{client.project}/README.md")
+    result, [_, asked] = turn("look", text("Look.") + calling, text("Done."))
     assert result.texts == ["Look.", "Done."]
-    ran, read = sorted(api.turns[1].results, key=lambda result: result.id)
+    ran, read = sorted((asked.result(each.id) for each in result.tool_uses), key=lambda each: each.id)
     assert ran.text == f"42\n{client.project}"
     assert (read.name, read.is_error) == ("Read", False)
     assert "# sample" in read.text
     assert [each.id for each in result.tool_uses] == [ran.id, read.id]
     assert {each.id: each for each in result.tool_results} == {ran.id: ran, read.id: read}
 
+    # A call that no permission covers fails for the model and is listed as denied; what the settings allow is not.
+    calling = tool("Bash", command="touch made") + tool("Bash", command="touch granted")
+    result, [_, asked] = turn("make them", calling, text("Sorry."))
+    denied, made = (asked.result(each.id) for each in result.tool_uses)
+    assert [each["tool_input"] for each in result.denials] == [{"command": "touch made"}]
+    assert (denied.is_error, made.is_error) == (True, False)
+    assert [(client.project / name).exists() for name in ("made", "granted")] == [False, True]
 
-def test_a_call_without_a_grant_is_denied(client: Client, api: MessagesApi) -> None:
-    """A tool call that no permission covers fails for the model and is listed as denied, with exit status 0."""
-    api.script.reply(tool("Bash", command="touch made"), text("Sorry."))
-    result = client.run("make it")
-    assert result.status == 0
-    assert [each["tool_name"] for each in result.denials] == ["Bash"]
-    assert api.turns[1].results[0].is_error
-    assert not (client.project / "made").exists()
-
-
-def test_settings_grant(client: Client, api: MessagesApi) -> None:
-    """What the user's settings allow needs no grant on the command line."""
-    client.configure(permissions={"allow": ["Bash(touch made)"]})
-    api.script.reply(tool("Bash", command="touch made"), text("Made."))
-    assert client.run("make it").denials == []
-    assert (client.project / "made").exists()
-
-
-def test_the_environment_is_bare(client: Client, api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the client and its tools see of the machine is only what the harness gives them."""
-    monkeypatch.setenv("SECRET_OF_THE_MACHINE", "1")
-    monkeypatch.setenv("FABER_VENV", "/the/environment")
-    api.script.reply(tool("Bash", command="env"), text("ok"))
-    client.run("env", allowed_tools=["Bash"], environment={"MORE": "1"})
-    seen = dict(line.split("=", 1) for line in api.turns[1].results[0].text.splitlines())
+    # What the client and its tools see of the machine is only what the harness gives them.
+    _, [_, asked] = turn("env", tool("Bash", command="env"), text("ok"))
+    seen = dict(line.split("=", 1) for line in asked.results[-1].text.splitlines())
     assert "SECRET_OF_THE_MACHINE" not in seen
     assert (seen["HOME"], seen["MORE"]) == (str(client.home), "1")
     assert seen["FABER_VENV"] == "/the/environment"
 
-
-def test_resuming_keeps_the_session(client: Client, api: MessagesApi) -> None:
-    """A session that is resumed keeps its id, and the model is sent what was said before."""
-    session = uuid4()
-    api.script.reply(text("first answer"), text("second answer"))
-    first = client.run("first prompt", session_id=session)
-    second = client.run("second prompt", resume=session)
-    assert first.session_id == second.session_id == str(session)
-    assert {each.session for each in api.turns} == {str(session)}
-    assert all(api.turns[1].has(words) for words in ("first prompt", "first answer", "second prompt"))
-
-
-def test_talking_in_one_process(client: Client, api: MessagesApi) -> None:
-    """A client that takes its prompts from stdin answers one after the other, each with its own events."""
-    api.script.reply(text("one"), text("two"))
-    running = client.start(None)
-    assert [running.turn(prompt).texts for prompt in ("a", "b")] == [["one"], ["two"]]
-    assert running.wait().status == 0
-    assert api.turns[1].has("one")
-
-
-def test_a_client_that_hangs_up_is_reported(client: Client) -> None:
-    """Speaking to a client that has ended fails the test, with its exit status and what it said on stderr."""
-    running = client.start(None, extra=["--no-such-option"])
-    running.process.wait()
-    with pytest.raises(ClientFailed, match=r"(?s)exit status 1.*no-such-option"):
-        running.turn("hello")
-
-
-def test_a_compaction_on_command(client: Client, api: MessagesApi) -> None:
-    """`/compact` asks for a summary, with the words given; the conversation continues from that alone."""
-    api.script.reply(text("one"), text("two"), text("three"))
-    api.script.compact(summary("Only the harbour matters."))
-    running = client.start(None)
-    results = [running.turn(prompt) for prompt in ("prompt a", "prompt b", "/compact keep the harbour", "prompt c")]
-    running.wait()
-    [asked] = api.compactions
-    assert asked.tools
-    assert asked.has("keep the harbour")
-    assert [len(each.of("system", "compact_boundary")) for each in results] == [0, 0, 1, 0]
-    assert api.turns[-1].has("Only the harbour matters.")
-    assert not api.turns[-1].has("prompt a")
-
-
-def test_a_compaction_by_itself(client: Client, api: MessagesApi) -> None:
-    """A conversation that the API calls too long is compacted, and continues from the summary in the same run."""
-    api.script.reply(tool("Bash", command="echo 1"), tool("Bash", command="echo 2"), too_long(), text("Done."))
-    api.script.compact(lambda request: summary(f"Compacted after {len(request.results)} results."))
-    result = client.run("count", allowed_tools=["Bash"])
-    assert result.text == "Done."
-    assert len(api.compactions) == 1
-    assert len(result.of("system", "compact_boundary")) == 1
-    assert api.turns[-1].has("Compacted after")
-
-
-def test_a_cut_response_is_continued(client: Client, api: MessagesApi) -> None:
-    """A response that hits the output limit is continued; each piece is told, the result holds only the last."""
-    api.script.reply(text("The first half and more").cut(14), text(" and the second."))
-    result = client.run("tell")
+    # A response that hits the output limit is continued; each piece is told, the result holds only the last.
+    result, [_, asked] = turn("tell", text("The first half and more").cut(14), text(" and the second."))
     assert result.texts == ["The first half", " and the second."]
     assert (result.text, result.result["num_turns"]) == (" and the second.", 1)
-    assert api.turns[1].prompt.startswith("Output token limit hit")
+    assert asked.prompt.startswith("Output token limit hit")
     assert not result.of("user")
 
+    # An error 529 is not the end of a turn: the client asks again.
+    result, requests = turn("hello", overloaded(), text("ok"))
+    assert (result.text, len(requests)) == ("ok", 2)
 
-def test_a_response_cut_too_often(client: Client, api: MessagesApi) -> None:
-    """After four cuts the client gives up: exit status 1, and no further request."""
-    api.script.reply(*(text(f"piece {n} and").cut(7) for n in range(4)))
-    result = client.run("tell")
-    assert (result.status, result.result["is_error"], len(api.turns)) == (1, True, 4)
+    # A subagent's requests are told from its caller's, though both are of one session.
+    api.script.when("the pearl diver", text("found a pearl"))
+    diving = tool("Agent", description="dive", prompt="Be the pearl diver.", subagent_type="general-purpose")
+    result, requests = turn("dive", diving, text("all done"))
+    assert result.text == "all done"
+    assert (len(requests), len({each.session for each in requests})) == (3, 1)
+    assert "found a pearl" in requests[-1].results[-1].text
+
+    # `/compact` asks for a summary, with the words given; the conversation continues from that alone.
+    api.script.compact(summary("Only the harbour matters."))
+    result, _ = turn("/compact keep the harbour")
+    [compaction] = api.compactions
+    assert compaction.tools
+    assert compaction.has("keep the harbour")
+    assert len(result.of("system", "compact_boundary")) == 1
+    result, [asked] = turn("go on", text("Going on."))
+    assert result.of("system", "compact_boundary") == []
+    assert asked.has("Only the harbour matters.")
+    assert not asked.has("say hello")
+
+    # A conversation that the API calls too long is compacted, and continues from the summary in the same turn.
+    api.script.compact(lambda request: summary(f"Compacted after {len(request.results)} results."))
+    counting = (tool("Bash", command=f"seq {number}") for number in (1, 2))
+    result, requests = turn("count", *counting, too_long(), text("Done."))
+    assert result.text == "Done."
+    assert len(api.compactions) == 2
+    assert len(result.of("system", "compact_boundary")) == 1
+    assert requests[-1].has("Compacted after")
+
+    # After four cuts the client gives up, without a further request.
+    result, requests = turn("tell", *(text(f"piece {n} and").cut(7) for n in range(4)))
+    assert (result.result["is_error"], len(requests)) == (True, 4)
     assert result.of("assistant")[-1]["message"]["model"] == "<synthetic>"
 
+    # A tool call that is cut again and again runs nothing, and ends where `--max-turns` says.
+    result, _ = turn("make it", *[tool("Bash", command="touch granted-too").cut(20)] * 4)
+    assert result.result["subtype"] == "error_max_turns"
+    assert list(client.project.glob("granted-*")) == []
 
-def test_a_cut_tool_call_ends_at_max_turns(client: Client, api: MessagesApi) -> None:
-    """A tool call that is cut again and again runs nothing, and ends where `--max-turns` says."""
-    api.script.always(tool("Bash", command="touch made").cut(20))
-    result = client.run("make it", allowed_tools=["Bash"], max_turns=3)
-    assert (result.status, result.result["subtype"]) == (1, "error_max_turns")
-    assert not (client.project / "made").exists()
-
-
-def test_an_overloaded_api_is_asked_again(client: Client, api: MessagesApi) -> None:
-    """An error 529 is not the end of a run: the client asks again."""
-    api.script.reply(overloaded(), text("ok"))
-    assert client.run("hello").text == "ok"
-    assert len(api.turns) == 2
+    # One process answered all of that, and named no address but loopback's, in a connection or in a datagram.
+    assert running.wait().status == 1
+    assert f"sin_port=htons({api.url.rpartition(':')[2]})" in (traced := trace.read_text())
+    assert foreign(traced) == []
 
 
 def test_an_error_is_told(client: Client, api: MessagesApi) -> None:
@@ -340,39 +317,45 @@ def test_an_error_is_told(client: Client, api: MessagesApi) -> None:
     assert "the scripted refusal" in result.text
 
 
-def test_a_subagent_has_a_conversation_of_its_own(client: Client, api: MessagesApi) -> None:
-    """A subagent's requests are told from its caller's, though both are of one session."""
-    api.script.when("the pearl diver", text("found a pearl"))
-    api.script.reply(
-        tool("Agent", description="dive", prompt="Be the pearl diver.", subagent_type="general-purpose"),
-        text("all done"),
-    )
-    result = client.run("dive")
-    assert result.text == "all done"
-    assert len({each.session for each in api.turns}) == 1
-    assert "found a pearl" in api.turns[-1].results[0].text
-
-
 # -- what must not continue -------------------------------------------------------------------------------------------
 
 
-def test_an_exhausted_script_is_reported(claude_binary: str, project: Path, tmp_path: Path) -> None:
+def instead(client: Client, script: str) -> Client:
+    """The same installation with a shell script in place of the client: for what the harness does by itself."""
+    path = client.home / "instead"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return replace(client, binary=path)
+
+
+def test_a_client_that_hangs_up_is_reported(client: Client) -> None:
+    """Speaking to a client that has ended fails the test, with its exit status and what it said on stderr."""
+    running = instead(client, 'echo "$*" >&2; exit 1').start(None, extra=["--no-such-option"])
+    running.process.wait()
+    with pytest.raises(ClientFailed, match=r"(?s)exit status 1.*no-such-option"):
+        running.turn("hello")
+
+
+def test_an_exhausted_script_is_reported(client: Client, post: Post) -> None:
     """A client that asks for more than is scripted ends, and the test fails with the requests shown."""
     with MessagesApi() as api:
-        client = Client(claude_binary, tmp_path / "home", project, api)
         api.script.reply(tool("Bash", command="echo more-than-scripted"))
+        assert "more-than-scripted" in post(api, stream=True)
+        assert "script exhausted" in post(api, stream=True, messages=[{"role": "user", "content": "more"}])
         with pytest.raises(ScriptFailed, match=r"(?s)ran out at request 2.*more-than-scripted"):
-            client.run("begin", allowed_tools=["Bash"])
+            instead(replace(client, api=api), "exit 0").run("begin")
 
 
-def test_a_client_that_does_not_end_is_killed(client: Client, api: MessagesApi) -> None:
+def test_a_client_that_does_not_end_is_killed(client: Client, api: MessagesApi, post: Post) -> None:
     """A run whose time is over is killed with all that it started, and fails the test with the requests shown."""
     api.script.reply(tool("Bash", command="sleep 303"))
-    running = client.start("begin", allowed_tools=["Bash"])
+    post(api)
+    waiting = instead(client, "sleep 303; exit")
+    running = waiting.start("begin")
     until(lambda: "sleep 303" in [each.command for each in running.processes])
     with pytest.raises(ClientFailed, match=r"(?s)did not end within 0.1 s.*sleep 303"):
         running.wait(0.1)
-    assert client.running == []
+    assert waiting.running == []
 
 
 def test_a_killed_client_leaves_no_process(client: Client, api: MessagesApi) -> None:
@@ -392,15 +375,19 @@ def test_a_killed_client_leaves_no_process(client: Client, api: MessagesApi) -> 
 
 
 def test_a_killed_client_leaves_a_session_to_resume(client: Client, api: MessagesApi) -> None:
-    """A client killed while the model is silent can be resumed, and what it had written down is known."""
+    """A client killed while the model is silent can be resumed: the session keeps its id, and the model is sent what
+    was said before and what the killed client had written down."""
     session = str(uuid4())
-    api.script.reply(tool("Bash", command="echo step-$((40+1))"), hang(), text("resumed"))
-    running = client.start("begin", session_id=session, allowed_tools=["Bash"])
+    api.script.reply(text("first answer") + tool("Bash", command="echo step-$((40+1))"), hang(), text("resumed"))
+    running = client.start("--first prompt", session_id=session, allowed_tools=["Bash"])
     api.wait_for("step-41")
     until(lambda: "step-41" in str(client.transcript(session)))
     running.kill()
-    assert client.run("go on", resume=session).text == "resumed"
-    assert api.turns[-1].has("step-41")
+    result = client.run("--second prompt", resume=session)
+    assert (result.status, result.text, result.session_id) == (0, "resumed", session)
+    assert {each.session for each in api.turns} == {session}
+    assert api.turns[0].prompt.endswith("--first prompt")
+    assert all(api.turns[-1].has(words) for words in ("--first prompt", "first answer", "step-41", "--second prompt"))
 
 
 def foreign(trace: str) -> list[str]:
@@ -423,18 +410,6 @@ def test_a_foreign_address_is_seen() -> None:
         '7 connect(4, {sa_family=AF_INET6, inet_pton(AF_INET6, "2001:db8::1", &sin6_addr)}, 28) = -1',
     ]
     assert foreign("\n".join([*own, *others])) == others
-
-
-def test_nothing_leaves_the_machine(client: Client, api: MessagesApi, strace: str, tmp_path: Path) -> None:
-    """A client at work names no address but loopback's, in a connection or in a datagram."""
-    trace = tmp_path / "trace"
-    api.script.reply(tool("Bash", command="git status"), text("done"))
-    calls = "trace=connect,sendto,sendmsg,sendmmsg"
-    result = client.run("look", under=[strace, "-f", "-qq", "-e", calls, "-o", str(trace)])
-    assert result.text == "done"
-    seen = trace.read_text()
-    assert f"sin_port=htons({api.url.rpartition(':')[2]})" in seen
-    assert foreign(seen) == []
 
 
 # -- plugins --------------------------------------------------------------------------------------------------------
@@ -466,25 +441,21 @@ def plugin(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("installed", [False, True], ids=["plugin-dir", "installed"])
-def test_a_plugin_works(client: Client, api: MessagesApi, plugin: Path, installed: bool) -> None:
-    """A plugin's hook context and its skill's inlined output reach the model, from its directory or the cache."""
-    if installed:
-        root = client.install(plugin)
-        assert root == client.home / ".claude/plugins/cache/market/tide/1.2.3"
-    else:
-        root = client.plugin_dir = plugin
-    api.script.reply(text("Noted."))
-    assert client.run("/tide:water when it is").text == "Noted."
-    [request] = api.turns
+def tells_the_tide(request: Request, root: Path) -> None:
+    """The request has what the plugin's hook and its skill say."""
     assert request.has("The hook says: mind the tide.")
     assert request.has("Asked: when it is.")
     assert request.has(f"high water at 22 in {root}/bin/tide")
 
 
-def test_an_installed_plugin_is_updated(client: Client, plugin: Path) -> None:
-    """A plugin published again with a new version replaces the installed one when it is updated."""
-    client.install(plugin)
+def test_a_plugin_is_installed_and_updated(client: Client, api: MessagesApi, plugin: Path) -> None:
+    """An installed plugin works from the cache; published again with a new version, it replaces the installed one."""
+    root = client.install(plugin)
+    assert root == client.home / ".claude/plugins/cache/market/tide/1.2.3"
+    api.script.reply(text("Noted."))
+    assert client.run("/tide:water when it is").text == "Noted."
+    [request] = api.turns
+    tells_the_tide(request, root)
     manifest = plugin / ".claude-plugin" / "plugin.json"
     manifest.write_text(manifest.read_text().replace("1.2.3", "1.3.0"))
     root = client.install(plugin)

@@ -1,16 +1,23 @@
-"""kill -9 of everything that works on a nebula, the real clients too, and what a resume makes of it."""
+"""kill -9 of everything that works on a nebula, the real clients too, and what a resume makes of it.
 
+Also: what a person sees of that on a terminal, and a person who stops it.
+"""
+
+import json
+import re
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
-from e2e.replies import Reply
+from e2e.replies import Reply, text
 from e2e.request import Request
 from support.interruption import Seen
 from support.nebulas import DIAMOND, Project, nebula_files
@@ -22,12 +29,21 @@ FILTER = """
 name = "whole"
 command = "touch ../../../../../../filtering-$(ls *.txt | wc -l); sleep 0.2; test ! -e c.txt -o -e c-too.txt"
 """
-MOST = {f"{role} {name}": 1 for name in DIAMOND for role in ("coder", "reviewer")}
+PHASES = {name: needed for name, needed in DIAMOND.items() if name != "f"}
+MOST = {f"{role} {name}": 1 for name in PHASES for role in ("coder", "reviewer")}
 MOST |= {"coder b": 2, "reviewer b": 2, "coder c": 2}
 
 
 class Steady(Model):
-    """b writes a second file once its reviewer asked, c once its filter failed, whatever they were asked before."""
+    """b writes a second file once its reviewer asked, c once its filter failed, whatever they were asked before.
+
+    Its reviewer answers once `reviewing` is set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reviewing = threading.Event()
+        self.reviewing.set()
 
     def code(self, phase: str, request: Request, *, first: bool) -> Reply:
         """What the prompt asks for."""
@@ -39,6 +55,7 @@ class Steady(Model):
         """b is not good enough at first."""
         objection = {"severity": "major", "description": "Another file, please.", "file": "b.txt", "line": 1}
         if phase == "b" and "- b-too.txt" not in prompt:
+            self.reviewing.wait(60)
             self.verdicts["b"] = [{"verdict": "not_approved", "findings": [objection]}]
         return super().review(phase, prompt)
 
@@ -123,6 +140,16 @@ def merges(number: int) -> Callable[[Moment, Model], None]:
     return arm
 
 
+def wrote_again(moment: Moment, model: Model) -> None:
+    """When b's coder, sent back by its reviewer, has written."""
+
+    def at(role: str, phase: str, request: Request) -> None:
+        if (role, phase) == ("coder", "b") and request.has("## Open findings") and request.results:
+            moment.now()
+
+    model.moment = at
+
+
 MOMENTS = {
     "first-coder-asked": request("coder", "a", 1),
     "first-coder-wrote": request("coder", "a", 2),
@@ -143,63 +170,132 @@ MOMENTS = {
     "second-review-asked": request("reviewer", "b", 2),
     "third-merge": merges(3),
     "last-begun": event("d", "phase_start"),
-    "last-merge": merges(6),
+    "last-merge": merges(5),
+    "wrote-again": wrote_again,
 }
 # Each of these can only come after the one before it, so that one nebula dies of all of them.
-IN_TURN = ["first-coder-wrote", "first-commit-noted", "merged", "filter-failed"]
-NORMAL = ["coder-wrote-after-review"]
+IN_TURN = ["first-coder-wrote", "first-commit-noted", "merged", "filter-failed", "wrote-again"]
 
 
-def _killed_at(name: str, faber: Faber, model: Steady, project: Project, *options: str) -> Seen:
+def _killed_at(
+    name: str, faber: Faber, model: Steady, project: Project, *options: str, on_a_terminal: bool = False
+) -> Seen:
     """What there is after `nebula apply` was killed at that moment."""
     moment = Moment(faber)
     MOMENTS[name](moment, model)
-    process = faber.start("nebula", "apply", "plan", *options, "--max-workers", "2")
-    process.communicate(timeout=120)
+    arguments = ("nebula", "apply", "plan", *options, "--max-workers", "2")
+    if on_a_terminal:
+        status = faber.on_terminal(*arguments).status
+    else:
+        process = faber.start(*arguments)
+        process.communicate(timeout=120)
+        status = process.returncode
     moment.over.wait(10)
-    assert process.returncode == -9, f"it was over before {name}"
+    assert status == -9, f"it was over before {name}"
     assert faber.left() == []
     model.moment = lambda role, phase, request: None
-    return Seen.of(project, _asked(model), DIAMOND)
+    return Seen.of(project, _asked(model), PHASES)
 
 
-def _resumed(faber: Faber, model: Steady, project: Project) -> Mapping[str, Any]:
-    """The report of a resume that nobody kills, after which the tree is the one it would have been."""
-    report = faber.run("nebula", "apply", "plan", "--resume", "--max-workers", "2")
-    files = {f"{each}.txt": f"{each[0]}\n" for each in [*DIAMOND, "b-too", "c-too"]}
+def _is_whole(faber: Faber, project: Project, report: Mapping[str, Any]) -> None:
+    """The tree is the one that it would have been."""
+    files = {f"{each}.txt": f"{each[0]}\n" for each in [*PHASES, "b-too", "c-too"]}
     found = [each for each in project.files(report["branch"]) if each.endswith(".txt")]
     assert {each: git(project.root, "show", f"{report['branch']}:{each}") + "\n" for each in found} == files
     assert faber.left() == []
-    return report
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in NORMAL else pytest.param(name, marks=pytest.mark.full) for name in MOMENTS]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", MOMENTS)
 def test_killed_and_resumed(name: str, tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """Every phase ends done, nothing finished is done again, no commit is lost, and the tree is the one it would be."""
-    project = Project(tmp_path / "p", nebula_files(DIAMOND, FILTER))
+    project = Project(tmp_path / "p", nebula_files(PHASES, FILTER))
     faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Steady()
     api.script.always(model)
     before = _killed_at(name, faber, model, project)
-    report = _resumed(faber, model, project)
+    report = faber.run("nebula", "apply", "plan", "--resume", "--max-workers", "2")
+    _is_whole(faber, project, report)
     assert before.broken(report, _asked(model), MOST) == [], faber.stderr
 
 
+def _stopped(faber: Faber, model: Steady, api: MessagesApi) -> None:
+    """A person stops it while d is reviewed: exit 130, no process left, the line to resume."""
+    hanging = threading.Event()
+
+    def script(request: Request) -> Reply:
+        if request.has("# Review of phase d"):
+            hanging.set()
+            return text("Let me").hang()
+        return model(request)
+
+    api.script.always(script)
+    process = faber.start("nebula", "apply", "plan", "--resume", "--max-workers", "2")
+    assert hanging.wait(120)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert faber.left() == []
+    assert json.loads(out)["next_steps"] == ["faber nebula apply plan --resume"]
+    assert "faber: stopping" in err
+
+
 def test_killed_again_and_again(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """What was finished before any of several deaths is not done again, and no commit of it is lost."""
-    project = Project(tmp_path / "p", nebula_files(DIAMOND, FILTER))
+    """Several deaths and a person who stops it: what was finished before any of them is not done again, no commit of it
+    is lost, and the tree is the one it would be. On a terminal each phase has a line with its cycle, cost and what it
+    does, at most as wide as that; killed in it and resumed in it, a phase continues from its checkpoint."""
+    project = Project(tmp_path / "p", nebula_files(PHASES, FILTER))
     faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Steady()
     api.script.always(model)
-    deaths: list[tuple[str, Seen]] = []
+    model.reviewing.clear()  # until c's filter has failed
+    deaths: list[tuple[str, Seen, Lost]] = []
     for name in IN_TURN:
-        deaths.append((name, _killed_at(name, faber, model, project, *(["--resume"] if deaths else []))))
-    report = _resumed(faber, model, project)
-    # A turn that a later death cut off is asked for once more.
-    for number, (name, before) in enumerate(deaths, 1):
-        cut = len(deaths) - number
-        most = {who: times + cut for who, times in MOST.items()}
-        assert before.broken(report, _asked(model), most) == [], f"{name}: {faber.stderr}"
+        options = ["--resume"] if deaths else []
+        before = _killed_at(name, faber, model, project, *options, on_a_terminal=not deaths)
+        deaths.append((name, before, Lost.of(project, before)))
+        if name == "filter-failed":
+            model.reviewing.set()
+    _stopped(faber, model, api)
+    before = Seen.of(project, _asked(model), PHASES)
+    deaths.append(("stopped", before, Lost.of(project, before)))
+
+    def slowly(role: str, phase: str, request: Request) -> None:
+        time.sleep(0.6)  # the view is drawn four times a second
+
+    model.moment = slowly
+    api.script.always(model)
+    shown = faber.on_terminal("nebula", "apply", "plan", "--resume", "--max-workers", "2")
+    assert shown.status == 0
+    report = json.loads(shown.out)
+    _is_whole(faber, project, report)
+    assert _asked(model)[len(before.asked) :] == ["reviewer d"]
+    # A turn that a later death took is asked for once more.
+    for number, (name, before, lost) in enumerate(deaths, 1):
+        most = Counter(MOST) + (deaths[-1][2].unrecorded - lost.unrecorded)
+        for _, _, later in deaths[number:]:
+            most += later.uncommitted
+        assert before.broken(report, _asked(model), most) == [], f"{name}: {shown.terminal}"
+    assert "d: resumes in cycle 1 (reviewing)" in shown.terminal
+    assert any(re.fullmatch(r"d +cycle 1 +\$0\.00 +0:0\d +reviewing", line) for line in shown.lines)
+    assert {"4 of 5 phases done", "5 of 5 phases done"} & set(shown.lines)
+    assert all(len(line) <= 80 for line in shown.lines)
+
+
+class Lost(NamedTuple):
+    """Turns that a death took: so far those without an event, now those of coders without a commit."""
+
+    unrecorded: Counter[str]
+    uncommitted: Counter[str]
+
+    @classmethod
+    def of(cls, project: Project, seen: Seen) -> "Lost":
+        """What is lost now."""
+        recorded: Counter[str] = Counter()
+        for path in project.root.glob(".fractary/faber/runs/*/*/*/events/*-agent_turn.json"):
+            turn = json.loads(path.read_text())
+            recorded[f"{turn['metadata']['role']} {turn['phase']}"] += 1
+        committed = Counter({f"coder {name}": len(commits) for name, commits in seen.commits.items()})
+        working = Counter({who: recorded[who] for who in committed if who.removeprefix("coder ") not in seen.done})
+        return cls(Counter(seen.asked) - recorded, working - committed)
 
 
 def _asked(model: Model) -> Sequence[str]:

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import pytest
 
 from e2e.messages_api import MessagesApi
-from e2e.nebulas import ROOT, Faber, Model, until
+from e2e.nebulas import Faber, Model, until
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
-from e2e.terminal import on_terminal
 from support.nebulas import Project, nebula_files
 from support.repositories import git
 
@@ -51,23 +50,34 @@ class Rogues(Model):
 
 
 def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """Garbage, a crash and a deleted tree fail their phases alone; what was written outside is named; an agent's own
-    commits, on its own branch even, are its phase's."""
-    names = ("garbage", "crashes", "outside", "deletes", "switches")
-    manifest = '[execution]\nagent_tools = ["Bash(sh *)"]\nmax_workers = 2\n'
-    project = Project(tmp_path / "p", nebula_files({name: [] for name in names}, manifest))
+    """Garbage, a crash and a deleted tree fail their phases alone, as does a reviewer that never approves under an
+    architect that answers garbage; what was written outside is named; an agent's own commits, on its own branch even,
+    are its phase's."""
+    phases: dict[str, list[str]] = {name: [] for name in ("garbage", "crashes", "outside", "deletes", "switches")}
+    phases |= {"poor": [], "late": ["poor"]}
+    manifest = '[execution]\nagent_tools = ["Bash(sh *)"]\nmax_workers = 2\nhealing = true\n'
+    files = nebula_files(phases, manifest, poor={"max_review_cycles": 1})
+    project, model = Project(tmp_path / "p", files), Rogues()
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
-    api.script.always(Rogues())
+    objection = {"severity": "major", "description": "Only half is there", "file": "poor.txt", "line": 1}
+    model.verdicts["poor"] = [{"verdict": "not_approved", "findings": [objection]}]
+    model.plans["poor"] = ["no header", "still none"]
+    api.script.always(model)
     report = faber.run("nebula", "apply", "plan", status=5)
-    phases = report["phases"]
-    assert {name: phases[name]["status"] for name in names} == {
+    ended = report["phases"]
+    assert {name: phase["status"] for name, phase in ended.items()} == {
         "garbage": "failed", "crashes": "failed", "outside": "done", "deletes": "failed", "switches": "done",
+        "poor": "failed", "late": "skipped",
     }  # fmt: skip
-    assert "no review" in phases["garbage"]["reason"]
-    assert "does not like this" in phases["crashes"]["reason"]
-    assert "worktree is gone" in phases["deletes"]["reason"]
+    assert "no review" in ended["garbage"]["reason"]
+    assert "does not like this" in ended["crashes"]["reason"]
+    assert "worktree is gone" in ended["deletes"]["reason"]
     assert "Changed outside the worktree of outside while its coder worked: the main tree: outside.txt" in faber.stderr
     assert {"mine.txt", "other.txt", "outside-too.txt"} <= set(project.files(report["branch"]))
+    assert "phase file is invalid" in report["healing"]
+    assert {name for role, name in model.asked if role == "architect"} == {"poor"}
+    assert sorted(path.stem for path in (project.root / "plan").glob("*.md")) == sorted(phases)
+    assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
 
 
@@ -81,7 +91,8 @@ def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: st
     assert faber.left() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
+@pytest.mark.full  # test_nebula_kills.py stops a larger one
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """Exit 130, no process left, the line to resume; resumed, nothing finished is done again."""
     project = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]}))
@@ -106,26 +117,6 @@ def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, clau
     assert faber.run("nebula", "apply", "plan", "--resume")["status"] == "done"
     assert model.asked == [("reviewer", "b")]
     assert faber.left() == []
-
-
-def _wait(go: threading.Event) -> None:
-    go.wait(60)
-
-
-def test_a_second_apply(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """While one runs, another is refused with exit status 4 and the holder's name; the first is not disturbed."""
-    project = Project(tmp_path / "p", nebula_files({"a": []}))
-    faber, model, go = Faber(project.root, tmp_path / "home", api, claude_binary), Model(), threading.Event()
-    model.moment = lambda role, phase, request: _wait(go)
-    api.script.always(model)
-    process = faber.start("nebula", "apply", "plan")
-    until(lambda: bool(model.asked))
-    for options in ((), ("--resume",), ("--fresh",)):
-        refused = faber.run("nebula", "apply", "plan", *options, status=4)["error"]
-        assert (refused["code"], refused["holder"]["pid"]) == ("tree_in_use", process.pid)
-    go.set()
-    out, _ = process.communicate(timeout=60)
-    assert json.loads(out)["status"] == "done"
 
 
 def test_in_one_tree(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
@@ -170,48 +161,54 @@ class TheExample(Model):
 
 
 def test_the_example(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """`faber nebula apply examples/nebula` in a new repository: the filter sends one coder back, all six are done."""
+    """`faber nebula apply examples/nebula` in a new repository: the filter sends one coder back, each phase is reviewed
+    once, all six are done, and landing brings them to main. Without a terminal each thing that happens is one plain
+    line, and stdout is one JSON object. While one runs, another is refused with exit status 4 and the holder's name;
+    the first is not disturbed."""
     files: dict[str, Any] = {f"examples/nebula/{path.name}": path.read_bytes() for path in EXAMPLE.iterdir()}
     project = Project(tmp_path / "p", files)
-    faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), TheExample()
+    faber, model, go = Faber(project.root, tmp_path / "home", api, claude_binary), TheExample(), threading.Event()
+
+    def wait(role: str, phase: str, request: Request) -> None:
+        go.wait(60)
+
+    model.moment = wait
     api.script.always(model)
-    report = faber.run("nebula", "apply", "examples/nebula")
+    process = faber.start("nebula", "apply", "examples/nebula", "--max-workers", "2")
+    until(lambda: bool(model.asked))
+    for options in ((), ("--resume",), ("--fresh",)):
+        refused = faber.run("nebula", "apply", "examples/nebula", *options, status=4)["error"]
+        assert (refused["code"], refused["holder"]["pid"]) == ("tree_in_use", process.pid)
+    go.set()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    report = json.loads(out)
     assert report["status"] == "done"
     assert {name: phase["cycle"] for name, phase in report["phases"].items()} == {
         "model": 1, "reader": 2, "writer": 1, "cli": 1, "manual": 1, "licence": 1,
     }  # fmt: skip
+    turns = [(role, name) for name in report["phases"] for role in ("coder", "reviewer")]
+    assert sorted(model.asked) == sorted([*turns, ("coder", "reader")])
     assert any("`parses` failed and must pass" in prompt and "SyntaxError" in prompt for prompt in model.prompts)
+    assert err.splitlines()[:1] == ["faber: model: starts"]
+    assert "\x1b" not in err
+    assert "faber: model: done" in err.splitlines()
     assert faber.run("nebula", "land", "examples/nebula")["how"] == "fast_forward"
-    assert (project.root / "todo/reader.py").read_text() == '"""Reading."""\n'
+    landed = {name: content for phase in model.files.values() for name, content in phase.items()}
+    landed["todo/reader.py"] = '"""Reading."""\n'
+    assert {name: (project.root / name).read_text() for name in landed} == landed
     assert sorted(os.listdir(project.root / "examples/nebula")) == sorted([*os.listdir(EXAMPLE), "nebula.state.toml"])
+    assert faber.left() == []
 
 
-def test_lines_for_people(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """Without a terminal each thing that happens is one plain line, and stdout is one JSON object."""
-    project = Project(tmp_path / "p", nebula_files({"a": []}))
-    faber = Faber(project.root, tmp_path / "home", api, claude_binary)
-    api.script.always(Model())
-    faber.run("nebula", "apply", "plan")
-    assert faber.stderr.splitlines()[:1] == ["faber: a: starts"]
-    assert "\x1b" not in faber.stderr
-    assert "faber: a: done" in faber.stderr.splitlines()
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [
-        pytest.param({}, id="plain"),
-        pytest.param({"NO_COLOR": "1"}, id="no-color", marks=pytest.mark.full),
-        pytest.param({"TERM": "dumb"}, id="dumb", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full  # test_nebula_kills.py shows a larger one on a plain terminal
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["plain", "no-color", "dumb"])
 def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """On a terminal each phase has a line with its cycle, cost and what it does, at most as wide as that; a terminal
     that can do nothing gets plain lines. Killed and resumed in it, a phase continues from its checkpoint."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))
     faber, model = Faber(project.root, tmp_path / "home", api, claude_binary), Model()
-    environment = {**faber.environment, "TERM": "xterm-256color", **variables}
-    command, killed = [str(ROOT / "bin/faber"), "nebula", "apply", "plan"], threading.Event()
+    killed = threading.Event()
 
     def script(request: Request) -> Reply:
         if request.has("# Review of phase"):
@@ -223,14 +220,14 @@ def test_the_live_view(variables: dict[str, str], tmp_path: Path, api: MessagesA
         return model(request)
 
     api.script.always(script)
-    on_terminal(command, cwd=project.root, environment=environment)
+    faber.on_terminal("nebula", "apply", "plan", **variables)
     assert killed.wait(20)
-    shown = on_terminal([*command, "--resume"], cwd=project.root, environment=environment)
+    shown = faber.on_terminal("nebula", "apply", "plan", "--resume", **variables)
     assert shown.status == 0
     assert json.loads(shown.out)["status"] == "done"
     assert model.asked == [("coder", "a"), ("reviewer", "cut off"), ("reviewer", "a"), ("reviewer", "a")]
     assert "a: resumes in cycle 1 (reviewing)" in shown.terminal
-    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]+", shown.terminal)]
+    lines = shown.lines
     rows = [line for line in lines if re.fullmatch(r"a +cycle 1 +\$0\.00 +0:0\d +reviewing", line)]
     if variables.get("TERM") == "dumb":
         assert "\x1b" not in shown.terminal

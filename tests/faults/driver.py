@@ -106,19 +106,25 @@ MUTANTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def main() -> int:
-    """Break what FABER_TEST_MUTANT names, before any other module has imported it, and run the command line."""
-    sys.path.insert(0, str(PACKAGES))
+def prepare() -> None:
+    """Break what FABER_TEST_MUTANT names, before any other module has imported it."""
+    if str(PACKAGES) not in sys.path:
+        sys.path.insert(0, str(PACKAGES))
     # The built-in steps without their conditions: what is killed here is the store's work, not an examination.
     from faber.workflows import definitions
 
     definitions.BUILT_IN = str(Path(__file__).resolve().parents[1] / "fixtures" / "workflows")
     if mutant := os.environ.get("FABER_TEST_MUTANT"):
         MUTANTS[mutant]()
-    from faber.cli import main as command_line
 
-    return command_line()
+
+def command_line() -> int:
+    """Run the command line."""
+    from faber.cli import main
+
+    return main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    prepare()
+    sys.exit(command_line())

@@ -16,7 +16,7 @@ TRACED = (
     "flock,utimensat"
 )
 # Whole contents, in hexadecimal, so that what was written can be told from the trace.
-OPTIONS = ("-f", "-xx", "-s", "5000000", "-e", TRACED)
+OPTIONS = ("-xx", "-s", "5000000", "-e", TRACED)
 
 
 class Operation(NamedTuple):
@@ -30,14 +30,10 @@ class Operation(NamedTuple):
 def operations(log: str) -> list[Operation]:
     """The calls of the traced process. Of a killed one, the call it died in did not happen."""
     found = []
-    first = None
     for line in log.splitlines():
-        match = re.match(r"(\d+) +(\w+)\((.*)\) += (-?\d+)", line)
-        if not match or (first is not None and match[1] != first):
-            continue
-        first = match[1]
-        if int(match[4]) >= 0:
-            found.append(Operation(match[2], re.findall(r'"(?:[^"\\]|\\.)*"\.*|[^, ]+', match[3]), int(match[4])))
+        match = re.match(r"(\w+)\((.*)\) += (-?\d+)", line)
+        if match and int(match[3]) >= 0:
+            found.append(Operation(match[1], re.findall(r'"(?:[^"\\]|\\.)*"\.*|[^, ]+', match[2]), int(match[3])))
     return found
 
 

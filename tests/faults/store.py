@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -15,6 +16,7 @@ from unittest import mock
 from faber.cli import main
 from faber.store.layout import Layout
 from faber.workflows import definitions
+from support.forks import Forked, Forks
 
 DRIVER = Path(__file__).with_name("driver.py")
 # The built-in steps without their conditions, as in the driver.
@@ -74,6 +76,40 @@ def must(root: Path, *arguments: str, extra: Mapping[str, str] | None = None) ->
 def command(root: Path, *arguments: str) -> list[str]:
     """The command line as a process of its own. Without -B it would write bytecode among the traced calls."""
     return [sys.executable, "-I", "-B", str(DRIVER), "--root", str(root), *arguments]
+
+
+# What the commands under test import.
+_ROOMS = (
+    "cli",
+    "context",
+    "feedback",
+    "foreign",
+    "github",
+    "sync",
+    "store",
+    "workflows",
+    "sources",
+    "git",
+    "processes",
+)
+_LOADED = ("faults.driver:prepare", *(f"faber.{room}.*" for room in _ROOMS), "jsonschema", "yaml")
+
+
+@cache
+def _forks(mutant: str | None) -> Forks:
+    return Forks(*_LOADED, variables={"FABER_TEST_MUTANT": mutant} if mutant else {})
+
+
+def forked(root: Path, *arguments: str, extra: Mapping[str, str] | None = None, mutant: str | None = None) -> Forked:
+    """The command as a process that is forked, not started, and waits until it is told to go."""
+    given = ["--root", str(root), *arguments]
+    return _forks(mutant).start("faults.driver:command_line", given, environment=environment(extra))
+
+
+def run_forked(root: Path, *arguments: str, extra: Mapping[str, str] | None = None, seconds: float = 60) -> Answer:
+    """Run a command as a process that is forked."""
+    done = forked(root, *arguments, extra=extra).wait(seconds)
+    return answer_of(done.returncode, done.stdout, done.stderr)
 
 
 def start(

@@ -20,7 +20,7 @@ from faber.store.load import load, refold
 from faults.operations import Operation
 from faults.sampling import spread
 from faults.store import DRIVER, RUN, Answer, answer_of, call, environment, must, run_directory
-from faults.tracing import ALONE, Sweep
+from faults.tracing import Sweep
 from support.git_environment import UNCONFIGURED
 
 REF = f"refs/faber/runs/{RUN}"
@@ -220,7 +220,7 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Synced]:
 
 def sweep(strace: str, prepared: Synced, directory: Path, faults: list[str], every: int) -> list[str]:
     """Let every `every`-th call that changes the store meet each of the faults."""
-    made: Any = Sweep(strace, prepared, directory, view=ALONE)  # type: ignore[arg-type]
+    made: Any = Sweep(strace, prepared, directory)  # type: ignore[arg-type]
     found = []
     assert len(made.calls) > 10
     for index in spread(range(len(made.calls)), every, 0, 1):
@@ -260,7 +260,7 @@ def test_a_killed_sync_is_before_or_after_at_any_call(
 def test_a_pull_event_by_event_is_found(strace: str, synced: Callable[[str], Synced], tmp_path: Path) -> None:
     """The sweep finds a pull that appends one event after another instead of letting all appear at once."""
     prepared = synced("pull more")
-    made: Any = Sweep(strace, prepared, tmp_path, mutant="no_exchange", view=ALONE)  # type: ignore[arg-type]
+    made: Any = Sweep(strace, prepared, tmp_path, mutant="no_exchange")  # type: ignore[arg-type]
     named = [number for number, one in enumerate(made.calls) if one.name == "rename" and "/events/" in one.path]
     root, _ = made.inject(named[1], "signal=KILL")
     assert any("neither before nor after" in problem for problem in prepared.broken(root))

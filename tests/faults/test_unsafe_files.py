@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.store import RUN, Answer, must, run_directory, snapshot, start
+from faults.store import RUN, Answer, must, run_directory, run_forked, snapshot
 
 READERS = (("run", "show", RUN), ("context", RUN), ("status", RUN, "--format", "json"), ("doctor", RUN))
 WRITERS = (("step", "complete", RUN, "frame:fetch-work"), ("session", "save", RUN, "--notes", "x", "--key", "k"))
@@ -56,7 +56,7 @@ def test_a_link_is_not_followed(root: Path, name: str) -> None:
     link_away(run_directory(root) / name)
     before = _without_lock(root)
     for command in WRITERS:
-        assert refused(start([], root, *command, seconds=SECONDS)), command
+        assert refused(run_forked(root, *command, seconds=SECONDS)), command
     assert _without_lock(root) == before
 
 
@@ -65,7 +65,7 @@ def test_a_link_is_not_read(root: Path, name: str) -> None:
     """If a file to be read is a link, reading is refused too."""
     link_away(run_directory(root) / name)
     for command in READERS[:3]:
-        assert refused(start([], root, *command, seconds=SECONDS)), command
+        assert refused(run_forked(root, *command, seconds=SECONDS)), command
 
 
 PIPES: dict[str, Callable[[Path], Path]] = {
@@ -82,9 +82,9 @@ def test_a_pipe_never_blocks(root: Path, which: str) -> None:
     """A pipe in the place of a file is refused at once by writers, and never makes a reader wait."""
     place = PIPES[which](run_directory(root))
     pipe(place)
-    assert refused(start([], root, *WRITERS[0], seconds=SECONDS))
+    assert refused(run_forked(root, *WRITERS[0], seconds=SECONDS))
     for command in READERS:
-        answer = start([], root, *command, seconds=SECONDS)
+        answer = run_forked(root, *command, seconds=SECONDS)
         assert "unreadable" not in answer.value
         if which == "lock":
             assert answer.status == 0
@@ -98,7 +98,7 @@ def test_repair_never_waits_for_a_pipe(root: Path, which: str) -> None:
     """Repair puts a state back in the place of a pipe, keeping the pipe; it refuses a pipe as a lock."""
     place = PIPES[which](run_directory(root))
     pipe(place)
-    answer = start([], root, "repair", RUN, seconds=SECONDS)
+    answer = run_forked(root, "repair", RUN, seconds=SECONDS)
     if which == "lock":
         assert refused(answer)
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from faults.operations import Prepared
-from faults.store import Answer, answer_of, command, environment
+from faults.store import Answer, answer_of, forked
 
 # What changes a file system, or waits for it. `?`: not every architecture has every one of them.
 TRACE = (
@@ -15,7 +15,7 @@ TRACE = (
     "utimensat,?chmod,fchmod,fchmodat,flock"
 )
 _OPENING = ("open", "openat", "creat")
-_LINE = re.compile(r"(?:(\d+) +)?(\w+)\((.*)")
+_LINE = re.compile(r"(\w+)\((.*)")
 _NAMES = (
     (re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp"), ".tmp"),
     (re.compile(r"\.init-\d+-[0-9a-f]{8}"), ".init"),
@@ -45,19 +45,14 @@ class Interrupted(NamedTuple):
 
 
 def store_calls(log: str, root: Path, *, mark: str = "") -> list[Call]:
-    """The calls of the traced process that change something under `root`, in order; only those marked so.
-
-    Processes that it starts (git) are none of the store's; their calls are counted apart, by strace too.
-    """
+    """The calls of the traced process that change something under `root`, in order; only those marked so."""
     counted: dict[str, int] = {}
     found = []
-    first = None
     for line in log.splitlines():
         match = _LINE.match(line)
-        if not match or (first is not None and match[1] != first):
+        if not match:
             continue
-        first = match[1]
-        name, rest = match[2], match[3]
+        name, rest = match[1], match[2]
         counted[name] = counted.get(name, 0) + 1
         place = re.search(re.escape(str(root)) + r'(/\.fractary[^">]*)?[">]', rest)
         if not place or mark not in line:
@@ -71,9 +66,7 @@ def store_calls(log: str, root: Path, *, mark: str = "") -> list[Call]:
     return found
 
 
-COUNTING = ("-f", "-y", "-e", TRACE)
-# What faber starts is left alone: a git would meet the fault at its own call of that number.
-ALONE = COUNTING[1:]
+COUNTING = ("-y", "-e", TRACE)
 
 
 def trace(
@@ -84,21 +77,20 @@ def trace(
     view: tuple[str, ...] = COUNTING,
     mutant: str | None = None,
 ) -> tuple[Answer, str]:
-    """Run the operation on `root` under strace; its answer and the log. `view` says what the log shows, and how."""
+    """Run the operation on `root` under strace; its answer and the log. `view` says what the log shows, and how.
+
+    What faber starts is left alone: a git would meet the fault at its own call of that number.
+    """
     log = root.parent / f"{root.name}.strace"
-    extra = dict(prepared.operation.extra)
-    if mutant:
-        extra["FABER_TEST_MUTANT"] = mutant
-    done = subprocess.run(
-        [strace, "-o", str(log), *view, *options, *command(root, *prepared.operation.arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=environment(extra),
-        cwd="/",
-        timeout=60,
-    )
+    operation = prepared.operation
+    process = forked(root, *operation.arguments, extra=operation.extra, mutant=mutant)
+    with subprocess.Popen(
+        [strace, "-p", str(process.pid), "-o", str(log), *view, *options], stderr=subprocess.PIPE, text=True
+    ) as tracer:
+        assert tracer.stderr is not None
+        attached = tracer.stderr.readline()
+        assert "attached" in attached, attached
+        done = process.wait()
     text = log.read_text("utf-8", "replace")
     log.unlink()
     return answer_of(done.returncode, done.stdout, done.stderr), text
@@ -114,9 +106,7 @@ class Sweep:
         directory: Path,
         *,
         mutant: str | None = None,
-        view: tuple[str, ...] = COUNTING,
     ) -> None:
-        self._view = view
         self.prepared = prepared
         self._strace = strace
         self._directory = directory
@@ -125,7 +115,7 @@ class Sweep:
         self.calls = self._record()
 
     def _record(self) -> list[Call]:
-        answer, log = trace(self._strace, self.prepared, self.copy(), view=self._view, mutant=self._mutant)
+        answer, log = trace(self._strace, self.prepared, self.copy(), mutant=self._mutant)
         assert answer.status == 0, answer
         return store_calls(log, self._last)
 
@@ -136,22 +126,15 @@ class Sweep:
         return self._last
 
     def inject(self, index: int, fault: str) -> tuple[Path, Interrupted]:
-        """Let the call at `index` meet `fault` (strace's words, `signal=KILL`) on a fresh store.
-
-        Calls are counted from the start of the interpreter. If that opened other files than it did when the calls
-        were recorded (another process has written bytecode since), the fault hit something else: record again.
-        """
-        for _ in range(3):
-            call = self.calls[index]
-            root = self.copy()
-            option = f"inject={call.name}:{fault}:when={call.nth}"
-            answer, log = trace(self._strace, self.prepared, root, "-e", option, view=self._view, mutant=self._mutant)
-            reached = store_calls(log, root)
-            if fault.startswith("signal"):
-                hit = reached[-1] if answer.status == -9 or answer.status == 137 else None
-            else:
-                hit = next(iter(store_calls(log, root, mark="(INJECTED)")), None)
-            if hit and (hit.name, hit.path) == (call.name, call.path):
-                return root, Interrupted(answer, call)
-            self.calls = self._record()
-        raise AssertionError(f"{fault} never hit {call}; last it hit {hit}")
+        """Let the call at `index` meet `fault` (strace's words, `signal=KILL`) on a fresh store."""
+        call = self.calls[index]
+        root = self.copy()
+        option = f"inject={call.name}:{fault}:when={call.nth}"
+        answer, log = trace(self._strace, self.prepared, root, "-e", option, mutant=self._mutant)
+        if fault.startswith("signal"):
+            hit = store_calls(log, root)[-1] if answer.status == -9 else None
+        else:
+            hit = next(iter(store_calls(log, root, mark="(INJECTED)")), None)
+        assert hit is not None, f"{fault} never hit {call}"
+        assert (hit.name, hit.path) == (call.name, call.path), f"{fault} hit {hit}, not {call}"
+        return root, Interrupted(answer, call)

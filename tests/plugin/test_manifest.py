@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = (".claude-plugin/plugin.json", ".claude-plugin/marketplace.json")
 
 
-def _validate(client: str, directory: Path, manifest: str, home: Path) -> "subprocess.CompletedProcess[str]":
+def _validate(
+    client: str, directory: Path, manifest: str, home: Path, *options: str
+) -> "subprocess.CompletedProcess[str]":
     environment = {
         "HOME": str(home),
         "PATH": "/usr/bin:/bin",
@@ -25,7 +28,7 @@ def _validate(client: str, directory: Path, manifest: str, home: Path) -> "subpr
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
-    command = [client, "plugin", "validate", "--strict", manifest]
+    command = [client, "plugin", "validate", *(options or ("--strict",)), manifest]
     return subprocess.run(
         command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -49,6 +52,25 @@ def test_the_client_refuses_a_broken(claude_binary: str, tmp_path: Path, manifes
     broken = tmp_path / manifest
     broken.write_text(json.dumps({key: value for key, value in _load(manifest).items() if key != "name"}), "utf-8")
     assert _validate(claude_binary, tmp_path, manifest, tmp_path).returncode != 0
+
+
+def test_the_newest_client_would_list_it(needed: Callable[[str | None, str], str], tmp_path: Path) -> None:
+    """The newest client's checks for a directory of plugins find nothing, the icon included."""
+    client = needed(os.environ.get("FABER_TEST_CLAUDE_NEWEST"), "FABER_TEST_CLAUDE_NEWEST names no client")
+    result = _validate(client, ROOT, ".", tmp_path, "--profile", "directory", "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = json.loads(result.stdout)
+    assert (found["directory"]["findings"], found["manifest"]["warnings"]) == ([], [])
+
+
+def test_the_icon_is_a_square_picture() -> None:
+    """The icon is a square PNG of 512 to 2,048 pixels, and small."""
+    data = (ROOT / ".claude-plugin" / "icon.png").read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(data[at : at + 4]) for at in (16, 20))
+    assert width == height
+    assert 512 <= width <= 2048
+    assert len(data) < 64 * 1024
 
 
 def test_one_version() -> None:

@@ -37,6 +37,7 @@ ORDER = (
     "nebula.run",
     "nebula.cluster",
     "hooks",
+    "demo",
     "cli",
 )
 FREE = {"__version__"}

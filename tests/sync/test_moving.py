@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +39,43 @@ def test_the_context_is_the_same_there(a: Clone, b: Clone) -> None:
     documentation = (MAIN.parents[2] / "docs" / "sync.md").read_text()
     for place in MACHINE_LOCAL:
         assert f"`{'.'.join(place)}`" in documentation
+
+
+def told(machine: Clone) -> str:
+    """What a session that starts there is told."""
+    given = json.dumps({"session_id": "s", "cwd": str(machine.path), "source": "startup"}).encode()
+    hook = MAIN.parent / "hooks" / "__main__.py"
+    done = subprocess.run([sys.executable, str(hook), "session-start"], input=given, capture_output=True, check=True)
+    return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
+
+@pytest.mark.parametrize("branch", ["here", "not at the remote"])
+def test_a_pulled_run_is_announced(
+    a: Clone, clone: MakeClone, bare: Path, monkeypatch: pytest.MonkeyPatch, branch: str
+) -> None:
+    """A session in the worktree that a run was pulled into is told of it, although its branch is not checked out, or
+    did not come along."""
+    if branch != "here":
+        subprocess.run(["git", "-C", str(bare), "update-ref", "-d", "refs/heads/feat/7"], check=True)
+    c = clone("c")
+    monkeypatch.chdir(c.path)
+    assert told(c) == ""
+    assert c.must("sync", "pull", RUN)["result"] == "created"
+    assert f"an unfinished run belongs to this session: {RUN}" in told(c)
+    assert "ELSEWHERE: the run's branch feat/7 is not checked out anywhere (here is main)" in told(c)
+
+
+def test_many_pulled_runs_are_not_announced(a: Clone, clone: MakeClone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `pull --all` a session is told only if one run came: several may be everybody's."""
+    c, d = clone("c"), clone("d")
+    monkeypatch.chdir(c.path)
+    c.must("sync", "pull", "--all")
+    assert RUN in told(c)
+    a.must("run", "init", "--run-id", "acme/shop/two")
+    a.must("sync", "push", "acme/shop/two")
+    monkeypatch.chdir(d.path)
+    assert len(d.must("sync", "pull", "--all")["runs"]) == 2
+    assert told(d) == ""
 
 
 def test_a_work_item_comes_along(a: Clone, clone: MakeClone) -> None:

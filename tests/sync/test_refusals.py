@@ -64,6 +64,26 @@ def test_no_repository_and_no_remote(a: Clone, tmp_path: Path) -> None:
     assert bare_store.faber("sync", "push", RUN).error["code"] == "no_repository"
 
 
+def test_status_without_a_remote_is_an_answer(a: Clone, tmp_path: Path) -> None:
+    """Where no remote is configured, or another than the default one, or no repository is there, status shows this
+    machine's runs and says how to name a remote; a remote that was named must exist."""
+    a.git("remote", "rename", "origin", "work")
+    answer = a.must("sync", "status")
+    assert (answer["remote"], answer["known"]) == (None, ["work"])
+    assert [(entry["run_id"], entry["relation"]) for entry in answer["runs"]] == [(RUN, "local_only")]
+    assert "--remote" in answer["recovery"]
+    a.git("remote", "remove", "work")
+    assert a.must("sync", "status", RUN)["known"] == []
+    assert a.faber("sync", "status", "--remote", "origin").error["code"] == "remote_unknown"
+    assert a.faber("sync", "status", "nothing").error["code"] == "run_not_found"
+    plain = Clone(tmp_path / "plain")
+    plain.path.mkdir()
+    assert plain.must("sync", "status")["runs"] == []
+    plain.must("run", "init", "--run-id", RUN)
+    answer = plain.must("sync", "status", "--all")
+    assert ([entry["run_id"] for entry in answer["runs"]], answer["known"]) == ([RUN], [])
+
+
 @pytest.mark.parametrize("command", ["push", "pull", "status"])
 def test_a_remote_that_is_not_there(a: Clone, command: str) -> None:
     """A path that is gone and a port nobody listens on end in `remote_unreachable`, with the run as it was."""

@@ -20,14 +20,14 @@ from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import REFUSALS, Outcome, TurnResult, failure, judge
 from faber.agents.process import Running
 from faber.agents.stream import CUT, Reading, StreamReader
+from faber.agents.versions import totals_cover_the_session
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion
+from faber.store.bundle import plugin_root
 
 MAX_OUTPUT = 512 * 1024 * 1024
 # The plugin that this package is a part of, with its agents.
-PLUGIN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-# From this version on, the total that a client prints covers its session; before, the turn alone (measured on both).
-SESSION_TOTALS = (2, 1, 277)
+PLUGIN = plugin_root()
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
@@ -101,14 +101,6 @@ class AgentOptions:
         ):
             words += [option, *values] if values else []
         return words
-
-
-def totals_cover_the_session(version: str | None) -> bool:
-    """Whether a client of this version prints totals of the session. One that names no version prints the turn's."""
-    if version is None:
-        return False
-    numbers = version.split(".")
-    return not all(each.isdecimal() for each in numbers) or tuple(map(int, numbers)) >= SESSION_TOTALS
 
 
 class ClaudeCodeClient:

@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from faber import __version__
+from faber.cli.arguments import generic_format
 from faber.cli.invocation import Invocation
-from faber.cli.output import address, print_error, silence
+from faber.cli.output import address, print_error, say, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 
 # Every command, where it is defined, and its line in `--help`, which imports none of them.
@@ -37,8 +38,21 @@ COMMANDS = {
     "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
     "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),
     "response": ("faber.cli.response:response", "Check and complete truncated responses."),
-    "demo": ("faber.cli.demo:demo", "Watch a killed run being resumed in a sample project."),
+    "demo": ("faber.demo.killed_run:demo", "Watch a killed run being resumed in a sample project."),
 }
+
+
+# These print text for people, and no answer.
+TEXT_ONLY = frozenset({"demo"})
+
+
+def _give_format(command: click.Command) -> None:
+    """Give `--format json|text` to the command, or to those in the group, unless it has its own."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _give_format(inner)
+    elif command.name not in TEXT_ONLY and all("--format" not in option.opts for option in command.params):
+        command.params.append(generic_format())
 
 
 class LazyGroup(click.Group):
@@ -54,7 +68,17 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        _give_format(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """What click does; an unknown command is compared with those that were not imported, too."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from `COMMANDS` alone."""
@@ -75,8 +99,9 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
     """Long agent workflows that survive closed sessions, crashes and token limits.
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active run, or inside a
-    session the run of that session. Commands print JSON on stdout
-    (or text, with --format text) and messages for people on stderr.
+    session the run of that session. A command prints one JSON object on stdout, or text with --format text
+    (`faber status`, `faber protocol`: unless --format json). Messages for people go to stderr; on a terminal an
+    error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;
     5 finished with failures; 130 interrupted.
@@ -121,6 +146,9 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command: click's own answer to it
+        say(error.format_message())
+        return Exit.USAGE
     except click.UsageError as error:
         print_error(UsageError(error.format_message(), recovery=_help_line(error)))
         return Exit.USAGE

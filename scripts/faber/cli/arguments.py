@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from faber.cli.invocation import Invocation
+from faber.cli.output import keep_format
 from faber.errors import InvalidInput, PersonRequired
 from faber.events.drafts import Artifact
 from faber.model.ids import check_name
@@ -55,6 +56,19 @@ def format_choice(*forms: str, default: str = "json") -> Callable[[F], F]:
 
 
 format_option = format_choice("json", "text")
+
+
+def generic_format() -> click.Option:
+    """The same option for a command that has no text of its own: its JSON is printed as plain lines."""
+    return click.Option(
+        ["--format"],
+        type=click.Choice(("json", "text")),
+        default="json",
+        show_default=True,
+        help="Output format.",
+        expose_value=False,
+        callback=keep_format,
+    )
 
 
 def require_person(invocation: Invocation, command: str, run: str | None = None) -> None:

@@ -108,8 +108,8 @@ def _budget(wanted: ContextArguments, config: Config) -> int | None:
 
 
 def _decide(obj: Invocation, run: Run, document: ConsolidatedContext, answers: dict[str, str]) -> Run:
-    from faber.cli.terminal_prompt import terminal_responder
     from faber.context.recording import record_decisions
+    from faber.feedback.responder import terminal_responder
 
     return record_decisions(run, document, answers, obj.writer, terminal_responder(obj.layout.root))
 

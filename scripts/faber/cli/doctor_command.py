@@ -24,12 +24,13 @@ from faber.store.repair import repair_run, repair_store
 def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int:
     """Report problems of a run, or of the store, without changing anything.
 
-    Without RUN, check what all runs share: configuration, index, recovery log, leftover files. Exit status 1
+    Without RUN, check what all runs share: configuration, index, recovery log, leftover files; and the version of
+    the Claude Code client. Exit status 1
     if a finding is CRITICAL or an ERROR.
     """
     reports: list[tuple[str | None, list[Notice]]] = []
     if run is None:
-        reports.append((None, [*examine_store(obj.layout), *_database(obj.layout)]))
+        reports.append((None, [*examine_store(obj.layout), *_database(obj.layout), *_client()]))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
     reports += [(run_id, examine_run(obj.layout, run_id, open_run)) for run_id in run_ids]
     severities = {finding.severity for _, findings in reports for finding in findings}
@@ -48,6 +49,22 @@ def _database(layout: Layout) -> list[Notice]:
     problem = examine(layout)
     message = f"The recovery log cannot be read: {problem}."
     return [Notice("recovery_log", Severity.WARNING, message, CORRUPT, layout.database)] if problem else []
+
+
+def _client() -> list[Notice]:
+    """A finding if the client at hand is not one of those that faber is tested with."""
+    from faber.agents.versions import NEWEST, OLDEST, installed, spelled
+
+    found = installed(os.environ)
+    if found is None or (found.version and OLDEST <= found.version <= NEWEST):
+        return []
+    named = spelled(found.version) if found.version else "of an unknown version"
+    message = f"The Claude Code client is {named}; faber is tested with {spelled(OLDEST)} to {spelled(NEWEST)}."
+    if found.version and found.version < OLDEST:
+        way = "Update it: `claude update`."
+        return [Notice("client_too_old", Severity.WARNING, message, way, found.program)]
+    way = "Look for a newer faber; docs/clients.md lists what faber relies on."
+    return [Notice("client_untested", Severity.INFO, message, way, found.program)]
 
 
 def _named(obj: Invocation, run: str) -> str:

@@ -97,7 +97,7 @@ def respond(
 
     RESPONSE is one of the request's options, in upper or lower case, or an alias like yes, ok, lgtm, no, changes.
     """
-    from faber.cli.terminal_prompt import terminal_responder
+    from faber.feedback.responder import terminal_responder
     from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 

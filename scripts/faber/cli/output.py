@@ -6,11 +6,15 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+import click
+
 from faber.errors import FaberError
 from faber.model import program_word
 from faber.model.text import inert, redact_json, visible
+from faber.processes.stdout import write as write  # the commands print with it
 
 T = TypeVar("T")
+FORMAT = "faber.format"  # where a command's context keeps its `--format`
 _calls_faber = [program_word.PERSONS]
 
 
@@ -32,24 +36,30 @@ def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:
         print_json(answer)
 
 
+def keep_format(ctx: click.Context, _: click.Parameter, form: str) -> None:
+    """Make `print_json` print what `--format` says; the callback of the option, for commands without their own text."""
+    ctx.meta[FORMAT] = form
+
+
 def print_json(value: object) -> None:
-    """Print one JSON object: on one line for a program, indented on a terminal."""
+    """Print one JSON object: on one line for a program, indented on a terminal; with `--format text`, plain lines."""
     value = program_word.respelled(value, _calls_faber[0])
-    if sys.stdout is not None and sys.stdout.isatty():
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.meta.get(FORMAT) == "text":
+        from faber.cli.plain import plain
+
+        write(inert(plain(value)))
+        return
+    if on_terminal():
         text = visible(json.dumps(value, ensure_ascii=False, indent=2))
     else:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     write(text + "\n")
 
 
-def write(text: str) -> None:
-    """Write `text` to stdout, escaping what the locale's encoding cannot hold."""
-    if sys.stdout is None:  # closed by the parent process
-        return
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+def on_terminal() -> bool:
+    """True if stdout is a terminal, so that a person reads it."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def silence() -> None:
@@ -61,19 +71,29 @@ def silence() -> None:
 
 
 def say(text: str) -> None:
-    """Print an inert line for a person on stderr."""
-    line = inert(text)
+    """Print inert text for a person on stderr."""
+    shown = inert(text)
     try:
-        print(line, file=sys.stderr)
+        print(shown, file=sys.stderr)
     except UnicodeEncodeError:
-        print(line.encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+        print(shown.encode("ascii", "backslashreplace").decode(), file=sys.stderr)
     except OSError:
         pass
 
 
 def print_error(error: FaberError) -> None:
-    """Print `{"error": …}` on stdout and one line on stderr, both without credentials."""
+    """Print `{"error": …}` on stdout and one line on stderr, both without credentials.
+
+    On a terminal both would be shown, so there it is text alone: message, recovery, and the lists among the fields.
+    """
     shown = redact_json(error.as_dict())
+    if on_terminal():
+        from faber.cli.plain import plain
+
+        lists = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
+        details = [shown["recovery"], *(plain(lists).splitlines() if lists else [])]
+        say("\n  ".join([f"faber: {shown['message']}", *filter(None, details)]))
+        return
     try:
         print_json({"error": shown})
         if sys.stdout is not None:

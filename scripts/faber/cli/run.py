@@ -18,8 +18,9 @@ from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
 from faber.model import commands
-from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy, State
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
+from faber.model.state_parts import FeedbackRequest
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
@@ -38,6 +39,8 @@ class RunRow(TypedDict):
     status: str
     current_phase: str | None
     current_step: str | None
+    branch: str | None
+    waits_for: FeedbackRequest | None
     updated_at: str
     foreign: bool
 
@@ -107,7 +110,7 @@ def _create(
             first=first,
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     return made
 
 
@@ -161,7 +164,7 @@ def begin(
             else _create(obj, work_id, None if work_id else text, workflow, autonomy, None, _loaded(obj))
         )
         if same:
-            _bind_here(obj, made.run_id)
+            bind_here(obj, made.run_id)
     answer = handed_out(obj, made) if following else _created(made)
     print_json({**answer, "continued": bool(same)})
 
@@ -184,7 +187,7 @@ def new_id(obj: Invocation) -> str:
     return f"{slug(org)}/{slug(project)}/{uuid4()}"
 
 
-def _bind_here(obj: Invocation, run_id: str) -> None:
+def bind_here(obj: Invocation, run_id: str) -> None:
     """Make this run the one that this worktree and this session resume."""
     repository = find(os.getcwd())
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
@@ -225,9 +228,17 @@ def run_row(made: Run) -> RunRow:
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],
+        "branch": branch_name(state),
+        "waits_for": state["feedback_request"],
         "updated_at": state["updated_at"],
         "foreign": made.foreign,
     }
+
+
+def branch_name(state: State) -> str | None:
+    """The run's branch, if it has one."""
+    name = state["artifacts"].get("branch_name")
+    return name if isinstance(name, str) else None
 
 
 @run.command("show")
@@ -256,7 +267,7 @@ def show(obj: Invocation, run: str) -> None:
 def resume(obj: Invocation, run: str, *, following: bool) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
     made = open_named(obj.layout, run)
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     record(obj, made, commands.resume_run, following=following)
 
 
@@ -322,7 +333,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             first=workflow_rerun(earlier.run_id, actor=obj.actor),
         ),
     )
-    _bind_here(obj, made.run_id)
+    bind_here(obj, made.run_id)
     print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
 
 

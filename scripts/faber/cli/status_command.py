@@ -5,12 +5,15 @@ import click
 from faber.cli.arguments import format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
-from faber.cli.run import DamagedRow, RunRow, all_runs, run_row
+from faber.cli.run import DamagedRow, RunRow, all_runs, branch_name, run_row
 from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
+from faber.model.state_parts import FeedbackRequest
 from faber.model.text import inert, one_line, shorten
 
+WIDTH = 80
+SEPARATOR = " · "
 MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
 
 
@@ -27,36 +30,64 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
-        print_answer(answer, form, lambda shown: _run_text(made.state, shown["next_command"]))
+        print_answer(answer, form, lambda shown: _run_text(made.state, str(shown["next_command"])))
         return
     found, damaged = all_runs(obj)
     shown = [run_row(made) for made in found if everything or made.state["status"] not in CLOSED]
     hidden = len(found) - len(shown)
     answer = {"runs": shown, "damaged": damaged, "hidden": hidden}
-    print_answer(answer, form, lambda _: _table(shown, damaged, hidden))
+    print_answer(answer, form, lambda _: _list(shown, damaged, hidden))
 
 
-def _table(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
-    lines = []
-    if rows:
-        lines.append(f"{'RUN':<26} {'WORK':<8} {'STATUS':<17} {'AT':<24}")
-        for entry in rows:
-            at = ":".join(part for part in (entry["current_phase"], entry["current_step"]) if part) or "-"
-            work = entry["work_id"] or "-"
-            run_id = _short(entry["run_id"], 26)
-            lines.append(f"{run_id:<26} {_short(work, 8):<8} {entry['status']:<17} {_short(at, 24)}")
-    else:
-        lines.append(spelled("No run is open. `faber run init` creates one."))
-    lines += [f"{_short(entry['run_id'], 26):<26} damaged: {entry['error']['code']}" for entry in damaged]
+def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
+    """Each run's id alone on its line, to be selected whole, and what there is to know about it below."""
+    lines = [] if rows or damaged else [spelled("No run is open. `faber run init` creates one.")]
+    for row in rows:
+        at = ":".join(part for part in (row["current_phase"], row["current_step"]) if part)
+        about = [f"{row['status']} at {at}" if at else row["status"]]
+        if row["work_id"]:
+            about.append(f"work item {row['work_id']}")
+        elif row["target"]:
+            about.append(shorten(_one_line(row["target"]), WIDTH - 2))
+        if row["branch"]:
+            about.append(f"branch {_one_line(row['branch'])}")
+        lines += [row["run_id"], *_packed(about)]
+        if request := row["waits_for"]:
+            asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
+            lines += _wrapped(asked)
+    for entry in damaged:
+        lines += [
+            entry["run_id"],
+            spelled(f"  damaged: {entry['error']['code']}; see `faber doctor {entry['run_id']}`"),
+        ]
     if hidden:
         lines.append(f"({hidden} completed or cancelled; --all shows them)")
     return "\n".join(lines) + "\n"
 
 
-def _short(text: str, width: int) -> str:
-    """At most `width` characters from the end, which tells run ids apart."""
-    clean = inert(text).replace("\n", " ")
-    return clean if len(clean) <= width else "…" + clean[-(width - 1) :]
+def _packed(parts: list[str]) -> list[str]:
+    """The parts in indented lines, as many in each as fit; none is cut."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(SEPARATOR) + len(part) <= WIDTH:
+            lines[-1] += SEPARATOR + part
+        else:
+            lines.append(f"  {part}")
+    return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _options(request: FeedbackRequest) -> str:
+    return f" ({', '.join(map(_one_line, request['options']))})" if request["options"] else ""
+
+
+def _one_line(text: str) -> str:
+    return inert(text).replace("\n", " ")
 
 
 def _run_text(state: State, next_command: str) -> str:
@@ -65,6 +96,8 @@ def _run_text(state: State, next_command: str) -> str:
         lines.append(f"Work    #{inert(state['work_id'])}")
     if state["target"]:
         lines.append(f"Task    {one_line(state['target'], 300)}")
+    if branch := branch_name(state):
+        lines.append(f"Branch  {_one_line(branch)}")
     for name, phase in state["phases"].items():
         lines.append(f"{MARKS[phase['status']]} {inert(name)}")
         for step, known in phase["steps"].items():
@@ -80,8 +113,8 @@ def _run_text(state: State, next_command: str) -> str:
         lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))
     request = state["feedback_request"]
     if request:
-        lines.append(
-            f"Waiting for an answer to {inert(request['request_id'])}: {shorten(inert(request['prompt']), 200)}"
-        )
+        prompt = shorten(_one_line(request["prompt"]), 200)
+        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}")
+        lines.append(f"Answer  faber feedback respond {state['run_id']} ANSWER{_options(request)}")
     lines.append(f"Next    {next_command}")
     return "\n".join(lines) + "\n"

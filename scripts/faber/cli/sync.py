@@ -3,18 +3,22 @@
 from collections.abc import Callable, Mapping
 
 import click
+from click.core import ParameterSource
 
 from faber.cli.arguments import require_person, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
+from faber.cli.run import bind_here
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.foreign.resolve import LATEST, resolve
+from faber.git.git_errors import NoRepository
 from faber.model.ids import check_run_id, is_run_id
 from faber.model.text import redact_json
 from faber.store.layout import Layout
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
-from faber.sync.remotes import Listing, Remote, listing, open_remote
+from faber.sync.remotes import NOTHING_THERE, Listing, Remote, listing, open_remote
+from faber.sync.sync_errors import RemoteUnknown
 from faber.sync.sync_status import fetch_runs
 from faber.sync.sync_status import status as stand
 
@@ -83,15 +87,22 @@ def pull(obj: Invocation, run: str | None, everything: bool, merge: bool, park: 
         there = listing(remote)
         fetch_runs(remote, there, there.runs)
         wanted = sorted(there.runs)
-        return _each(
+        before = set(obj.layout.run_ids())
+        status = _each(
             remote, wanted, lambda run_id: take(obj.layout, remote, run_id, merge=merge, known=there, fetched=True)
         )
+        new = set(obj.layout.run_ids()) - before
+        if len(new) == 1:  # several may be everybody's; of one, the next session here is told
+            bind_here(obj, new.pop())
+        return status
     named = run_named(obj, run)
     there = _listed(obj.layout, remote, named)
     run_id = _resolve(obj.layout, there, named)
     if park:
         require_person(obj, "faber sync pull --park-mine", run_id)
-    print_json({"remote": name, **take(obj.layout, remote, run_id, merge=merge, park=park, known=there)})
+    answer = {"remote": name, **take(obj.layout, remote, run_id, merge=merge, park=park, known=there)}
+    bind_here(obj, run_id)
+    print_json(answer)
     return Exit.OK
 
 
@@ -105,12 +116,31 @@ def status(obj: Invocation, run: str | None, everything: bool, name: str, timeou
     """Compare RUN, or every run, with the remote. Changes no run."""
     if everything:
         _one_or_all(run)
-    remote = _remote(obj, name, timeout)
+    try:
+        remote = _remote(obj, name, timeout)
+    except (RemoteUnknown, NoRepository) as error:
+        if click.get_current_context().get_parameter_source("name") is not ParameterSource.DEFAULT:
+            raise
+        print_json(_without_remote(obj.layout, run, error))
+        return
     there = _listed(obj.layout, remote, run)
     wanted = [_resolve(obj.layout, there, run_named(obj, run))] if run else sorted({*obj.layout.run_ids(), *there.runs})
     fetch_runs(remote, there, wanted)
     found = [stand(obj.layout, remote, run_id, there) for run_id in wanted]
     print_json({"remote": name, "runs": found, "not_runs": there.odd})
+
+
+def _without_remote(layout: Layout, run: str | None, error: FaberError) -> dict[str, object]:
+    """This machine's runs, why there is nothing to compare them with, and what to do about it."""
+    wanted = [resolve(layout, run)] if run else sorted(layout.run_ids())
+    return {
+        "remote": None,
+        "known": error.fields.get("known", []),
+        "why": error.message,
+        "recovery": error.recovery,
+        "runs": [stand(layout, None, run_id, NOTHING_THERE) for run_id in wanted],
+        "not_runs": [],
+    }
 
 
 def _remote(obj: Invocation, name: str, timeout: float) -> Remote:

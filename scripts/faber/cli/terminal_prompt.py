@@ -1,18 +1,16 @@
-"""Asking the person at the terminal, and finding out who that is."""
+"""Asking the person at the terminal."""
 
-import os
 import sys
 
 from faber.cli.output import say
 from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
-from faber.feedback.answer_matching import MatchedAnswer, Responder, read_answer
+from faber.feedback.answer_matching import MatchedAnswer, read_answer
 from faber.model.answers import FREE_TEXT, action_of
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
 from faber.model.state_parts import FeedbackRequest
-from faber.model.text import inert, shorten
+from faber.model.text import shorten
 
-MAX_NAME = 100
 MAX_CONTEXT = 500
 
 # What each action does, for the person who chooses. Rejecting a gate stops the run; once resumed, it asks again.
@@ -24,28 +22,6 @@ EFFECTS = {
     "abort": "the run is cancelled",
 }
 _OWN = ("artifacts", "gate", "waive", "question")
-
-
-def terminal_responder(root: str) -> Responder:
-    """The person at this terminal: git's `user.name`, else the login name; at most 100 characters."""
-    from faber.git.asking import GitQuestion, ask
-
-    answer = ask([GitQuestion(root, ["config", "--get", "user.name"])])[0]
-    name = _line(answer.out) if answer.code == 0 else ""
-    return {"name": name or _login() or None, "source": "terminal", "url": None, "comment_id": None}
-
-
-def _login() -> str:
-    import pwd
-
-    try:
-        return _line(pwd.getpwuid(os.getuid()).pw_name)
-    except KeyError:  # a user id without an entry, as in a container
-        return ""
-
-
-def _line(text: str) -> str:
-    return " ".join(inert(text).split())[:MAX_NAME].strip()
 
 
 def on_terminal() -> bool:

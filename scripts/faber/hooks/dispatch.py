@@ -12,6 +12,8 @@ from faber.store.layout import Layout, find_root
 # The client's events and their handlers.
 HANDLERS = {
     "session-start": "faber.hooks.start:session_start",
+    "user-prompt-submit": "faber.hooks.typed_answer:user_prompt_submit",
+    "stop": "faber.hooks.stopping:stop",
     "pre-tool-use": "faber.hooks.tool_permission:pre_tool_use",
     "pre-compact": "faber.hooks.compaction:pre_compact",
     "post-compact": "faber.hooks.compaction:post_compact",

@@ -61,8 +61,19 @@ def doctor_command(faber: str, run_id: str) -> str:
     return f"{shell_word(faber)} doctor {run_id}"
 
 
-def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = None, *, limit: int = FULL) -> str:
-    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT)."""
+def capsule(
+    state: State,
+    plan: Plan,
+    faber: str,
+    elsewhere: Elsewhere | None = None,
+    *,
+    limit: int = FULL,
+    loaded: bool = False,
+) -> str:
+    """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT).
+
+    `loaded` is true if the run's context is in the conversation already.
+    """
     bounds = BOUNDS[limit]
     run_id = state["run_id"]
     resume = resume_point(state, plan)
@@ -74,7 +85,7 @@ def capsule(state: State, plan: Plan, faber: str, elsewhere: Elsewhere | None = 
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
         Line(0, f"Next command: {next_command(faber, run_id)}"),
-        Line(1, f"Before any work, load the context: {context_command(faber, run_id)}"),
+        *([] if loaded else [Line(1, f"Before any work, load the context: {context_command(faber, run_id)}")]),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):
         instruction = prose(instruction, shell_word(faber), run_id)

@@ -6,9 +6,11 @@ from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import QUIET, damaged, news, several
+from faber.hooks.provenance import attended
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.hooks.session_memory import remember
+from faber.hooks.waiting import position, waiting
 from faber.store import log, session_record
 from faber.store.load import Run
 
@@ -21,10 +23,19 @@ def session_start(call: Call) -> None:
     text = _about(call, run, place) if run else _beside(call, found)
     if not text:
         return
-    output = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    output: dict[str, object] = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    if shown := _shown(call, run):
+        output["systemMessage"] = shown
     say(json.dumps(output) + "\n")
     if run:
         remember(call, run.run_id, run.state["last_event_id"])
+
+
+def _shown(call: Call, run: Run | None) -> str | None:
+    """What the person at the terminal sees and the model does not: where the run is, or what it waits for."""
+    if run is None or not attended(call) or call.text("source") == "compact":
+        return None
+    return waiting(call, run) or position(run)
 
 
 def _beside(call: Call, found: Candidates) -> str:
@@ -48,7 +59,8 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
         unseen = _unseen(run, known.event_id, call.session)
         return news(run.state, run.plan, call.faber, unseen, known.event_id, away)
     limit = SHORT if source == "compact" and intact else FULL
-    return capsule(run.state, run.plan, call.faber, away, limit=limit)
+    loaded = source == "resume" and intact and call.session in run.state["context_sessions"]
+    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded)
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:

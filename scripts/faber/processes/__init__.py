@@ -1,1 +1,1 @@
-"""Programs run without a shell, bounded in time and output, in an environment that the caller gives."""
+"""Programs run without a shell, bounded in time and output, in an environment that the caller gives; and stdout."""

@@ -69,7 +69,8 @@ def violations(name: str, value: Any) -> list[Violation]:
     """As `problems`, with the keys separate."""
     from jsonschema import Draft202012Validator
 
-    found = Draft202012Validator(schema(name), format_checker=_formats()).iter_errors(value)
+    asked = _event_schema(value) if name == "event" else schema(name)
+    found = Draft202012Validator(asked, format_checker=_formats()).iter_errors(value)
     return [
         violation
         for error in sorted(found, key=lambda e: [str(part) for part in e.absolute_path])
@@ -133,6 +134,17 @@ def _accepts(check: Callable[[str], Any]) -> Callable[[object], bool]:
         return True
 
     return accepts
+
+
+def _event_schema(value: Any) -> dict[str, Any]:
+    """The schema of events as far as it can concern this one: of the rules by type only that of its own."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return _schema_of_type(kind) if isinstance(kind, str) and kind in known_types() else schema("event")
+
+
+@cache
+def _schema_of_type(kind: str) -> dict[str, Any]:
+    return {**schema("event"), "allOf": [_event_rule(kind)]}
 
 
 def _event_rule(name: str) -> dict[str, Any]:

@@ -71,6 +71,9 @@ class Listing(NamedTuple):
     odd: list[str]
 
 
+NOTHING_THERE = Listing({}, {}, [])
+
+
 def run_ref(run_id: str) -> str:
     """The run's ref at every remote; raises `InvalidRunId`."""
     return RUNS + check_run_id(run_id)

@@ -25,8 +25,8 @@ def fetch_runs(remote: Remote, there: Listing, run_ids: Iterable[str]) -> None:
     fetch(remote, wanted)
 
 
-def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[str, object]:
-    """One run here and at the remote, whose commit was fetched before (`fetch_runs`).
+def status(layout: Layout, remote: Remote | None, run_id: str, there: Listing) -> dict[str, object]:
+    """One run here and at the remote, whose commit was fetched before (`fetch_runs`); None if there is no remote.
 
     `{"run_id", "relation", "ahead", "behind", "shared_event_id", "mergeable", "local", "remote", "branch"}`. `relation`
     is `equal`, `ahead` (only this copy has more), `behind`, `diverged`, `local_only`, `remote_only`, `other_tool` (a
@@ -49,10 +49,11 @@ def status(layout: Layout, remote: Remote, run_id: str, there: Listing) -> dict[
         run = load(layout, run_id) if layout.find_run_dir(run_id) else None
         if run is not None:
             entry["local"], entry["branch"] = _newest(run), branch_of(run)
-        if commit is not None and run is None:
-            entry["remote"] = remote_side(remote, read_tree(remote.git, commit))
-        elif commit is not None and run is not None:
-            entry |= _both(remote, run, commit)
+        if commit is not None and remote is not None:
+            if run is None:
+                entry["remote"] = remote_side(remote, read_tree(remote.git, commit))
+            else:
+                entry |= _both(remote, run, commit)
     except ForeignRun:
         entry["relation"] = "other_tool"
     except FaberError as error:

@@ -7,13 +7,14 @@ from faber.errors import FaberError, InvalidInput
 from faber.model.documents import Plan
 from faber.model.ids import check_name
 from faber.store import strict
+from faber.store.bundle import plugin_root
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.workflows.source_map import Definition, Fault, refusal
 from faber.workflows.workflow_errors import UnknownWorkflow
 
-# The plugin's own definitions: <plugin>/workflows; this file is <plugin>/scripts/faber/workflows/definitions.py.
-BUILT_IN = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "workflows"))
+# The plugin's own definitions.
+BUILT_IN = os.path.join(plugin_root(), "workflows")
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_DEFINITION = 256 * 1024
 # How many ancestors a definition may have.

@@ -7,22 +7,17 @@ import subprocess
 import sys
 import tempfile
 
-from faber.cli.output import write
 from faber.errors import FaberError
+from faber.processes.stdout import write
+from faber.store.bundle import PROGRAM, plugin_root
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PLUGIN = os.path.realpath(os.path.join(_PACKAGE, "..", ".."))
-SAMPLES = os.path.join(_PLUGIN, "examples", "demo")
-LAUNCHER = os.path.join(_PLUGIN, "bin", "faber")
+SAMPLES = os.path.join(plugin_root(), "examples", "demo")
+LAUNCHER = PROGRAM if os.path.isfile(PROGRAM) else "faber"
 
 
 def make_place(directory: str | None) -> str:
-    """Create `directory`, or a temporary one; raises `FaberError` if it exists or the samples are not installed."""
-    if not os.path.isdir(SAMPLES):
-        raise FaberError(
-            "The demo's sample projects are not part of this installation.",
-            recovery="Run bin/faber in faber's repository or in the installed plugin.",
-        )
+    """Create `directory`, or a temporary one; raises `FaberError` if it exists."""
     if directory is None:
         return os.path.realpath(tempfile.mkdtemp(prefix="faber-demo-"))
     try:

@@ -12,14 +12,14 @@ import threading
 from textwrap import wrap
 
 from faber.agents.outcome import Outcome, TurnResult
-from faber.cli.output import write
-from faber.cli.sample import LAUNCHER, announce, commit_all, copy_sample, git, run_faber, sample
+from faber.demo.sample import LAUNCHER, announce, commit_all, copy_sample, git, run_faber, sample
 from faber.errors import FaberError
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew, Wanted
 from faber.nebula.run.display import PlainDisplay
+from faber.processes.stdout import write
 from faber.responses.llm import Completion
 from faber.store.layout import Layout
 

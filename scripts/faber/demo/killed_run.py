@@ -11,9 +11,9 @@ import time
 
 import click
 
-from faber.cli.output import write
-from faber.cli.sample import LAUNCHER, announce, commit_all, copy_sample, git, make_place, run_faber, sample
+from faber.demo.sample import LAUNCHER, announce, commit_all, copy_sample, git, make_place, run_faber, sample
 from faber.errors import FaberError
+from faber.processes.stdout import write
 from faber.store.layout import Layout
 
 BRANCH = "feat/158-csv-export"
@@ -29,7 +29,7 @@ def demo(directory: str | None, heal: bool) -> None:
     """Watch a run that was killed in its build phase being resumed, in a sample project."""
     project = make_place(directory)
     if heal:
-        from faber.cli.demo_heal import show_healing
+        from faber.demo.healed_phase import show_healing
 
         show_healing(project)
         return

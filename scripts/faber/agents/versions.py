@@ -1,0 +1,49 @@
+"""The versions of the Claude Code client that faber is tested with, and which one is at hand."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from faber.processes.runner import Program, run
+
+# Both ends are driven by the tests.
+OLDEST = (2, 1, 197)
+NEWEST = (2, 1, 330)
+# From this version on, the total that a client prints covers its session; before, the turn alone (measured on both).
+SESSION_TOTALS = (2, 1, 277)
+SECONDS = 5.0
+Version = tuple[int, ...]
+
+
+class Installed(NamedTuple):
+    """A client: what starts it, and its version; None if it named none."""
+
+    program: str
+    version: Version | None
+
+
+def parse(text: str | None) -> Version | None:
+    """The numbers of `2.1.330` or `2.1.330 (Claude Code)`; None if `text` does not begin with a version."""
+    found = re.match(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?=$|[ \t\n+-])", text or "", re.ASCII)
+    return tuple(map(int, found.groups())) if found else None
+
+
+def spelled(version: Version) -> str:
+    """`2.1.330`."""
+    return ".".join(map(str, version))
+
+
+def installed(environ: Mapping[str, str]) -> Installed | None:
+    """The client of this session, else the one that faber would start (`$FABER_CLAUDE`, `claude` on PATH); None if
+    there is none. Asks it for its version, which takes a tenth of a second."""
+    program = environ.get("CLAUDE_CODE_EXECPATH") or environ.get("FABER_CLAUDE") or "claude"
+    said = run(Program([program, "--version"], {**environ, "DISABLE_AUTOUPDATER": "1"}), seconds=SECONDS)
+    if said.problem in ("missing", "failed"):
+        return None
+    return Installed(program, parse(said.out) if said.ok else None)
+
+
+def totals_cover_the_session(version: str | None) -> bool:
+    """Whether a client of this version prints totals of its session. One that names no version prints the turn's; one
+    that spells it in a way of its own is taken for a new one."""
+    return version is not None and (parse(version) or NEWEST) >= SESSION_TOTALS

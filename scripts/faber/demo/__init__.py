@@ -1,0 +1,1 @@
+"""The demos: sample projects in which faber's commands run."""

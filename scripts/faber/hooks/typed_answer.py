@@ -1,0 +1,210 @@
+"""UserPromptSubmit: a person answers a run's request in the session, with the code they were shown."""
+
+import json
+import os
+import re
+from typing import NamedTuple
+
+from faber.errors import FaberError
+from faber.hooks.hook_call import Call, say
+from faber.hooks.provenance import doubt, from_a_person
+from faber.store.answer_codes import AnswerCodes, OpenCode, count_wrong, is_code, meant_by, read_codes, void
+
+MAX_ANSWER = 4_000
+MAX_HEAD = 200
+MAX_WORDS = 6  # words shaped like a code that are tried
+DEADLINE = 3.0  # seconds for the run's lock
+
+
+class TypedAnswer(NamedTuple):
+    """A prompt cut at a code: `said` before it, `rest` after it."""
+
+    said: str
+    code: str
+    rest: str
+
+
+def user_prompt_submit(call: Call) -> None:
+    """Record the prompt if it is an answer with a code of this session; print nothing about any other prompt."""
+    prompt = call.given.get("prompt")
+    if not isinstance(prompt, str) or len(prompt) > MAX_ANSWER or not call.session or not (found := cuts(prompt)):
+        return
+    known = read_codes(call.layout, call.session)
+    if known is None:
+        return
+    if not from_a_person(call):
+        if any(meant_by(known, cut.code) for cut in found):
+            _add("faber recorded nothing: an answer counts only where a person types it in a terminal session.")
+        return
+    for cut in found:
+        if meant := meant_by(known, cut.code):
+            try:
+                _take(call, known, cut, meant)
+            except FaberError as error:
+                _block(f"faber: NOT recorded. {error.message}")
+            return
+    _wrong(call, known, found)
+
+
+def cuts(prompt: str) -> list[TypedAnswer]:
+    """The ways to read `prompt` as an answer: one for each word that is shaped like a code.
+
+    None for what the client itself sends: messages of agents and notices of tasks come in tags.
+    """
+    if prompt.lstrip().startswith("<"):
+        return []
+    found: list[TypedAnswer] = []
+    for match in re.finditer(r"\S+", prompt):
+        said = prompt[: match.start()].strip()
+        if len(said) > MAX_HEAD or "\n" in said or len(found) == MAX_WORDS:
+            break
+        word = match[0].strip("`")
+        if is_code(word):
+            found.append(TypedAnswer(said.strip("`").strip(), word, prompt[match.end() :].strip().strip("`").strip()))
+    return found
+
+
+def _take(call: Call, known: AnswerCodes, cut: TypedAnswer, meant: OpenCode) -> None:
+    from faber.feedback.answer_matching import read_answer
+    from faber.hooks.waiting import how, waiting
+    from faber.model.model_errors import NotAnOption
+    from faber.store.load import load
+
+    run = load(call.layout, meant.run_id)
+    asked = next((each for each in run.state["feedback_queue"] if each["request_id"] == meant.request_id), None)
+    if asked is None:
+        void(call.layout, call.session or "", known, meant.request_id)
+        _block(f"faber: nothing new was recorded; request {meant.request_id} was answered before.")
+        return
+    if why := doubt(call, cut.code):
+        void(call.layout, call.session or "", known, meant.request_id)
+        again = waiting(call, load(call.layout, meant.run_id)) or ""
+        _block(f"faber: NOT recorded: {why}. If you typed it, type it again with the new code.\n{again}")
+        return
+    said, remark = _read(asked["type"], asked["options"], cut)
+    try:
+        answer = read_answer(asked, said)
+    except NotAnOption as error:
+        _block(f"faber: NOT recorded. {error.message} Type {how(asked, cut.code.upper())}.")
+        return
+    if answer.action == "revise" and not remark:
+        _block(f"faber: NOT recorded yet. Say what to change: `{said} {cut.code.upper()} WHAT TO CHANGE`.")
+        return
+    _record(call, known, meant, said, remark)
+
+
+def _read(kind: str, options: list[str], cut: TypedAnswer) -> tuple[str, str | None]:
+    """The answer and the remark on it."""
+    from faber.model.answers import FREE_TEXT
+
+    if kind == FREE_TEXT:
+        said = "" if cut.said.casefold() == "answer" else cut.said
+        return " ".join(part for part in (said, cut.rest) if part), None
+    said, remark = (cut.said, cut.rest) if cut.said else (cut.rest, "")
+    if said not in options and said.isascii() and said.isdigit() and 0 < int(said[:3]) <= len(options):
+        said = options[int(said[:3]) - 1]
+    return said, remark or None
+
+
+def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: str | None) -> None:
+    from faber.feedback.requests import respond
+    from faber.feedback.responder import terminal_responder
+    from faber.hooks.session_brief import next_command
+    from faber.hooks.waiting import waiting
+    from faber.model.credentials import secret_values
+    from faber.model.documents import CLOSED
+    from faber.model.text import inert, without
+    from faber.store.appending import Writer
+    from faber.store.commit import commit
+
+    secrets = secret_values(os.environ)
+    said = without(inert(said), secrets)
+    remark = without(inert(remark), secrets) if remark is not None else None
+    responder = terminal_responder(call.layout.root)
+    made = commit(
+        call.layout,
+        meant.run_id,
+        lambda state, plan: respond(
+            state, plan, request_id=meant.request_id, response=said, comment=remark, responder=responder
+        ),
+        Writer(None, "person", deadline=DEADLINE),
+    )
+    void(call.layout, call.session or "", known, meant.request_id)
+    _post(call, meant.run_id)
+    state = made.state
+    recorded = f"faber: recorded your answer to {meant.request_id}: {said}{f' ({remark})' if remark else ''}."
+    if state["feedback_request"] is not None and state["status"] not in CLOSED:
+        _block(f"{recorded}\n{waiting(call, made.run) or ''}")
+    elif state["status"] in (*CLOSED, "failed"):
+        ended = "is cancelled" if state["status"] == "cancelled" else f"is {state['status']}"
+        again = "" if state["status"] in CLOSED else f" To continue it later: faber run resume {meant.run_id}"
+        _block(f"{recorded} The run {ended}.{again}")
+    else:
+        context = (
+            f"faber recorded the person's answer to request {meant.request_id} of run {meant.run_id} "
+            f"(they typed it in this session; do not record it again). Continue the run now: "
+            f"{next_command(call.faber, meant.run_id)}"
+        )
+        _add(context, recorded)
+
+
+def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> None:
+    """Say that a code is wrong, where the prompt reads as an answer to a request of this session."""
+    cut = next((cut for cut in found if _is_answer(call, known, cut)), None)
+    if cut is None:
+        return
+    left = count_wrong(call.layout, call.session or "", known)
+    tries = f"{left} more {'try' if left == 1 else 'tries'}." if left else "All codes are void now."
+    _block(
+        f"faber: NOT recorded: {cut.code.upper()} is not a code of an open request in this session. {tries} "
+        "Type the code that faber showed last; after the next turn it shows a new one."
+    )
+
+
+def _is_answer(call: Call, known: AnswerCodes, cut: TypedAnswer) -> bool:
+    from faber.feedback.answer_matching import read_answer
+    from faber.model.answers import FREE_TEXT
+    from faber.store.load import load
+
+    for run_id in {code.run_id for code in known.codes.values()}:
+        try:
+            queue = load(call.layout, run_id).state["feedback_queue"]
+        except FaberError:
+            continue
+        for asked in queue:
+            if asked["type"] == FREE_TEXT:
+                if cut.said.casefold() == "answer":
+                    return True
+                continue
+            said, _ = _read(asked["type"], asked["options"], cut)
+            try:
+                read_answer(asked, said)
+            except FaberError:
+                continue
+            return True
+    return False
+
+
+def _post(call: Call, run_id: str) -> None:
+    """Post what the configuration wants on the issue, in a process of its own: it may take seconds, and packages."""
+    from faber.processes.detached import start_detached
+    from faber.processes.runner import Program
+
+    if not os.path.exists(call.layout.config):  # by default nothing is posted
+        return
+    # On the person's behalf, not the agent's.
+    own = {name: value for name, value in os.environ.items() if name not in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID")}
+    command = [call.faber, "--root", call.layout.root, "feedback", "post", run_id, "--as-configured"]
+    start_detached(Program(command, own))
+
+
+def _block(reason: str) -> None:
+    """Show the person `reason`; the prompt goes nowhere, and stays out of the transcript."""
+    quiet = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
+    say(json.dumps({"decision": "block", "reason": reason, "hookSpecificOutput": quiet}) + "\n")
+
+
+def _add(context: str, shown: str | None = None) -> None:
+    """Give the model `context` with the prompt, and show the person `shown`."""
+    added = {"hookEventName": "UserPromptSubmit", "additionalContext": context}
+    say(json.dumps({**({"systemMessage": shown} if shown else {}), "hookSpecificOutput": added}) + "\n")

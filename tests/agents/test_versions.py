@@ -1,0 +1,36 @@
+"""Versions of the client: reading them, and what depends on them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber.agents.versions import NEWEST, OLDEST, parse, spelled, totals_cover_the_session
+from fetch_claude import VERSIONS
+
+
+def test_the_window_is_what_the_tests_drive() -> None:
+    """The versions that faber calls tested are the pinned ones."""
+    assert {"oldest": spelled(OLDEST), "newest": spelled(NEWEST)} == VERSIONS
+
+
+@given(st.tuples(*[st.integers(0, 999_999)] * 3), st.sampled_from(["", " (Claude Code)", "\n", "-beta.1", "+build"]))
+def test_a_version_is_read_as_it_is_printed(numbers: tuple[int, int, int], rest: str) -> None:
+    """The numbers of a version are those that it was spelled with, whatever a client adds."""
+    assert parse(spelled(numbers) + rest) == numbers
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read(text: str) -> None:
+    """What does not begin with three numbers has no version, and reading it never fails."""
+    begins = text.split(".", 2)
+    numbers = len(begins) == 3 and all(part.isascii() and part.isdecimal() for part in begins[:2])
+    assert parse(text) is None or numbers
+
+
+@pytest.mark.parametrize(
+    ("version", "session"),
+    [(None, False), ("2.1.197", False), ("2.1.276", False), ("2.1.277", True), ("2.1.330", True), ("nightly", True)],
+)
+def test_what_a_total_covers(version: str | None, session: bool) -> None:
+    """Totals cover the session from 2.1.277 on."""
+    assert totals_cover_the_session(version) is session

@@ -1,0 +1,284 @@
+"""A model that knows nothing of faber: it does what it is told in the client's requests, word for word.
+
+Every answer is a function of one request, so it remembers what a model would: after a compaction or in a new session
+nothing but what the request holds. It reads English only as far as these habits go:
+
+* a numbered step or a line `Label: command` with a command in it is done, in order (a line that begins with "Before"
+  first); what begins with "If" or "On", or lies in a table, is not;
+* a file that it is told to read is read, and a command whose answer is no JSON has told it more;
+* of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in
+  which they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
+* options that it was told of (`` `--message "…"` ``) are added where it has something to say in them.
+
+`hands` does the work that an instruction asks for: the craft of a model that writes software, nothing of faber's.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from e2e.replies import Reply, ToolUse, call, text, tool
+from e2e.request import Request
+
+
+class Made(NamedTuple):
+    """What an instruction came to: tool calls in order, artifacts by name, one sentence, decisions."""
+
+    calls: Sequence[Reply] = ()
+    artifacts: Mapping[str, str] = {}
+    message: str = "Done as the instruction says."
+    decisions: Sequence[str] = ()
+
+
+Hands = Callable[[str, Mapping[str, Any]], Made]
+
+_SPAN = re.compile(r"`([^`\n]+)`")
+_RUN_KEY = re.compile(r"\b[Rr]un `([a-z_]+)`")
+_STOP = re.compile(r"^- `(\w+)`:[^\n]*\bstop\b", re.MULTILINE)
+_OPTION = re.compile(r"`(--[a-z-]+)(?:[ =][^`]*)?`")
+_READ = re.compile(r"\b[Rr]ead(?: and follow)?[^`.\n]*`(/[^`\n]+)`")
+_COMMAND = re.compile(r"""(?:"/[^"]+"|'/[^']+'|/\S+|[a-z][a-z0-9_-]*)(?: .*)?$""")
+_STEP = re.compile(r"^\s*\d+\. ")
+_LABEL = re.compile(r"""^(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
+_CONDITION = re.compile(r"^\s*(?:\d+\.|[-*]|\|)?\s*\**(?:If|On|Unless|When)\b")
+_BLANK = re.compile(r"<([^<>`]+)>")
+
+
+@dataclass
+class Happened:
+    """One thing of a conversation: words that were said to the model, or a call of a tool and its result."""
+
+    said: str = ""
+    by_person: bool = False
+    name: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    result: str | None = None
+    failed: bool = False
+
+    @property
+    def command(self) -> str:
+        """The shell command of the call."""
+        return str(self.given.get("command", ""))
+
+    @property
+    def answer(self) -> dict[str, Any] | None:
+        """The JSON object in the result; None if there is none."""
+        start = (self.result or "").find("{")
+        if start < 0:
+            return None
+        try:
+            found, _ = json.JSONDecoder().raw_decode((self.result or "")[start:])
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def no_work(instruction: str, answer: Mapping[str, Any]) -> Made:
+    """Hands for instructions that ask for no file."""
+    return Made()
+
+
+class LiteralAgent:
+    """Answers requests; `script.always(LiteralAgent(hands))`."""
+
+    def __init__(self, hands: Hands = no_work, *, patience: int = 3) -> None:
+        self.hands = hands
+        self.patience = patience
+
+    def __call__(self, request: Request) -> Reply:
+        """The model's next response."""
+        happened = conversation(request)
+        turn = _since_prompt(happened)
+        if _refused_in_a_row(turn) >= self.patience:
+            return text("I was refused and stop.")
+        told = "\n".join(_told(happened))
+        answers = [each.answer for each in turn if each.name == "Bash"]
+        if answers and answers[-1] and set(_STOP.findall(told)) & {answers[-1].get("action")}:
+            return text(_report(turn))
+        action = self._follow(told, turn) or self._work_off(happened, turn)
+        return action or text(_report(turn))
+
+    def _work_off(self, happened: Sequence[Happened], turn: Sequence[Happened]) -> Reply | None:
+        """The first thing that the prompt, or else what came with it, says to do and that was not done yet."""
+        done = [each.given.get("file_path") or each.command for each in turn if each.name]
+        prompt = turn[0].said if turn else ""
+        added = [each.said for each in happened if each.said and not each.by_person]
+        for words in (prompt, *reversed(added)):
+            orders = _orders(words)
+            if not orders:
+                continue
+            for order in orders:
+                reply, mark = _spoken(order, prompt, happened)
+                if mark not in done:
+                    return reply
+            return None
+        return None
+
+    def _follow(self, told: str, turn: Sequence[Happened]) -> Reply | None:
+        """What the newest JSON answer says to do next."""
+        keys = list(dict.fromkeys(_RUN_KEY.findall(told)))
+        for at in range(len(turn) - 1, -1, -1):
+            answer = turn[at].answer
+            if answer is None or turn[at].name != "Bash":
+                continue
+            after = turn[at + 1 :]
+            if isinstance(answer.get("error"), dict):
+                return _recover(answer["error"], turn, at)
+            commands = [(key, answer[key]) for key in keys if isinstance(answer.get(key), str)]
+            if not commands:
+                if at == len(turn) - 1:
+                    return None
+                continue  # a bare record of what was done: what was handed out before it is still open
+            for number, (_, command) in enumerate(commands):
+                if any(each.command.startswith(command) for each in after if each.name == "Bash"):
+                    continue
+                last = number == len(commands) - 1
+                made = self.hands(str(answer.get("instruction") or ""), answer) if last else Made()
+                for work in made.calls:
+                    if not any(_same(work, each) for each in after):
+                        return work
+                return tool("Bash", command=command + (_added(told, answer, made) if last else ""))
+            return tool("Bash", command=turn[at].command)  # all of it is done: it is asked again
+        return None
+
+
+def conversation(request: Request) -> list[Happened]:
+    """What the request holds, in order: words, and calls with their results."""
+    found: list[Happened] = []
+    open_calls: dict[str, Happened] = {}
+    for message in request.messages:
+        content: Any = message.get("content")
+        blocks: list[dict[str, Any]] = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        )
+        kinds = {block.get("type") for block in blocks}
+        for block in blocks:
+            if block.get("type") == "text" and message.get("role") != "assistant":
+                words = str(block["text"])
+                # What the client adds is in tags, in messages of the system, or beside the results of tools.
+                added = (
+                    words.lstrip().startswith("<system-reminder>")
+                    or message["role"] != "user"
+                    or "tool_result" in kinds
+                )
+                found.append(Happened(said=words, by_person=not added))
+            elif block.get("type") == "tool_use":
+                open_calls[block["id"]] = Happened(name=block["name"], given=block["input"])
+                found.append(open_calls[block["id"]])
+            elif block.get("type") == "tool_result" and block["tool_use_id"] in open_calls:
+                made = open_calls[block["tool_use_id"]]
+                inner = block.get("content")
+                made.result = (
+                    inner if isinstance(inner, str) else "\n".join(str(b.get("text", "")) for b in inner or [])
+                )
+                made.failed = bool(block.get("is_error"))
+    return found
+
+
+def _since_prompt(happened: Sequence[Happened]) -> list[Happened]:
+    """The newest words of the person and what was done since."""
+    newest = max((at for at, each in enumerate(happened) if each.by_person), default=0)
+    return list(happened[newest:])
+
+
+def _told(happened: Sequence[Happened]) -> list[str]:
+    """All that was said to the model; what it read and what programs printed for it to read is said to it, too."""
+    words = [each.said for each in happened if each.said]
+    read = [str(each.result) for each in happened if each.result and not each.failed and each.answer is None]
+    return words + read
+
+
+def _orders(words: str) -> list[str]:
+    """The commands and files (`read PATH`) that `words` say to run and to read, in order, files first."""
+    reads = [f"read {path}" for path in _READ.findall(words)]
+    first: list[str] = []
+    found: list[str] = []
+    lines = _paragraphs(words)
+    for line in lines:
+        if label := _LABEL.match(line.strip()):
+            (first if label["label"].startswith("Before") else found).append(label["command"])
+        elif _STEP.match(line) and not _CONDITION.match(line):
+            found += [span for span in _SPAN.findall(line) if _is_command(span)]
+    return [*reads, *first, *found]
+
+
+def _paragraphs(words: str) -> list[str]:
+    """Lines, those joined that continue a numbered step."""
+    lines: list[str] = []
+    for line in words.splitlines():
+        if lines and line.startswith("   ") and _STEP.match(lines[-1]) and not line.lstrip().startswith(("- ", "* ")):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line)
+    return lines
+
+
+def _is_command(span: str) -> bool:
+    return " " in span and _COMMAND.match(span) is not None and not span.startswith(("the ", "a "))
+
+
+def _spoken(order: str, prompt: str, happened: Sequence[Happened]) -> tuple[Reply, str]:
+    """The call for an order, and by what it is recognised once it was made; blanks are filled with what was said."""
+    if order.startswith("read /"):
+        return tool("Read", file_path=order[5:]), order[5:]
+    filled = _BLANK.sub(lambda blank: _words_above(prompt), order)
+    if re.search(r"(?<![\w-])RUN\b", filled):
+        ids = [str(each.answer["run_id"]) for each in happened if each.answer and each.answer.get("run_id")]
+        filled = re.sub(r"(?<![\w-])RUN\b", ids[-1] if ids else "RUN", filled)
+    return tool("Bash", command=filled), filled
+
+
+def _words_above(prompt: str) -> str:
+    """What the person added to the prompt: the rest of its first line that has a colon."""
+    above = prompt[: prompt.find("<the words above>")]
+    lines = [line for line in above.splitlines() if re.match(r"[A-Z][^:`]*: ", line) and not line.startswith("Base ")]
+    return lines[-1].partition(": ")[2].strip().replace("'", "'\\''")
+
+
+def _added(told: str, answer: Mapping[str, Any], made: Made) -> str:
+    """The options that were spoken of and that there is something to say in."""
+    known = set(_OPTION.findall(told)) | set(_OPTION.findall(str(answer.get("instruction"))))
+    words: list[str] = []
+    if "--message" in known:
+        words += ["--message", made.message]
+    if "--artifact" in known:
+        wanted = re.findall(r"`--artifact (\w+)=", str(answer.get("instruction")))
+        words += [part for name in wanted for part in ("--artifact", f"{name}={made.artifacts[name]}")]
+    if "--decision" in known:
+        words += [part for decision in made.decisions for part in ("--decision", decision)]
+    return "".join(" " + shlex.quote(word) for word in words)
+
+
+def _recover(error: Mapping[str, Any], turn: Sequence[Happened], at: int) -> Reply | None:
+    """The first command of an error's recovery that was not tried since."""
+    spans = [span for span in _SPAN.findall(str(error.get("recovery") or "")) if _is_command(span)]
+    tried = {each.command for each in turn[: at + 1]}
+    return next((tool("Bash", command=span) for span in spans if span not in tried), None)
+
+
+def _same(work: Reply, made: Happened) -> bool:
+    [block] = work.blocks
+    return isinstance(block, ToolUse) and block.name == made.name and json.loads(block.sent) == dict(made.given)
+
+
+def _refused_in_a_row(turn: Sequence[Happened]) -> int:
+    refused = 0
+    for each in reversed(turn):
+        if not each.name:
+            continue
+        if not (each.failed and each.answer is None):
+            break
+        refused += 1
+    return refused
+
+
+def _report(turn: Sequence[Happened]) -> str:
+    answers = [each.answer for each in turn if each.answer]
+    last = answers[-1] if answers else {}
+    return str(last.get("instruction") or last.get("why") or "There is nothing more to do.")
+
+
+__all__ = ["Hands", "LiteralAgent", "Made", "call", "conversation", "no_work"]
