@@ -3,9 +3,9 @@
 import os
 
 from faber.errors import InvalidInput
-from faber.store.bundle import BUNDLE
+from faber.store.bundle import plugin_root
 
-PROTOCOLS = os.path.join(BUNDLE, "workflows")
+PROTOCOLS = os.path.join(plugin_root(), "workflows")
 
 
 def protocols() -> dict[str, str]:
