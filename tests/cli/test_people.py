@@ -81,11 +81,11 @@ def test_every_answer_has_a_readable_form() -> None:
 
 
 def test_the_default_is_json_but_where_people_read() -> None:
-    """JSON is the default of `--format` everywhere but in `faber status`, whoever reads."""
+    """JSON is the default of `--format` everywhere but in `faber status` and `faber protocol`."""
     defaults = {
         name: option.default for name, command in _commands() for option in command.params if "--format" in option.opts
     }
-    assert {name for name, default in defaults.items() if default != "json"} == {"status"}
+    assert {name for name, default in defaults.items() if default != "json"} == {"status", "protocol"}
 
 
 def test_an_answer_in_text(faber: Faber, run: str) -> None:

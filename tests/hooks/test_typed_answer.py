@@ -182,7 +182,7 @@ def test_an_option_is_recorded_with_its_remark(session: Session, said: str, answ
     printed = session.types(said.format(session.ask()))
     assert session.answers == [("fr-1", answer, remark)]
     assert printed["systemMessage"].startswith("faber: recorded your answer to fr-1")
-    assert '"/opt/faber/bin/faber" next org/project/one' in printed["hookSpecificOutput"]["additionalContext"]
+    assert "/opt/faber/bin/faber next org/project/one" in printed["hookSpecificOutput"]["additionalContext"]
     run = load(session.layout, RUN)
     event = read_event(run.directory, run.state["recent_events"][-1]["file"])
     assert (event["actor"], event.get("session_id")) == ("person", None)
