@@ -242,6 +242,28 @@ def test_a_refused_start_says_what_was_recorded(faber: Faber, project: Path, git
     assert (answer["repeated"], answer["step"], answer["mode"]) == (True, "code", "start")
 
 
+def test_next_first_records_what_a_killed_writer_left_out(
+    faber: Faber, project: Path, run_dir: Callable[[str], Path]
+) -> None:
+    """Killed between a step's failure and the return to an earlier phase, the run still returns there with `next`."""
+    phases = [
+        {"id": "code", "steps": [{"id": "do"}]},
+        {"id": "evaluate", "on_failure": {"return_to": "code", "max_retries": 1}, "steps": [{"id": "test"}]},
+    ]
+    (project / "flow.json").write_text(json.dumps({"phases": phases}))
+    faber("run", "init", "--run-id", "r", "--workflow", "flow.json", "--autonomy", "autonomous")
+    faber("next", "r")
+    faber("step", "complete", "r", "code:do", "--next")
+    state = run_dir("r") / "state.json"
+    before = state.read_bytes()
+    failed = faber("step", "fail", "r", "evaluate:test", "--error", "red").json["recorded"]
+    (run_dir("r") / "events" / f"{failed[-1]['event_id']:06d}-retry_loop_enter.json").unlink()
+    state.write_bytes(before)
+    answer = faber("next", "r").json
+    assert (answer["action"], answer["step"], answer["mode"]) == ("step", "do", "retry")
+    assert types(faber)[-4:] == ["step_error test", "retry_loop_enter", "phase_start", "step_retry do"]
+
+
 # --- decisions -------------------------------------------------------------------------------------
 
 

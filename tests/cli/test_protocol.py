@@ -24,7 +24,7 @@ def test_protocols_are_listed(faber: Faber) -> None:
     listed = faber("protocol", "--format", "json").json["protocols"]
     assert sorted(listed) == NAMES
     assert listed["step-loop"] == "The step loop"
-    assert [line.split()[0] for line in faber("protocol").out.splitlines()] == NAMES
+    assert [line.split(":")[0] for line in faber("protocol").out.splitlines()] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

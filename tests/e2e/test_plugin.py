@@ -280,7 +280,7 @@ def test_a_step_that_was_sent_back_is_done_again_with_the_feedback(
     assert [heard["comment"] for heard in said[0]["feedback"]] == [comment]
     assert (said[1]["step"], said[1]["mode"]) == ("fetch-work", "retry")
     assert [heard["comment"] for heard in said[1]["feedback"] + said[3]["feedback"]] == [comment] * 2
-    assert (said[-1]["step"], said[-1]["feedback"]) == ("classify", [])
+    assert (said[-1]["step"], "feedback" in said[-1]) == ("classify", False)
     assert types(run_of(project)).count("step_retry") == 1
 
 

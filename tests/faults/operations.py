@@ -42,6 +42,12 @@ def _fresh(root: Path) -> None:
     must(root, "run", "init", "--run-id", RUN, "--target", "A shop that never forgets an order")
 
 
+def _fetching(root: Path) -> None:
+    """A run whose first step is in progress."""
+    _fresh(root)
+    must(root, "next", RUN)
+
+
 def _begun(root: Path) -> None:
     """A run whose first phase is done, and whose second has its only step in progress."""
     _fresh(root)
@@ -116,6 +122,13 @@ START = Operation("step start", _fresh, ("step", "start", RUN, "frame:fetch-work
 COMPLETE = Operation(
     "step complete", _begun, ("step", "complete", RUN, "architect:write-spec", "--artifact", "spec_path=specs/9.md")
 )
+NEXT = Operation("next", _fresh, ("next", RUN))
+# Two commits: the decision and the completion, then the start of the next step.
+FOLLOWED = Operation(
+    "step complete --next",
+    _fetching,
+    ("step", "complete", RUN, "frame:fetch-work", "--decision", "Use one table", "--next"),
+)
 EMIT = Operation(
     "event emit",
     _begun,
@@ -140,7 +153,8 @@ REVISE = Operation(
 SKIP = Operation("feedback respond skip", _doubted, ("feedback", "respond", RUN, "skip"), extra=PERSON)
 
 OPERATIONS = {
-    made.name: made for made in (INIT, START, COMPLETE, EMIT, SAVE, REPAIR, ADOPT, RECORD, REQUEST, REVISE, SKIP)
+    made.name: made
+    for made in (INIT, START, COMPLETE, NEXT, FOLLOWED, EMIT, SAVE, REPAIR, ADOPT, RECORD, REQUEST, REVISE, SKIP)
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.events.drafts import Draft
+from faber.feedback.requests import NewRequest, open_request
 from faber.hooks import run_lookup as candidates_module
 from faber.hooks.dispatch import HANDLERS
 from faber.hooks.hook_call import Call
@@ -69,8 +70,9 @@ class Project:
         }
 
     def git(self, *arguments: str, cwd: Path | None = None) -> None:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         subprocess.run(
-            ["git", *arguments], cwd=cwd or self.root, env=os.environ | COMMITTER, check=True, capture_output=True
+            ["git", *arguments], cwd=cwd or self.root, env=plain | COMMITTER, check=True, capture_output=True
         )
 
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
@@ -143,17 +145,24 @@ class Project:
 NOTHING = Said(0, "", "")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit on branch main, to be copied."""
+    root = tmp_path_factory.mktemp("begun")
+    git = Project(root).git
+    git("init", "-q", "-b", "main", "--template=")
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    return root
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Project:
     """A repository on branch main, without a store yet."""
     for name in [key for key in os.environ if key.startswith(("GIT_", "CLAUDE", "FABER_CHILD", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
     root = tmp_path.resolve() / "the project"
-    root.mkdir()
-    made = Project(root)
-    made.git("init", "-q", "-b", "main")
-    made.git("commit", "-q", "--allow-empty", "-m", "Begin")
-    return made
+    shutil.copytree(begun, root)
+    return Project(root)
 
 
 # --- when hooks are silent ------------------------------------------------------------------------
@@ -256,6 +265,69 @@ def test_any_python_will_do(project: Project, tmp_path: Path) -> None:
     assert "org/project/one" in project.start("startup", "s", **cold).context
     assert "org/project/one" in project.start("startup", "s", FABER_PYTHON=BASE_PYTHON, **cold).context
     assert list(home.iterdir()) == []
+
+
+# --- what the person at the terminal sees -----------------------------------------------------------
+
+TERMINAL = {"CLAUDE_CODE_ENTRYPOINT": "cli"}
+
+
+def _asked(project: Project, run: str) -> None:
+    asked = NewRequest("fr-1", "approval", "May the table be dropped?")
+    commit(project.layout, run, lambda s, p: open_request(s, p, asked))
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "clear"])
+def test_a_terminal_shows_where_the_run_is(project: Project, source: str) -> None:
+    """At a terminal, and only there, the start of a session shows its person one line, beside the session's brief."""
+    project.new(branch="main")
+    printed = json.loads(project.start(source, "s", **TERMINAL).out)
+    shown = printed.pop("systemMessage")
+    assert shown.startswith("faber: run org/project/one (work item 158) is at frame (start)")
+    assert "/faber:resume" in shown
+    assert "\n" not in shown
+    assert "org/project/one" in printed["hookSpecificOutput"]["additionalContext"]
+    assert project.start(source, "s", **TERMINAL, CLAUDE_CODE_SESSION_ATTENDED="0").context
+    assert project.start(source, "s", CLAUDE_CODE_ENTRYPOINT="sdk-cli").context
+    assert project.start("compact", "s", **TERMINAL).context
+
+
+def test_an_answer_through_the_hooks(project: Project) -> None:
+    """A code that Stop showed is typed: the answer is recorded, with any Python and without packages."""
+    run = project.new(session="s")
+    _asked(project, run)
+    stopped = json.loads(project.hook("stop", {"session_id": "s"}, **TERMINAL).out)
+    assert list(stopped) == ["systemMessage"]
+    assert "May the table be dropped?" in stopped["systemMessage"]
+    code = re.search(r"`approve (\w{3})`", stopped["systemMessage"])
+    assert code
+    given = {"session_id": "s", "prompt": f"approve {code[1]} after the backup"}
+    assert (
+        project.hook("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").out.count("recorded nothing") == 1
+    )
+    assert project.load(run).state["answers"] == []
+    typed = json.loads(project.hook("user-prompt-submit", given, **TERMINAL).out)
+    assert "recorded your answer" in typed["systemMessage"]
+    (heard,) = project.load(run).state["answers"]
+    assert (heard["response"], heard["comment"]) == ("approve", "after the backup")
+    assert heard["responder"]
+    assert heard["responder"]["source"] == "terminal"
+    assert project.hook("stop", {"session_id": "s"}, **TERMINAL) == NOTHING
+
+
+def test_a_code_is_shown_to_its_session_alone(project: Project) -> None:
+    """The start of a session shows the request in place of the line; no brief and no record holds its code."""
+    run = project.new(branch="main")
+    _asked(project, run)
+    printed = json.loads(project.start("startup", "s", **TERMINAL).out)
+    code = re.search(r"`reject (\w{3})`", printed.pop("systemMessage"))
+    assert code
+    assert f" {code[1]}`" not in json.dumps(printed)
+    assert all(
+        code[1].encode() not in (text or b"") for name, text in project.files().items() if "answer-codes" in name
+    )
+    # A session that never worked on the run is not reminded after every turn.
+    assert project.hook("stop", {"session_id": "t"}, **TERMINAL) == NOTHING
 
 
 # --- whatever happens -----------------------------------------------------------------------------

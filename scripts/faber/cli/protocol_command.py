@@ -14,10 +14,10 @@ from faber.workflows.protocol_texts import protocol_text, protocols
 @format_choice("json", "text", default="text")
 @click.pass_obj
 def protocol(obj: Invocation, name: str | None, form: str) -> None:
-    """Print the protocol NAME as text, or list the protocols."""
+    """Print the protocol NAME, or list the protocols."""
     if name is None:
         known = protocols()
-        print_answer({"protocols": known}, form, lambda _: "".join(f"{n:<24}{known[n]}\n" for n in known))
+        print_answer({"protocols": known}, form, lambda _: "".join(f"{each}: {known[each]}\n" for each in known))
     else:
         text = prose(protocol_text(name), obj.program)
-        print_answer({"protocol": name, "text": text}, form, lambda _: text)
+        print_answer({"name": name, "text": text}, form, lambda _: text)

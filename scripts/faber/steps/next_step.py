@@ -6,7 +6,8 @@ from typing import NamedTuple
 from faber.foreign.open_run import open_run
 from faber.model.acceptance import Decision
 from faber.model.commands import complete_run, start_step
-from faber.model.documents import Plan, State
+from faber.model.consequences import consequences
+from faber.model.documents import Plan, State, is_nebula_run
 from faber.model.gates import closed_gate
 from faber.model.next import Action, next_action
 from faber.steps.holding import Decide, held, takes, unless_held
@@ -40,10 +41,11 @@ def start_next(run: Run, by: Writer) -> Started:
     """
     while True:
         action = next_of(run, by.session_id)
-        if run.foreign or not _starts(run.state, action, by.session_id):
+        unfinished = _left_unfinished(run)
+        if run.foreign or not (unfinished or _starts(run.state, action, by.session_id)):
             return Started(action, run, None)
-        decide: Decide = partial(_start, action=action, base=_base(run, action))
-        if action["action"] == "step":
+        decide: Decide = _nothing if unfinished else partial(_start, action=action, base=_base(run, action))
+        if action["action"] == "step" and not unfinished:
             decide = held(run.layout, by.session_id, decide, begins=True)
         expected = run.state["last_event_id"]
         try:
@@ -51,9 +53,22 @@ def start_next(run: Run, by: Writer) -> Started:
         except Stale:  # somebody recorded something meanwhile, perhaps this: decide again
             run = open_run(run.layout, run.run_id)
             continue
+        if unfinished:
+            run = committed.run
+            continue
         if action["action"] != "step":
             action = next_of(committed.run, by.session_id)
         return Started({**action, "start_with": None}, committed.run, committed)
+
+
+def _left_unfinished(run: Run) -> bool:
+    """True if a killed writer left out events that follow, or the state; what comes next depends on them."""
+    return not is_nebula_run(run.state) and bool(run.folded or consequences(run.state, run.plan))
+
+
+def _nothing(state: State, plan: Plan) -> Decision:
+    """`commit` itself adds what a killed writer left out."""
+    return []
 
 
 def _starts(state: State, action: Action, session: str | None) -> bool:
