@@ -21,9 +21,10 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_protocols_are_listed(faber: Faber) -> None:
     """Without a name every protocol is listed with its title."""
-    listed = faber("protocol").json["protocols"]
+    listed = faber("protocol", "--format", "json").json["protocols"]
     assert sorted(listed) == NAMES
     assert listed["step-loop"] == "The step loop"
+    assert [line.split(":")[0] for line in faber("protocol").out.splitlines()] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -118,7 +118,7 @@ def test_a_killed_session_is_continued_by_the_next(plugged: Client, api: Message
     assert first.has("frame:classify")
     assert first.has(f"next {run.run_id}")
     said = answers(result)
-    assert said[0]["complete_with"] == f"faber context {run.run_id} --record"
+    assert said[0]["complete_with"].endswith(f"/bin/faber context {run.run_id} --record")
     assert (said[2]["phase"], said[2]["step"], said[2]["mode"]) == ("frame", "classify", "continue")
     assert result.denials == []  # no skill was typed: the plugin's own hook allowed the calls
 
