@@ -78,7 +78,8 @@ def test_a_session_loads_the_context_first(faber: Faber, make: Make, monkeypatch
     run = make(TWO)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-1")
     first = faber("next", run, "--peek").json
-    assert (first["action"], first["phase"], first["complete_with"]) == ("step", None, "faber context r --record")
+    assert (first["action"], first["phase"]) == ("step", None)
+    assert first["complete_with"].endswith("faber context r --record")
     faber("context", run, "--record")
     assert following(faber) == ("step", "plan", "write", "start")
 
