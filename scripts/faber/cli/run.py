@@ -1,7 +1,6 @@
 """`faber run …`: creating, listing and ending runs."""
 
 import os
-from typing import TypedDict
 
 import click
 
@@ -9,48 +8,23 @@ from faber.cli.arguments import next_option, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out, record
+from faber.cli.run_rows import all_runs, run_row
 from faber.context.resume import run_position
-from faber.errors import AmbiguousRun, FaberError, InvalidInput
+from faber.errors import AmbiguousRun, InvalidInput
 from faber.events.drafts import Draft
 from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_rerun
-from faber.foreign.open_run import open_run
 from faber.foreign.resolve import open_named, resolve
 from faber.git.repository import find
 from faber.model import commands
-from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy, State
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
 from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
-from faber.model.state_parts import FeedbackRequest
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
 from faber.store.load import Run
 from faber.store.lock import locked
 from faber.store.store_errors import RunExists
-
-
-class RunRow(TypedDict):
-    """A run in a list."""
-
-    run_id: str
-    work_id: str | None
-    target: str | None
-    workflow_id: str
-    status: str
-    current_phase: str | None
-    current_step: str | None
-    branch: str | None
-    waits_for: FeedbackRequest | None
-    updated_at: str
-    foreign: bool
-
-
-class DamagedRow(TypedDict):
-    """A run that cannot be read, and its error."""
-
-    run_id: str
-    error: dict[str, object]
-
 
 autonomy_option = click.option(
     "--autonomy", type=click.Choice(AUTONOMY_LEVELS), help="What agents may do on their own. Default: from config.yaml."
@@ -203,42 +177,6 @@ def list_runs(obj: Invocation, status: str | None) -> None:
     found, damaged = all_runs(obj)
     rows = [run_row(made) for made in found if status in (None, made.state["status"])]
     print_json({"runs": rows, "damaged": [] if status else damaged})
-
-
-def all_runs(obj: Invocation) -> tuple[list[Run], list[DamagedRow]]:
-    """Every readable run, the most recently active first, and the error of every other run."""
-    found: list[Run] = []
-    damaged: list[DamagedRow] = []
-    for run_id in obj.layout.run_ids():
-        try:
-            found.append(open_run(obj.layout, run_id))
-        except FaberError as error:
-            damaged.append({"run_id": run_id, "error": error.as_dict()})
-    return sorted(found, key=lambda made: made.state["updated_at"], reverse=True), damaged
-
-
-def run_row(made: Run) -> RunRow:
-    """The run as an entry of a list."""
-    state = made.state
-    return {
-        "run_id": made.run_id,
-        "work_id": state["work_id"],
-        "target": state["target"],
-        "workflow_id": state["workflow_id"],
-        "status": state["status"],
-        "current_phase": state["current_phase"],
-        "current_step": state["current_step"],
-        "branch": branch_name(state),
-        "waits_for": state["feedback_request"],
-        "updated_at": state["updated_at"],
-        "foreign": made.foreign,
-    }
-
-
-def branch_name(state: State) -> str | None:
-    """The run's branch, if it has one."""
-    name = state["artifacts"].get("branch_name")
-    return name if isinstance(name, str) else None
 
 
 @run.command("show")

@@ -5,7 +5,7 @@ import click
 from faber.cli.arguments import format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
-from faber.cli.run import DamagedRow, RunRow, all_runs, branch_name, run_row
+from faber.cli.run_rows import DamagedRow, RunRow, all_runs, branch_name, run_row
 from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
