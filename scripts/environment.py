@@ -152,8 +152,10 @@ def _install(lock: Path, directory: Path, held: int) -> None:
     # The base's pip can install into another environment, which saves the two seconds of installing pip there.
     if find_spec("pip") and not _run([*create, "--without-pip", str(directory)], held).returncode:
         pip = [sys.executable, "-I", "-m", "pip", "--python", str(python)]
-        if not _run([*pip, *pip_options, "--version"], held).returncode:
-            return _check(_run([*pip, *pip_install], held))
+        installed = _run([*pip, *pip_install], held)
+        # Only a pip that works in the environment knows why nothing can be installed.
+        if not installed.returncode or not _run([*pip, *pip_options, "--version"], held).returncode:
+            return _check(installed)
     if find_spec("ensurepip") and not _run([*create, "--clear", str(directory)], held).returncode:
         return _check(_run([str(python), "-I", "-m", "pip", *pip_install], held))
     uv = shutil.which("uv")

@@ -1,5 +1,6 @@
 """What tests need from the machine: where CI=true, lacking it is a failure; elsewhere, a skip that says why."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -48,6 +49,10 @@ class Durations:
                 item.add_marker("slow")
         # By file: the tests of one share its fixtures.
         items.sort(key=lambda item: -longest[item.path])
+
+    def pytest_collection_finish(self) -> None:
+        """What was collected stays to the end: the garbage collector need not look at it again and again."""
+        gc.freeze()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up setup, call and teardown."""

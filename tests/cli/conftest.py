@@ -1,8 +1,10 @@
 """A project in a temporary directory, and faber called on it as from a shell."""
 
+import fcntl
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +13,8 @@ import pytest
 
 from faber.cli import main
 from support.git_environment import COMMITTER
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 class Answer(NamedTuple):
@@ -63,6 +67,33 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root.mkdir()
     monkeypatch.chdir(root)
     return root
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's project, made once for all workers the way a benchmark makes it; tests work on copies."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "demo"
+    place.mkdir(exist_ok=True)
+    made = place / "project"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            code = (
+                "import sys; sys.path.insert(0, sys.argv.pop(1)); place = sys.argv.pop(1); import samples, argparse; "
+            )
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    f"{code}samples.project(place, argparse.Namespace(project=None))",
+                    BENCHMARKS,
+                    place,
+                ],
+                env=os.environ | {"FABER_VENV": sys.prefix},
+                check=True,
+            )
+    return made
 
 
 @pytest.fixture

@@ -27,14 +27,6 @@ def in_benchmarks(code: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project that a benchmark makes where it is given none; the tests give it to the others."""
-    place = tmp_path_factory.mktemp("benchmarks")
-    in_benchmarks(f"import samples; samples.project({str(place)!r}, Namespace(project=None))")
-    return place / "project"
-
-
-@pytest.fixture(scope="module")
 def run(demo: Path) -> Run:
     """`run(name, …)`: what a benchmark prints in its short mode, in the environment that the tests run in."""
 

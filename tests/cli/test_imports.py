@@ -1,6 +1,7 @@
 """What each command loads: imports are most of what a short command costs, so they are part of its contract."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,11 +71,9 @@ def heavy_modules(project: Path, *arguments: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
     """The demo's project, its context read once, so that what can be remembered is."""
-    root = tmp_path_factory.mktemp("imports") / "project"
-    (root.parent / "demo").mkdir()
-    heavy_modules(root.parent, "demo", "--directory", str(root))
+    root = shutil.copytree(demo, tmp_path_factory.mktemp("imports") / "project")
     (root / ".fractary" / "faber" / "config.yaml").write_text("context:\n  max_chars: 20000\n")
     (root / "response.txt").write_text('{"a": [1,')
     heavy_modules(root, "context", RUN)

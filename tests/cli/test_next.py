@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from faber.model.program_word import shell_word
+from faber.store.bundle import PROGRAM
+
 Faber = Callable[..., Any]
 Make = Callable[..., str]
 
@@ -78,8 +81,8 @@ def test_a_session_loads_the_context_first(faber: Faber, make: Make, monkeypatch
     run = make(TWO)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-1")
     first = faber("next", run, "--peek").json
-    assert (first["action"], first["phase"]) == ("step", None)
-    assert first["complete_with"].endswith("faber context r --record")
+    command = f"{shell_word(PROGRAM)} context r --record"
+    assert (first["action"], first["phase"], first["complete_with"]) == ("step", None, command)
     faber("context", run, "--record")
     assert following(faber) == ("step", "plan", "write", "start")
 

@@ -17,7 +17,7 @@ Faber = Callable[..., Any]
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command that is no group, by its words."""
+    """Every command but the groups, by its words."""
     context = click.Context(program)
     for name in COMMANDS:
         command = program.get_command(context, name)
@@ -81,11 +81,11 @@ def test_every_answer_has_a_readable_form() -> None:
 
 
 def test_the_default_is_json_but_where_people_read() -> None:
-    """JSON is the default of `--format` everywhere but in `faber status`, whoever reads."""
+    """JSON is the default of `--format` everywhere but in `faber status` and `faber protocol`, whoever reads."""
     defaults = {
         name: option.default for name, command in _commands() for option in command.params if "--format" in option.opts
     }
-    assert {name for name, default in defaults.items() if default != "json"} == {"status"}
+    assert {name for name, default in defaults.items() if default != "json"} == {"status", "protocol"}
 
 
 def test_an_answer_in_text(faber: Faber, run: str) -> None:

@@ -1,5 +1,6 @@
 """How often a command opens what it reads: each document of a run, and the configuration, once."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,9 @@ RUN = "sample/report-tool/demo"  # what `faber demo` makes
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
     """The demo's project, with settings."""
-    root = tmp_path_factory.mktemp("reads") / "project"
-    opened(root.parent, "demo", "--directory", str(root))
+    root = shutil.copytree(demo, tmp_path_factory.mktemp("reads") / "project")
     (root / ".fractary" / "faber" / CONFIG).write_text("context:\n  max_chars: 20000\n")
     return root
 

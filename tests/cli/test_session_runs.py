@@ -66,6 +66,9 @@ def test_a_run_that_a_session_was_briefed_about_is_its_own(
     faber("run", "init", "--run-id", "r-11")
     session("b")
     assert faber("run", "show").json["run_id"] == "r-10"
+    faber("event", "emit", "r-11", "--type", "checkpoint")
+    assert faber("run", "show").json["run_id"] == "r-11"  # the run it recorded an event in comes first
+    faber("event", "emit", "r-10", "--type", "checkpoint")
     faber("run", "cancel", "r-10", "--reason", "not needed")
     assert faber("run", "show").json["run_id"] == "r-11"
 

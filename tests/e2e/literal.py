@@ -31,6 +31,7 @@ class Made(NamedTuple):
     artifacts: Mapping[str, str] = {}
     message: str = "Done as the instruction says."
     decisions: Sequence[str] = ()
+    failure: str = ""  # why it cannot be done
 
 
 Hands = Callable[[str, Mapping[str, Any]], Made]
@@ -117,6 +118,18 @@ class LiteralAgent:
             return None
         return None
 
+    def _asked(self, answer: Mapping[str, Any], after: Sequence[Happened]) -> Reply | None:
+        """A command that the instruction says to run, outside brackets, unless people have answered it; or the end of
+        the turn, where it says to stop then."""
+        instruction = re.sub(r"\([^()]*\)", "", str(answer.get("instruction") or ""))
+        spans = [span for span in _SPAN.findall(instruction) if _is_command(span)]
+        if not spans or answer.get("feedback"):
+            return None
+        for span in spans:
+            if not any(each.command == span for each in after):
+                return tool("Bash", command=span)
+        return text("I asked and stop.") if "and stop" in instruction else None
+
     def _follow(self, told: str, turn: Sequence[Happened]) -> Reply | None:
         """What the newest JSON answer says to do next."""
         keys = list(dict.fromkeys(_RUN_KEY.findall(told)))
@@ -136,7 +149,11 @@ class LiteralAgent:
                 if any(each.command.startswith(command) for each in after if each.name == "Bash"):
                     continue
                 last = number == len(commands) - 1
+                if last and (asked := self._asked(answer, after)):
+                    return asked
                 made = self.hands(str(answer.get("instruction") or ""), answer) if last else Made()
+                if made.failure and (given_up := _give_up(told, answer, made.failure)):
+                    return given_up if given_up.blocks[0] not in _sent(after) else None
                 for work in made.calls:
                     if not any(_same(work, each) for each in after):
                         return work
@@ -226,8 +243,13 @@ def _spoken(order: str, prompt: str, happened: Sequence[Happened]) -> tuple[Repl
         return tool("Read", file_path=order[5:]), order[5:]
     filled = _BLANK.sub(lambda blank: _words_above(prompt), order)
     if re.search(r"(?<![\w-])RUN\b", filled):
-        ids = [str(each.answer["run_id"]) for each in happened if each.answer and each.answer.get("run_id")]
-        filled = re.sub(r"(?<![\w-])RUN\b", ids[-1] if ids else "RUN", filled)
+        left_out = re.search(r"leave (?:RUN|it) out", prompt) is not None
+        ids = (
+            []
+            if left_out
+            else [str(each.answer["run_id"]) for each in happened if each.answer and each.answer.get("run_id")]
+        )
+        filled = re.sub(r" RUN\b", f" {ids[-1]}" if ids else "" if left_out else " RUN", filled)
     return tool("Bash", command=filled), filled
 
 
@@ -257,6 +279,20 @@ def _recover(error: Mapping[str, Any], turn: Sequence[Happened], at: int) -> Rep
     spans = [span for span in _SPAN.findall(str(error.get("recovery") or "")) if _is_command(span)]
     tried = {each.command for each in turn[: at + 1]}
     return next((tool("Bash", command=span) for span in spans if span not in tried), None)
+
+
+def _give_up(told: str, answer: Mapping[str, Any], why: str) -> Reply | None:
+    """The command of the line that says what to do if a step cannot be done, its blanks filled."""
+    line = next((line for line in told.splitlines() if "If a step cannot be done" in line), "")
+    span = next((span for span in _SPAN.findall(line) if _is_command(span)), None)
+    if span is None:
+        return None
+    filled = span.replace("PHASE:STEP", f"{answer.get('phase')}:{answer.get('step')}")
+    return tool("Bash", command=re.sub(r"'[^']*'$", shlex.quote(why), filled))
+
+
+def _sent(happened: Sequence[Happened]) -> list[ToolUse]:
+    return [ToolUse(each.name, json.dumps(dict(each.given), ensure_ascii=False)) for each in happened if each.name]
 
 
 def _same(work: Reply, made: Happened) -> bool:

@@ -47,7 +47,7 @@ def plugged(
 
 @pytest.fixture
 def store(project: Path) -> Layout:
-    """The project's store, with a run that was begun here and waits for a review of its first step."""
+    """The project's store, with a run that was started here and waits for a review of its first step."""
     layout = Layout(str(project))
     plan = load_plan(layout, "default")
     create_run(layout, NewRun(RUN, plan, "158", None, "guarded", "person"))

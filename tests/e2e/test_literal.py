@@ -18,8 +18,9 @@ import pytest
 from e2e.client import Client, Result
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.messages_api import MessagesApi
-from e2e.replies import tool
+from e2e.replies import hang, tool
 from e2e.repositories import make_project
+from e2e.request import Request
 from e2e.test_contract import WINDOW
 from faber.model.documents import State
 from faber.store.layout import Layout
@@ -36,6 +37,14 @@ phases:
     steps:
       - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
 """
+ASKING = """
+phases:
+  - id: frame
+    steps:
+      - id: format
+        instruction: >-
+          Ask `faber feedback request --type selection --prompt 'Which format?' --option CSV --option TSV` and stop.
+"""
 CALLS = 14  # of faber, for the default workflow with its two gates
 SIZE = 1_200  # characters of an answer
 
@@ -50,6 +59,7 @@ class Bench:
     root: Path
     refused: list[str] = field(default_factory=list)
     answers: list[Happened] = field(default_factory=list)
+    broken: str = ""  # why the agent can write no file
 
     def hands(self, instruction: str, answer: Mapping[str, Any]) -> Made:
         """The craft that the built-in workflow and `SHORT` ask for."""
@@ -59,6 +69,8 @@ class Bench:
             path = self.project / "specs" / "csv.md"
             return Made([tool("Write", file_path=str(path), content="# CSV export\n")], {"spec_path": "specs/csv.md"})
         if instruction.startswith(("Implement", "Write the export")):
+            if self.broken:
+                return Made(failure=self.broken)
             return Made([tool("Write", file_path=str(self.project / "export.txt"), content="a,b\n")])
         if "Commit the work" in instruction:
             commit = tool("Bash", command="git commit -q -m 'Add the export'")
@@ -114,7 +126,13 @@ class Bench:
         place = self.project / ".fractary" / "faber"
         (place / "workflows").mkdir(parents=True, exist_ok=True)
         (place / "workflows" / "short.yaml").write_text(f"id: short\n{text}")
-        (place / "config.yaml").write_text("workflow: short\nautonomy: autonomous\n")
+        self.settings(workflow="short", autonomy="autonomous")
+
+    def settings(self, **given: str) -> None:
+        """Set keys of the project's configuration."""
+        path = self.project / ".fractary" / "faber" / "config.yaml"
+        before = dict(line.split(": ") for line in path.read_text().splitlines()) if path.exists() else {}
+        path.write_text("".join(f"{name}: {value}\n" for name, value in {**before, **given}.items()))
 
 
 @pytest.fixture(params=WINDOW)
@@ -148,3 +166,75 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
     assert bench.refused == []
     assert len(bench.answers) <= CALLS, [each.command for each in bench.answers]
     assert [each.command for each in bench.answers if len(each.result or "") > SIZE] == []
+
+
+def test_a_session_killed_in_a_step_is_continued_by_the_next(bench: Bench) -> None:
+    """After SIGKILL a new session that is only told to go on does the step that was in progress, and the rest."""
+    bench.workflow(SHORT)
+    agent = LiteralAgent(bench.hands)
+
+    def building(request: Request) -> bool:
+        return any('"step":"write"' in each.text for each in request.results)
+
+    bench.api.script.always(lambda request: hang() if building(request) else agent(request))
+    running = bench.client.start("/faber:run Add a CSV export", allowed_tools=CRAFT)
+    bench.api.wait_for(building)
+    running.kill()
+    assert bench.state["current_step"] == "write"
+    bench.says("go on", session_id=uuid4())
+    assert bench.state["status"] == "completed"
+    assert bench.refused == []
+
+
+def test_a_compaction_leaves_the_agent_with_its_run(bench: Bench) -> None:
+    """After a compaction nothing but the short brief is left of the run, and it is enough to end it."""
+    bench.workflow(SHORT)
+    bench.settings(autonomy="assist")
+    session = uuid4()
+    bench.says("/faber:run Add a CSV export", session_id=session)
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    bench.says("go on", resume=session)
+    bench.says("/compact", resume=session)
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    bench.says("go on", resume=session)
+    assert bench.state["status"] == "completed"
+    assert bench.refused == []
+
+
+def test_a_question_is_asked_and_its_answer_reaches_the_step(bench: Bench) -> None:
+    """A step that says which question to ask has it asked word for word; a later session gets the answer with it."""
+    bench.workflow(ASKING)
+    bench.says("/faber:run Add an export")
+    assert bench.state["feedback_request"]
+    assert bench.state["feedback_request"]["prompt"] == "Which format?"
+    bench.person("feedback", "respond", bench.state["run_id"], "TSV")
+    bench.says("go on")
+    assert bench.state["status"] == "completed"
+    assert any('"response":"TSV"' in (each.result or "") for each in bench.answers)
+    assert bench.refused == []
+
+
+def test_a_step_that_failed_is_healed(bench: Bench) -> None:
+    """A step that cannot be done is recorded so; `/faber:heal` diagnoses it and, resumed, the run gets to its end."""
+    bench.workflow(SHORT)
+    bench.broken = "The disk is full."
+    bench.says("/faber:run Add a CSV export")
+    assert bench.state["status"] == "failed"
+    assert bench.refused == []
+    bench.broken = ""
+    bench.says("/faber:heal")
+    bench.person("run", "resume", bench.state["run_id"])
+    bench.says("go on")
+    assert bench.state["status"] == "completed"
+    assert bench.refused == []
+
+
+def test_a_checkpoint_is_saved_in_the_agents_words(bench: Bench) -> None:
+    """`/faber:checkpoint` hands in a summary by options; no JSON has to pass the shell."""
+    bench.workflow(SHORT)
+    bench.settings(autonomy="assist")
+    session = uuid4()
+    bench.says("/faber:run Add a CSV export", session_id=session)
+    bench.says("/faber:checkpoint", resume=session)
+    assert bench.state["session_summaries"]["latest_file"]
+    assert bench.refused == []

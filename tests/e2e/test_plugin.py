@@ -301,6 +301,49 @@ def test_what_is_not_a_plain_call_still_needs_a_grant(
     assert not (project / "pwned").exists()
 
 
+def test_a_typed_skill_grants_only_what_it_names(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+    """In the prompt of `/faber:run` the client still refuses to repair, to move runs and to start a nebula."""
+    result = begin(
+        plugged, api, say, say("repair latest"), say("sync push"), say("nebula apply plan"), text("I tried.")
+    )
+    commands = [each["tool_input"]["command"].split('faber" ')[1] for each in result.denials]
+    assert commands == ["repair latest", "sync push", "nebula apply plan"]
+
+
+def test_rules_reach_whoever_works(plugged: Client, api: MessagesApi, plugin_root: Path, project: Path) -> None:
+    """`/faber:run` is sent with the rules inside, and the manager, as a subagent, loads them and begins unasked: each
+    command of the rules can be run as it stands."""
+    api.script.reply(text("ok"))
+    plugged.run("/faber:run 158")
+    program = f"{plugin_root}/bin/faber"
+    assert api.turns[-1].has(f"`{program} next`")
+
+    given = f'"{program}"'
+    steps = [tool("Bash", command=command) for command in (
+        f"{given} protocol step-loop", f"{given} run begin --next 158", "faber next")]  # fmt: skip
+    api.script.when("Work on 158", *steps, text("Begun."))
+    api.script.reply(tool("Agent", subagent_type="faber:faber-manager", description="work", prompt="Work on 158"))
+    api.script.always(text("done"))
+    result = plugged.run("let the manager do it")
+    sub = [turn for turn in api.turns if "You work through one run of a workflow" in turn.system]
+    assert f'"{program}" protocol step-loop' in sub[0].system
+    assert f"`{program} next`" in sub[-1].results[0].text
+    assert [each.is_error for each in sub[-1].results] == [False] * 3
+    assert result.denials == []
+    assert run_of(project).state["current_step"] == "fetch-work"
+
+
+@pytest.mark.parametrize("skill", ["resume", "status"])
+def test_a_model_may_call_what_only_reads_and_continues(
+    plugged: Client, api: MessagesApi, say: Say, skill: str, project: Path
+) -> None:
+    """The client starts `resume` and `status` for a model that calls them, without a question."""
+    begin(plugged, api, say, text("begun"))
+    api.script.reply(tool("Skill", skill=f"faber:{skill}"), say("status"), say("protocol step-loop"), text("done"))
+    result = plugged.run("where were we?")
+    assert (result.denials, [each.is_error for each in result.tool_results]) == ([], [False] * 3)
+
+
 def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
     """What the plugin adds to every session is at most 300 tokens, as the client projects it."""
     import re

@@ -97,7 +97,9 @@ _LOADED = ("faults.driver:prepare", *(f"faber.{room}.*" for room in _ROOMS), "js
 
 @cache
 def _forks(mutant: str | None) -> Forks:
-    return Forks(*_LOADED, variables={"FABER_TEST_MUTANT": mutant} if mutant else {})
+    if mutant:  # few commands each: what else they need they import themselves
+        return Forks(*_LOADED[:1], "faber.cli.event", "faber.cli.phase_step", variables={"FABER_TEST_MUTANT": mutant})
+    return Forks(*_LOADED)
 
 
 def forked(root: Path, *arguments: str, extra: Mapping[str, str] | None = None, mutant: str | None = None) -> Forked:

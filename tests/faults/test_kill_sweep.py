@@ -1,5 +1,7 @@
 """kill -9 at every system call that changes the store."""
 
+from pathlib import Path
+
 import pytest
 
 from faults.conftest import MakeSweep
@@ -30,10 +32,13 @@ def kill(made: Sweep, indexes: list[int]) -> list[str]:
     found = []
     for index in indexes:
         root, interrupted = made.inject(index, "signal=KILL")
-        prepared = made.prepared
-        wrong = prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
-        found += [f"killed at {interrupted.hit}: {problem}" for problem in wrong]
+        found += [f"killed at {interrupted.hit}: {problem}" for problem in _wrong(made, root)]
     return found
+
+
+def _wrong(made: Sweep, root: Path) -> list[str]:
+    prepared = made.prepared
+    return prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
 
 
 def _sweep(made: Sweep, every: int, part: int) -> list[str]:
@@ -47,6 +52,16 @@ def test_a_killed_command_tears_nothing(sweep: MakeSweep, name: str, part: int) 
     """Killed at any call: the log is a beginning of what the command writes, and repeating the command completes it."""
     found = _sweep(sweep(name), EVERY[name], part)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_started_command_makes_the_same_calls(sweep: MakeSweep, name: str) -> None:
+    """Started, not forked, and killed where it forces something to the disk for the last time, it tears nothing."""
+    made = sweep(name)
+    last = max(number for number, call in enumerate(made.calls) if call.name == "fsync")
+    root, calls = made.kill_started(last)
+    assert [(call.name, call.path) for call in calls] == [(call.name, call.path) for call in made.calls[: last + 1]]
+    assert _wrong(made, root) == []
 
 
 @pytest.mark.full

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from faults.sampling import spread
+from support.forks import Forks
 from support.interruption import Seen
 from support.killed_nebula import FILTER, KILLED, KINDS, PHASES
 from support.nebulas import Project, nebula_files
 from support.repositories import git
 
-HERE = Path(__file__).parents[1]
+FORKS = Forks("support.killed_nebula", "support.healing_agents", "support.nebulas", "faber.nebula.*")
 # One more of each than can be: c is asked for a conflict and b is, whoever is merged second.
 MOST = {"coder a": 1, "coder b": 3, "coder c": 3, "coder d": 1}
 MOST |= {"reviewer a": 1, "reviewer b": 3, "reviewer c": 2, "reviewer d": 1}
@@ -47,15 +46,8 @@ def whole(tmp_path: Path) -> Whole:
 
 def run(root: Path, moment: str, *options: str, status: int = 0) -> dict[str, Any]:
     """One process on the nebula in `root`."""
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent / 'scripts'}"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "support" / "killed_nebula.py"), str(root), moment, *options],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    given = [str(root), moment, *options]
+    done = FORKS.start("support.killed_nebula:command_line", given, environment=os.environ).wait(120)
     assert done.returncode == status, f"{done.returncode}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
     return dict(json.loads(done.stdout)) if status != KILLED else {}
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from faber.store.layout import Layout
 from faber.store.load import load, refold
 from faults.operations import Operation
 from faults.sampling import spread
-from faults.store import DRIVER, RUN, Answer, answer_of, call, environment, must, run_directory
+from faults.store import RUN, Answer, answer_of, call, environment, forked, must, run_directory
 from faults.tracing import Sweep
 from support.git_environment import UNCONFIGURED
 
@@ -282,8 +281,6 @@ if [ $number = {index} ]; then
 fi
 exec {git} "$@"
 """
-# The process that counts is the one that execs the driver.
-STARTER = 'echo $$ > "$0/faber"; exec "$@"'
 
 
 def around_git(prepared: Synced, root: Path, place: Path, index: int, moment: str) -> tuple[Answer, int]:
@@ -294,11 +291,10 @@ def around_git(prepared: Synced, root: Path, place: Path, index: int, moment: st
         WRAPPER.format(place=place, git=shutil.which("git"), index=index, moment=moment).replace("{{", "{")
     )
     (place / "git").chmod(0o755)
-    variables = environment(EXTRA) | {"PATH": f"{place}:{os.environ['PATH']}"}
-    command = [sys.executable, "-I", "-B", str(DRIVER), "--root", str(root), *prepared.operation.arguments]
-    done = subprocess.run(
-        ["sh", "-c", STARTER, place, *command], env=variables, capture_output=True, text=True, check=False, timeout=60
-    )
+    variables = {**EXTRA, "PATH": f"{place}:{os.environ['PATH']}"}
+    process = forked(root, *prepared.operation.arguments, extra=variables)
+    (place / "faber").write_text(f"{process.pid}\n")
+    done = process.wait()
     give_up = time.monotonic() + 30
     while moment == "during" and index and not (place / "ended").exists():  # the git that outlived faber
         assert time.monotonic() < give_up

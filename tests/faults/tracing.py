@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from faults.operations import Prepared
-from faults.store import Answer, answer_of, forked
+from faults.store import Answer, answer_of, command, environment, forked
 
 # What changes a file system, or waits for it. `?`: not every architecture has every one of them.
 TRACE = (
@@ -138,3 +138,25 @@ class Sweep:
         assert hit is not None, f"{fault} never hit {call}"
         assert (hit.name, hit.path) == (call.name, call.path), f"{fault} hit {hit}, not {call}"
         return root, Interrupted(answer, call)
+
+    def kill_started(self, index: int) -> tuple[Path, list[Call]]:
+        """Kill a command that is started, not forked, at the call at `index`, which starting Python never makes.
+
+        The store, and the calls up to there.
+        """
+        call, root, operation = self.calls[index], self.copy(), self.prepared.operation
+        log = root.parent / f"{root.name}.strace"
+        killed = subprocess.run(
+            [
+                *(self._strace, "-o", str(log), *COUNTING, "-e", f"inject={call.name}:signal=KILL:when={call.nth}"),
+                *command(root, *operation.arguments),
+            ],
+            check=False,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=environment(operation.extra),
+            cwd="/",
+            timeout=60,
+        )
+        assert killed.returncode in (137, -9), killed
+        return root, store_calls(log.read_text("utf-8", "replace"), root)

@@ -31,6 +31,9 @@ FABER = "'/opt/a plugin/bin/faber'"
         f"""{FABER} event emit r --type spec_generate --metadata '{{"path": "a.md"}}'""",
         f'{FABER} step start r build:code --message "plain words, (with) these | too"',
         f"{FABER} feedback request r --type approval --at release:ship --gate step:release:ship",
+        f"{FABER} run begin --next 'the exporter'\\''s header'",
+        f"{FABER} session save --notes 'one line\nand another'",
+        f"{FABER} response check answers/1.txt",
     ],
 )
 def test_plain_calls_are_approved(command: str) -> None:
@@ -43,7 +46,7 @@ def test_plain_calls_are_approved(command: str) -> None:
     [
         "next r; rm -rf /", "next r && id", "next r || id", "next r | tee x", "next r &", "next r > x", "next r < x",
         "next $(id)", "next `id`", 'next "$(id)"', 'next "`id`"', "next $HOME", 'next "$HOME"', "next r\nid",
-        "next 'r\nid'", "next *", "next ?", "next {a,b}", "next ~", "next r # x", "next \\\nr",
+        "next 'r\rid'", "next *", "next ?", "next {a,b}", "next ~", "next r # x", "next \\\nr",
         'next "a\\"b"', "next 'r",
         "next r\tid", "next [a]", 'next "a!b"', "next r;", "next (r)", "next\x00r",
     ],
@@ -76,7 +79,9 @@ def test_another_program_is_not_approved(command: str) -> None:
         "context r --decide=spec_unreadable=skip", "run adopt r", "run cancel r --reason x", "run rerun r", "repair r",
         "--root /etc status", "status --root=/etc", "run init --workflow evil.yaml",
         "run begin 7 --autonomy autonomous", "run begin 7 --workflow=evil.yaml", "demo",
-        "hook session-start", "step", "--help",
+        "hook session-start", "step", "--help", "sync push r", "nebula apply plan", "heal plan r", "run takeover r",
+        "response prompt /etc/passwd", "response prompt ../x", "response validate --schema=/etc/passwd a.json",
+        "workflow validate ~/x.yaml", "feedback post r",
     ],
 )  # fmt: skip
 def test_what_a_person_has_to_say_is_not_approved(rest: str) -> None:

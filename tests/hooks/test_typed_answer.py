@@ -257,7 +257,7 @@ def test_a_credential_is_not_recorded(session: Session, monkeypatch: pytest.Monk
 
 
 def test_other_prompts_pass(session: Session) -> None:
-    """A prompt that is no answer gets none, in a session with an open code and in one without."""
+    """A prompt without an answer in it gets none, in a session with an open code and in one without."""
     assert session.types("approve 7K2") == {}
     session.ask()
     for prompt in ("go", "take the 2nd one", "approve", "answer me in 3ms", "x" * 5_000 + " 7K2"):

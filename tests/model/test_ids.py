@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from string import ascii_letters, digits
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -20,7 +21,7 @@ ATTACKS = [
 ]  # fmt: skip
 
 segments = st.text("abzAZ09._-", min_size=1, max_size=6)
-good_segments = st.from_regex(r"[ab0][ab0._-]{0,3}", fullmatch=True)
+good_segments = st.builds(str.__add__, st.sampled_from("ab0"), st.text("ab0._-", max_size=3))
 near_ids = st.one_of(
     st.lists(segments, min_size=1, max_size=4).map("/".join),
     st.lists(good_segments, min_size=1, max_size=3).map("/".join),
@@ -50,25 +51,19 @@ def test_ordinary_ids_are_accepted(run_id: str) -> None:
     assert check_run_id(run_id) == run_id
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(near_ids)
 @example("a/b/c")
 def test_a_run_never_leaves_the_runs_directory(run_id: str) -> None:
-    """The directory of an accepted id lies below the runs directory, at one level a segment."""
-    assume(is_run_id(run_id))
+    """The directory of an accepted id lies below the runs directory, at one level a segment; a refused id has none."""
     layout = Layout("/project")
-    path = layout.run_dir(run_id)
-    assert os.path.normpath(path) == path
-    assert os.path.relpath(path, layout.runs) == run_id
-
-
-@settings(max_examples=150)
-@given(near_ids)
-def test_an_id_that_is_refused_has_no_directory(run_id: str) -> None:
-    """The layout answers a path for run ids only."""
-    assume(not is_run_id(run_id))
-    with pytest.raises(InvalidRunId):
-        Layout("/project").run_dir(run_id)
+    if is_run_id(run_id):
+        path = layout.run_dir(run_id)
+        assert os.path.normpath(path) == path
+        assert os.path.relpath(path, layout.runs) == run_id
+    else:
+        with pytest.raises(InvalidRunId):
+            layout.run_dir(run_id)
 
 
 @settings(max_examples=80, deadline=None)
@@ -93,7 +88,7 @@ def test_a_slug_is_one_segment(text: str) -> None:
     assert "/" not in made
 
 
-@given(st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,40}[A-Za-z0-9])?", fullmatch=True))
+@given(st.text(ascii_letters + digits + "_-", max_size=42).map(lambda text: text.strip("_-") or "a"))
 def test_a_slug_keeps_what_fits(text: str) -> None:
     """A name that is a segment already is its own slug."""
     assume(is_run_id(text))

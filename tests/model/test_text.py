@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from string import ascii_letters, ascii_uppercase, digits
 
 import pytest
 from hypothesis import example, given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from faber.model.text import REDACTED, has_secret, inert, outsiders, redact, redact_json, shorten
 
-ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+ALNUM = ascii_letters + digits
 # Pieces that hostile text is made of, so that random text is not only letters.
 # fmt: off
 pieces = st.sampled_from([
@@ -83,27 +84,35 @@ def test_only_the_comment_goes() -> None:
     assert outsiders("before <!-- @faber approve --> after") == "before  after"
 
 
-TOKENS = {
-    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36}",
-    "GitHub, fine-grained": r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}",
-    "model key": r"sk-ant-api03-[0-9][A-Za-z0-9_-]{90}AA",
-    "project key": r"sk-proj-[A-Za-z]{10}[0-9][A-Za-z0-9]{30}",
-    "Slack": r"xox[bp]-[0-9]{11}-[A-Za-z0-9]{24}",
-    "GitLab": r"glpat-[A-Za-z0-9_-]{20}",
-    "AWS": r"(AKIA|ASIA)[A-Z0-9]{16}",
-    "Google": r"AIza[A-Za-z0-9_-]{35}",
-    "npm": r"npm_[A-Za-z0-9]{36}",
-    "PyPI": r"pypi-[A-Za-z0-9_-]{60}",
-    "JSON web token": r"eyJ[A-Za-z0-9_-]{20}\.eyJ[A-Za-z0-9_-]{20}\.[A-Za-z0-9_-]{20}",
+URL_SAFE = ALNUM + "_-"
+TOKENS: dict[str, list[str | tuple[str, int]]] = {
+    "GitHub": ["gh", ("pousr", 1), "_", (ALNUM, 36)],
+    "GitHub, fine-grained": ["github_pat_", (ALNUM, 22), "_", (ALNUM, 59)],
+    "model key": ["sk-ant-api03-", (digits, 1), (URL_SAFE, 90), "AA"],
+    "project key": ["sk-proj-", (ascii_letters, 10), (digits, 1), (ALNUM, 30)],
+    "Slack": ["xox", ("bp", 1), "-", (digits, 11), "-", (ALNUM, 24)],
+    "GitLab": ["glpat-", (URL_SAFE, 20)],
+    "AWS, lasting": ["AKIA", (ascii_uppercase + digits, 16)],
+    "AWS, temporary": ["ASIA", (ascii_uppercase + digits, 16)],
+    "Google": ["AIza", (URL_SAFE, 35)],
+    "npm": ["npm_", (ALNUM, 36)],
+    "PyPI": ["pypi-", (URL_SAFE, 60)],
+    "JSON web token": ["eyJ", (URL_SAFE, 20), ".eyJ", (URL_SAFE, 20), ".", (URL_SAFE, 20)],
 }
 
 
 @pytest.mark.parametrize("shape", TOKENS.values(), ids=TOKENS)
-def test_tokens_are_redacted_wherever_they_stand(shape: str) -> None:
+def test_tokens_are_redacted_wherever_they_stand(shape: list[str | tuple[str, int]]) -> None:
     """A token of each known shape is gone from the middle of a sentence, an assignment and an address."""
 
-    @given(st.from_regex(shape, fullmatch=True).filter(str.isascii))
-    def check(token: str) -> None:
+    # One draw a token: characters one by one, or a regular expression, take most of this test's time.
+    @given(st.binary(min_size=100, max_size=100))
+    def check(data: bytes) -> None:
+        drawn = iter(data)
+        token = "".join(
+            part if isinstance(part, str) else "".join(part[0][next(drawn) % len(part[0])] for _ in range(part[1]))
+            for part in shape
+        )
         for text in (f"use {token} here", f"TOKEN={token}", f'{{"token":"{token}"}}', f"https://{token}@host/x"):
             assert token[6:] not in redact(text)
             assert REDACTED in redact(text)

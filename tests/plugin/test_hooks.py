@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.events.drafts import Draft
+from faber.feedback.requests import NewRequest, open_request
 from faber.hooks import run_lookup as candidates_module
 from faber.hooks.dispatch import HANDLERS
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
+from faber.model.program_word import shell_word
 from faber.store import index, session_record
 from faber.store.appending import Writer
 from faber.store.commit import commit
@@ -33,6 +35,7 @@ from support.git_environment import COMMITTER
 
 ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
+PROGRAM = shell_word(str(FABER))
 BASE_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 EVENTS = tuple(HANDLERS)
 
@@ -67,8 +70,9 @@ class Project:
         }
 
     def git(self, *arguments: str, cwd: Path | None = None) -> None:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         subprocess.run(
-            ["git", *arguments], cwd=cwd or self.root, env=os.environ | COMMITTER, check=True, capture_output=True
+            ["git", *arguments], cwd=cwd or self.root, env=plain | COMMITTER, check=True, capture_output=True
         )
 
     def new(self, run_id: str = "org/project/one", *, branch: str | None = None, session: str | None = None) -> str:
@@ -141,17 +145,24 @@ class Project:
 NOTHING = Said(0, "", "")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit on branch main, to be copied."""
+    root = tmp_path_factory.mktemp("begun")
+    git = Project(root).git
+    git("init", "-q", "-b", "main", "--template=")
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    return root
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Project:
     """A repository on branch main, without a store yet."""
     for name in [key for key in os.environ if key.startswith(("GIT_", "CLAUDE", "FABER_CHILD", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
     root = tmp_path.resolve() / "the project"
-    root.mkdir()
-    made = Project(root)
-    made.git("init", "-q", "-b", "main")
-    made.git("commit", "-q", "--allow-empty", "-m", "Begin")
-    return made
+    shutil.copytree(begun, root)
+    return Project(root)
 
 
 # --- when hooks are silent ------------------------------------------------------------------------
@@ -254,6 +265,69 @@ def test_any_python_will_do(project: Project, tmp_path: Path) -> None:
     assert "org/project/one" in project.start("startup", "s", **cold).context
     assert "org/project/one" in project.start("startup", "s", FABER_PYTHON=BASE_PYTHON, **cold).context
     assert list(home.iterdir()) == []
+
+
+# --- what the person at the terminal sees -----------------------------------------------------------
+
+TERMINAL = {"CLAUDE_CODE_ENTRYPOINT": "cli"}
+
+
+def _asked(project: Project, run: str) -> None:
+    asked = NewRequest("fr-1", "approval", "May the table be dropped?")
+    commit(project.layout, run, lambda s, p: open_request(s, p, asked))
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "clear"])
+def test_a_terminal_shows_where_the_run_is(project: Project, source: str) -> None:
+    """At a terminal, and only there, the start of a session shows its person one line, beside the session's brief."""
+    project.new(branch="main")
+    printed = json.loads(project.start(source, "s", **TERMINAL).out)
+    shown = printed.pop("systemMessage")
+    assert shown.startswith("faber: run org/project/one (work item 158) is at frame (start)")
+    assert "/faber:resume" in shown
+    assert "\n" not in shown
+    assert "org/project/one" in printed["hookSpecificOutput"]["additionalContext"]
+    assert project.start(source, "s", **TERMINAL, CLAUDE_CODE_SESSION_ATTENDED="0").context
+    assert project.start(source, "s", CLAUDE_CODE_ENTRYPOINT="sdk-cli").context
+    assert project.start("compact", "s", **TERMINAL).context
+
+
+def test_an_answer_through_the_hooks(project: Project) -> None:
+    """A code that Stop showed is typed: the answer is recorded, with any Python and without packages."""
+    run = project.new(session="s")
+    _asked(project, run)
+    stopped = json.loads(project.hook("stop", {"session_id": "s"}, **TERMINAL).out)
+    assert list(stopped) == ["systemMessage"]
+    assert "May the table be dropped?" in stopped["systemMessage"]
+    code = re.search(r"`approve (\w{3})`", stopped["systemMessage"])
+    assert code
+    given = {"session_id": "s", "prompt": f"approve {code[1]} after the backup"}
+    assert (
+        project.hook("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").out.count("recorded nothing") == 1
+    )
+    assert project.load(run).state["answers"] == []
+    typed = json.loads(project.hook("user-prompt-submit", given, **TERMINAL).out)
+    assert "recorded your answer" in typed["systemMessage"]
+    (heard,) = project.load(run).state["answers"]
+    assert (heard["response"], heard["comment"]) == ("approve", "after the backup")
+    assert heard["responder"]
+    assert heard["responder"]["source"] == "terminal"
+    assert project.hook("stop", {"session_id": "s"}, **TERMINAL) == NOTHING
+
+
+def test_a_code_is_shown_to_its_session_alone(project: Project) -> None:
+    """The start of a session shows the request in place of the line; no brief and no record holds its code."""
+    run = project.new(branch="main")
+    _asked(project, run)
+    printed = json.loads(project.start("startup", "s", **TERMINAL).out)
+    code = re.search(r"`reject (\w{3})`", printed.pop("systemMessage"))
+    assert code
+    assert f" {code[1]}`" not in json.dumps(printed)
+    assert all(
+        code[1].encode() not in (text or b"") for name, text in project.files().items() if "answer-codes" in name
+    )
+    # A session that never worked on the run is not reminded after every turn.
+    assert project.hook("stop", {"session_id": "t"}, **TERMINAL) == NOTHING
 
 
 # --- whatever happens -----------------------------------------------------------------------------
@@ -635,7 +709,7 @@ def test_a_resume_tells_what_is_new(project: Project) -> None:
     project.start("startup", "s")
     still = project.start("resume", "s").context
     assert "nothing new" in still
-    assert f'"{FABER}" next {run}' in still
+    assert f"{PROGRAM} next {run}" in still
     assert "\n" not in still
     project.emit(run, {"type": "test_run", "status": "passed", "message": "mine"}, "s")
     assert project.start("resume", "s").context == still
@@ -746,7 +820,7 @@ def test_a_compaction_leaves_one_checkpoint(project: Project) -> None:
         said = project.hook("pre-compact", {"session_id": "s", "trigger": "auto"})
         assert said.out.startswith("Keep these lines verbatim in the summary")
         assert f"- faber run: {run}" in said.out
-        assert f'- Next command: "{FABER}" next {run}' in said.out
+        assert f"- Next command: {PROGRAM} next {run}" in said.out
     assert project.types(run)[3:] == ["checkpoint"]
     event = json.loads((Path(project.load(run).directory) / "events/000004-checkpoint.json").read_text())
     assert (event["session_id"], event["metadata"], event["actor"]) == ("s", {"trigger": "auto"}, "hook")
@@ -865,6 +939,32 @@ def test_a_plain_call_of_faber_is_allowed(project: Project, command: str, allowe
         assert said == NOTHING
 
 
+def allows(project: Project, command: str, **environment: str | None) -> bool:
+    """True if the hook allows the Bash call, False if it says nothing."""
+    said = project.hook("pre-tool-use", {"tool_name": "Bash", "tool_input": {"command": command}}, **environment)
+    assert said.status == 0
+    return bool(said.out) and json.loads(said.out)["hookSpecificOutput"]["permissionDecision"] == "allow"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/usr/bin:{other}", "{other}:/usr/bin", "/usr/bin:", "bin:/usr/bin", ""])
+def test_the_bare_name_is_allowed_if_it_is_ours(project: Project, tmp_path: Path, path: str) -> None:
+    """`faber` without a path is allowed, unless the PATH may lead to another program of that name."""
+    project.new(session="s")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "faber").touch()
+    assert allows(project, "faber next r", PATH=path.format(other=other)) == (path == "/nowhere")
+    assert allows(project, f"'{FABER}' next r", PATH=path.format(other=other))
+    assert not allows(project, "faber sync push r", PATH="/nowhere")
+
+
+def test_the_first_run_of_a_project_is_allowed(project: Project) -> None:
+    """Where there is no store yet, the commands that begin one are allowed, and nothing is written."""
+    assert allows(project, f"'{FABER}' run begin --next '158'")
+    assert not allows(project, f"'{FABER}' repair --store")
+    assert not project.layout.exists()
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_foreign_run_is_left_alone(project: Project, event: str) -> None:
     """Another tool's run is neither offered nor written to, even where the index leads to it."""
@@ -910,7 +1010,8 @@ def test_the_client_is_told_of_each_hook() -> None:
     hooks = json.loads((ROOT / "hooks" / "hooks.json").read_text())["hooks"]
     called = {}
     for event, (entry,) in hooks.items():
-        (hook,) = entry["hooks"]
+        hook, *same = entry["hooks"]
+        assert [{**other, "if": hook["if"]} for other in same] == [hook] * (event == "PreToolUse")
         assert set(entry) == ({"hooks", "matcher"} if event == "PreToolUse" else {"hooks"})
         assert hook["type"] == "command"
         assert 1 <= hook["timeout"] <= 10

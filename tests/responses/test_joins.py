@@ -326,6 +326,7 @@ def test_deep_documents_are_joined():
     assert merge_chunks("[" * depth + "1,", "2" + "]" * depth) == "[" * depth + "1,2" + "]" * depth
 
 
+@slow_when_measured
 @pytest.mark.parametrize("size", [48, 49, 50, 53, 60, 96, 97])
 @pytest.mark.parametrize("before", ["", "one\\n", "x = 1; "])
 def test_a_line_that_is_there_twice_is_no_echo(size, before):
@@ -409,6 +410,7 @@ def test_repetitive_chunks_do_not_take_for_ever():
         overlaps(near, "a" * 150_000 + "c" + "a" * 150_000)
 
 
+@slow_when_measured
 @pytest.mark.parametrize("left_out", [1, 2])
 def test_a_token_that_proves_nothing_is_no_echo(left_out):
     """In an array of equal rows, a reply that leaves rows out and begins as the chunk ends is refused."""

@@ -384,6 +384,7 @@ def test_many_processes_write_at_once(layout: Layout) -> None:
     assert found == {(f"t{n}", number) for n in range(4) for number in range(15)}
 
 
+@slow_when_measured
 @settings(max_examples=20)
 @given(
     st.lists(

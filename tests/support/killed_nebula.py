@@ -1,6 +1,6 @@
 """A nebula in a process of its own that dies at a moment a test names.
 
-    python killed_nebula.py ROOT MOMENT [resume] [PLAY]
+    ROOT MOMENT [resume] [PLAY]
 
 Its four phases hold everything that can happen: b is reviewed twice, c fails its filter once, and both change one
 line, so that whoever is merged second has a conflict to resolve. What the agents do depends only on the tree and the
@@ -140,5 +140,6 @@ class _Member:
             file.write(f"{role} {self.phase}\n")
 
 
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+def command_line() -> int:
+    """`main` with what the process was given."""
+    return main(*sys.argv[1:])

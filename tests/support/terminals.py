@@ -5,6 +5,8 @@ import pty
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from select import select
+from time import monotonic
 from typing import NamedTuple
 
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
@@ -35,3 +37,33 @@ def on_terminal(project: Path, *arguments: str, environment: Mapping[str, str] |
     os.close(terminal)
     _, ended = os.waitpid(pid, 0)
     return Screen(os.waitstatus_to_exitcode(ended), shown.decode().replace("\r\n", "\n"))
+
+
+class Shell:
+    """An interactive bash on a terminal."""
+
+    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+        self._shown = ""
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(place)
+            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+
+    def type(self, keys: str) -> None:
+        """Press these keys."""
+        os.write(self._terminal, keys.encode())
+
+    def until(self, expected: str, seconds: float = 60) -> str:
+        """What appears up to and with `expected`; fails if it does not within that time."""
+        end = monotonic() + seconds
+        while expected not in self._shown:
+            ready, _, _ = select([self._terminal], [], [], max(0.0, end - monotonic()))
+            assert ready, f"{expected!r} did not appear: {self._shown!r}"
+            self._shown += os.read(self._terminal, 65536).decode(errors="replace")
+        before, found, self._shown = self._shown.partition(expected)
+        return before + found
+
+    def close(self) -> None:
+        """End it, as closing the terminal's window does."""
+        os.close(self._terminal)
+        os.waitpid(self.pid, 0)

@@ -98,9 +98,10 @@ class LazyGroup(click.Group):
 def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
     """Long agent workflows that survive closed sessions, crashes and token limits.
 
-    RUN is a run id, a unique part of one, or `latest`. A command prints one JSON object on
-    stdout, or text with --format text (`faber status`: unless --format json). Messages for
-    people go to stderr; on a terminal an error is only there.
+    RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
+    run, or inside a session the run of that session. A command prints one JSON object on
+    stdout, or text with --format text (the default of `faber status` and `faber protocol`).
+    Messages for people go to stderr; on a terminal an error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;
     5 finished with failures; 130 interrupted.

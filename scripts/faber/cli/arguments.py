@@ -19,6 +19,11 @@ MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def complete_run(_ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """The ids of runs that begin like this, for the shell's completion."""
+    return [run_id for run_id in Invocation().layout.run_ids() if run_id.startswith(begun)]
+
+
 def run_named(invocation: Invocation, text: str | None) -> str:
     """`text`; but `latest`, or no text at all, is in a session the session's own run, if it has one."""
     from faber.foreign.resolve import LATEST
@@ -41,7 +46,7 @@ def _one_run(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> 
 
 
 # Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
-run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run)
+run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run, shell_complete=complete_run)
 next_option = click.option(
     "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
 )

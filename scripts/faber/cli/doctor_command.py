@@ -4,7 +4,7 @@ import os
 
 import click
 
-from faber.cli.arguments import format_option, run_named
+from faber.cli.arguments import complete_run, format_option, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
@@ -17,7 +17,7 @@ from faber.store.repair import repair_run, repair_store
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option("--all", "everything", is_flag=True, help="Check the store and all its runs.")
 @format_option
 @click.pass_obj
@@ -91,7 +91,7 @@ def _text(title: str, findings: list[Notice]) -> str:
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option(
     "--store", "whole_store", is_flag=True, help="Rebuild index and recovery log, move unfinished runs aside."
 )

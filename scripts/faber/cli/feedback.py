@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import format_option, key_option, place, require_person, run_argument, run_named
+from faber.cli.arguments import complete_run, format_option, key_option, place, require_person, run_argument, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.cli.recorded_answer import record
@@ -85,7 +85,7 @@ def request(obj: Invocation, /, **given: Any) -> None:
 
 
 @feedback.command("respond")
-@click.argument("run", metavar="[RUN]", required=False)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.argument("response", required=False)
 @click.option("--request", "request_id", metavar="REQUEST_ID", help="Default: the oldest open request.")
 @click.option("--comment", metavar="TEXT", help="A remark on the answer (2,000 characters).")

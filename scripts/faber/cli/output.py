@@ -91,7 +91,7 @@ def print_error(error: FaberError) -> None:
         from faber.cli.plain import plain
 
         lists = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
-        details = [shown["recovery"], *(plain(lists).splitlines() if lists else [])]
+        details = [spelled(shown["recovery"]), *(plain(lists).splitlines() if lists else [])]
         say("\n  ".join([f"faber: {shown['message']}", *filter(None, details)]))
         return
     try:

@@ -2,18 +2,22 @@
 
 import click
 
+from faber.cli.arguments import format_choice
 from faber.cli.invocation import Invocation
-from faber.cli.output import print_json, write
+from faber.cli.output import print_answer
 from faber.model.program_word import prose
 from faber.workflows.protocol_texts import protocol_text, protocols
 
 
 @click.command("protocol")
 @click.argument("name", metavar="[NAME]", required=False)
+@format_choice("json", "text", default="text")
 @click.pass_obj
-def protocol(obj: Invocation, name: str | None) -> None:
-    """Print the protocol NAME as text, or list the protocols."""
+def protocol(obj: Invocation, name: str | None, form: str) -> None:
+    """Print the protocol NAME, or list the protocols."""
     if name is None:
-        print_json({"protocols": protocols()})
+        known = protocols()
+        print_answer({"protocols": known}, form, lambda _: "".join(f"{each}: {known[each]}\n" for each in known))
     else:
-        write(prose(protocol_text(name), obj.program))
+        text = prose(protocol_text(name), obj.program)
+        print_answer({"name": name, "text": text}, form, lambda _: text)

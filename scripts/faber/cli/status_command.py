@@ -2,7 +2,7 @@
 
 import click
 
-from faber.cli.arguments import format_choice, run_named
+from faber.cli.arguments import complete_run, format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
 from faber.cli.run_rows import DamagedRow, RunRow, all_runs, branch_name, run_row
@@ -18,7 +18,7 @@ MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option("--all", "everything", is_flag=True, help="Also completed and cancelled runs.")
 @format_choice("json", "text", default="text")
 @click.pass_obj

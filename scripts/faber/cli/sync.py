@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import click
 from click.core import ParameterSource
 
-from faber.cli.arguments import require_person, run_named
+from faber.cli.arguments import complete_run, require_person, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.run import bind_here
@@ -28,7 +28,7 @@ def sync() -> None:
     """Exchange runs with other machines through a git remote."""
 
 
-run_argument = click.argument("run", metavar="[RUN]", required=False)
+run_argument = click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 remote_option = click.option(
     "--remote", "name", metavar="NAME", default="origin", show_default=True, help="The git remote."
 )

@@ -5,13 +5,15 @@ import os
 from faber.git.asking import GitQuestion, ask
 from faber.model.answers import Responder
 from faber.model.text import inert
+from faber.processes.runner import SECONDS
 
 MAX_NAME = 100
 
 
-def terminal_responder(root: str) -> Responder:
-    """The person at this terminal: git's `user.name`, else the login name; at most 100 characters."""
-    answer = ask([GitQuestion(root, ["config", "--get", "user.name"])])[0]
+def terminal_responder(root: str, *, seconds: float = SECONDS) -> Responder:
+    """The person at this terminal: git's `user.name` if it answers within `seconds`, else the login name; at most 100
+    characters."""
+    answer = ask([GitQuestion(root, ["config", "--get", "user.name"])], seconds=seconds)[0]
     name = _line(answer.out) if answer.code == 0 else ""
     return {"name": name or _login() or None, "source": "terminal", "url": None, "comment_id": None}
 

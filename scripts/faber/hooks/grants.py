@@ -70,6 +70,7 @@ PEOPLE = frozenset(
         ("feedback", "respond"),
         ("phase", "skip"),
         ("run", "adopt"),
+        ("run", "takeover"),
         ("step", "skip"),
     }
 )

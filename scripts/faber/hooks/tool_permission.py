@@ -31,7 +31,8 @@ def pre_tool_use(call: Call) -> None:
         "permissionDecisionReason": "One plain call of faber that speaks for nobody.",
     }
     say(json.dumps({"hookSpecificOutput": decision}) + "\n")
-    still_here(call)
+    if call.layout.exists():
+        still_here(call)
 
 
 def _programs(own: str) -> set[str]:

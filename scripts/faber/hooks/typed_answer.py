@@ -14,6 +14,7 @@ MAX_ANSWER = 4_000
 MAX_HEAD = 200
 MAX_WORDS = 6  # words shaped like a code that are tried
 DEADLINE = 3.0  # seconds for the run's lock
+ASKING = 2.0  # seconds for the person's name
 
 
 class TypedAnswer(NamedTuple):
@@ -120,7 +121,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     secrets = secret_values(os.environ)
     said = without(inert(said), secrets)
     remark = without(inert(remark), secrets) if remark is not None else None
-    responder = terminal_responder(call.layout.root)
+    responder = terminal_responder(call.layout.root, seconds=ASKING)
     made = commit(
         call.layout,
         meant.run_id,
@@ -137,7 +138,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
         _block(f"{recorded}\n{waiting(call, made.run) or ''}")
     elif state["status"] in (*CLOSED, "failed"):
         ended = "is cancelled" if state["status"] == "cancelled" else f"is {state['status']}"
-        again = "" if state["status"] in CLOSED else f" To continue it later: faber run resume {meant.run_id}"
+        again = "" if state["status"] in CLOSED else " To continue it later: /faber:resume"
         _block(f"{recorded} The run {ended}.{again}")
     else:
         context = (

@@ -51,7 +51,7 @@ def _entry(key: str, value: Any, program: str, run_id: str | None) -> Any:
             return prose(value, program, run_id if key == "instruction" else None)
         return value
     if key in COMMANDS and isinstance(value, list):
-        return [command(each, program) if isinstance(each, str) else each for each in value]
+        return [command(each, program) if isinstance(each, str) else respelled(each, program, run_id) for each in value]
     return respelled(value, program, run_id) if key in OWN else value
 
 

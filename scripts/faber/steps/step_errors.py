@@ -15,4 +15,4 @@ class ProtectedBranch(FaberError):
 
     code = "protected_branch"
     exit_code = Exit.REFUSED
-    recovery = "Create a branch for the run and record it: `faber event emit RUN --type branch_create`."
+    recovery = "Create a branch for the run and record it: `faber event emit --type branch_create --set branch=NAME`."

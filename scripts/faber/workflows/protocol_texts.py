@@ -3,12 +3,14 @@
 import os
 
 from faber.errors import InvalidInput
-from faber.workflows.definitions import BUILT_IN
+from faber.store.bundle import plugin_root
+
+PROTOCOLS = os.path.join(plugin_root(), "workflows")
 
 
 def protocols() -> dict[str, str]:
     """Every protocol's name and title."""
-    names = sorted(name.removesuffix(".md") for name in os.listdir(BUILT_IN) if name.endswith(".md"))
+    names = sorted(name.removesuffix(".md") for name in os.listdir(PROTOCOLS) if name.endswith(".md"))
     return {name: _read(name).partition("\n")[0].removeprefix("# ") for name in names}
 
 
@@ -23,5 +25,5 @@ def protocol_text(name: str) -> str:
 
 
 def _read(name: str) -> str:
-    with open(os.path.join(BUILT_IN, f"{name}.md"), encoding="utf-8") as file:
+    with open(os.path.join(PROTOCOLS, f"{name}.md"), encoding="utf-8") as file:
         return file.read()
