@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from faber.steps.next_step import start_next
+from faber.store.appending import Writer
+from faber.store.layout import Layout
+from faber.store.load import load
 from support.git_environment import COMMITTER
 
 Faber = Callable[..., Any]
@@ -317,6 +321,15 @@ def test_two_at_once_start_a_step_once(faber: Faber, run: str, project: Path) ->
     assert [answer["step"] for answer in answers] == ["write"] * 3
     assert sorted(answer["mode"] for answer in answers) == ["continue", "continue", "start"]
     assert types(faber) == ["workflow_start", "phase_start", "step_start write"]
+
+
+def test_what_somebody_else_started_is_continued(run: str, project: Path) -> None:
+    """Who read the run before another process started the step gets the step to continue, and records nothing."""
+    layout = Layout(str(project))
+    earlier = load(layout, run)
+    assert start_next(load(layout, run), Writer()).action["mode"] == "start"
+    late = start_next(earlier, Writer())
+    assert (late.action["mode"], late.committed) == ("continue", None)
 
 
 def test_two_completions_at_once_start_the_next_step_once(faber: Faber, run: str, project: Path) -> None:
