@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from faber.steps.next_step import start_next
+from faber.store.appending import Writer
+from faber.store.layout import Layout
+from faber.store.load import load
 from support.git_environment import COMMITTER
 
 Faber = Callable[..., Any]
@@ -199,19 +203,24 @@ def test_a_gate_is_asked_by_next(faber: Faber, flow: Path) -> None:
 def test_a_session_that_creates_a_run_has_its_context(
     faber: Faber, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run begin --next` of a new run hands out the first step at once; another session loads the context first."""
+    """`run begin --next` of a new run hands out the first step at once, and again to be continued."""
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-1")
     words = ("run", "begin", "Export reports", "--workflow", str(flow), "--next")
     answer = faber(*words).json
     assert (answer["action"], answer["step"], answer["continued"]) == ("step", "write", False)
-    run = answer["run_id"]
-    loaded = faber("event", "list", run).json["events"][0]
+    loaded = faber("event", "list", answer["run_id"]).json["events"][0]
     assert (loaded["type"], loaded["session_id"], loaded["actor"]) == ("context_loaded", "s-1", "agent")
     assert faber(*words).json["mode"] == "continue"
-    assert faber("event", "emit", "--type", "session_end").status == 0
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-2")
+
+
+def test_a_continued_run_is_read_first(faber: Faber, flow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that continues a run with `run begin --next` loads its context, then gets the step."""
+    words = ("run", "begin", "Export reports", "--workflow", str(flow), "--next")
+    run = faber(*words[:-1]).json["run_id"]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s-1")
     continued = faber(*words).json
-    assert (continued["continued"], continued["complete_with"]) == (True, f"faber context {run} --record")
+    assert continued["continued"]
+    assert continued["complete_with"].endswith(f"faber context {run} --record")
     assert call(faber, continued["complete_with"])["run_id"] == run
     assert faber(*words).json["step"] == "write"
 
@@ -312,6 +321,15 @@ def test_two_at_once_start_a_step_once(faber: Faber, run: str, project: Path) ->
     assert [answer["step"] for answer in answers] == ["write"] * 3
     assert sorted(answer["mode"] for answer in answers) == ["continue", "continue", "start"]
     assert types(faber) == ["workflow_start", "phase_start", "step_start write"]
+
+
+def test_what_somebody_else_started_is_continued(run: str, project: Path) -> None:
+    """Who read the run before another process started the step gets the step to continue, and records nothing."""
+    layout = Layout(str(project))
+    earlier = load(layout, run)
+    assert start_next(load(layout, run), Writer()).action["mode"] == "start"
+    late = start_next(earlier, Writer())
+    assert (late.action["mode"], late.committed) == ("continue", None)
 
 
 def test_two_completions_at_once_start_the_next_step_once(faber: Faber, run: str, project: Path) -> None:
