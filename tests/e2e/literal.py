@@ -109,13 +109,14 @@ class LiteralAgent:
         """The first thing that the prompt, or else what came with it, says to do and that was not done yet."""
         done = [each.given.get("file_path") or each.command for each in turn if each.name]
         prompt = turn[0].said if turn else ""
+        typed = _typed(happened)
         added = [each.said for each in happened if each.said and not each.by_person]
-        for words in (prompt, *reversed(added)):
+        for words in (_meant(prompt, typed), *reversed(added)):
             orders = _orders(words)
             if not orders:
                 continue
             for order in orders:
-                reply, mark = _spoken(order, prompt, happened)
+                reply, mark = _spoken(order.replace(" DIR", f" {typed[-1]}" if typed else " DIR"), prompt, happened)
                 if mark not in done:
                     return reply
             return None
@@ -225,6 +226,29 @@ def _told(happened: Sequence[Happened]) -> list[str]:
     return words + read
 
 
+def _typed(happened: Sequence[Happened]) -> list[str]:
+    """The words after the newest slash command, if the newest prompt is one."""
+    prompts = [each.said for each in happened if each.by_person]
+    found = re.search(r"<command-args>(.*?)</command-args>", "\n".join(prompts[-2:]), re.DOTALL)
+    return found[1].split() if found else []
+
+
+def _meant(prompt: str, typed: Sequence[str]) -> str:
+    """The part of a prompt that the typed words ask for, where it says so: a section, or a sentence `Word: …`."""
+    if "do only the section of that name" in prompt:
+        _, *parts = re.split(r"^## (.+)$", prompt, flags=re.MULTILINE)
+        sections = dict(zip(parts[::2], parts[1::2], strict=True))
+        prompt = sections.get(typed[0] if typed else "", next(iter(sections.values())))
+    if not typed:
+        return prompt
+    lines = []
+    for line in _paragraphs(prompt):
+        spoken = re.split(r"(?:(?<=\. )|(?<=^\d\. ))([A-Z][a-z]+): ", line)
+        named = dict(zip(spoken[1::2], spoken[2::2], strict=True))
+        lines.append(spoken[0] + named[typed[0].title()] if typed[0].title() in named else line)
+    return "\n".join(lines)
+
+
 def _orders(words: str) -> list[str]:
     """The commands and files (`read PATH`) that `words` say to run and to read, in order, files first."""
     reads = [f"read {path}" for path in _READ.findall(words)]
@@ -253,7 +277,7 @@ def _paragraphs(words: str) -> list[str]:
 
 
 def _is_command(span: str) -> bool:
-    return " " in span and _COMMAND.match(span) is not None and not span.startswith(("the ", "a "))
+    return " " in span and _COMMAND.match(span) is not None and not re.match(r"/\w+:", span)
 
 
 def _spoken(order: str, prompt: str, happened: Sequence[Happened]) -> tuple[Reply, str]:
@@ -265,11 +289,8 @@ def _spoken(order: str, prompt: str, happened: Sequence[Happened]) -> tuple[Repl
     filled = filled.replace("'…'", "'What happened in this session.'")
     if re.search(r"(?<![\w-])RUN\b", filled):
         left_out = re.search(r"leave (?:RUN|it) out", prompt) is not None
-        ids = (
-            []
-            if left_out
-            else [str(each.answer["run_id"]) for each in happened if each.answer and each.answer.get("run_id")]
-        )
+        shown = [prompt, *(each.result or "" for each in happened)]
+        ids = [] if left_out else re.findall(r'"run_id":"([^"]+)"', "\n".join(shown))
         filled = re.sub(r" RUN\b", f" {ids[-1]}" if ids else "" if left_out else " RUN", filled)
     return tool("Bash", command=filled), filled
 

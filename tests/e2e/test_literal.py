@@ -6,6 +6,7 @@ The agent (e2e/literal.py) acts only on text that reached it in the client's req
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +19,16 @@ import pytest
 from e2e.client import Client, Result
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.messages_api import MessagesApi
-from e2e.replies import hang, tool
-from e2e.repositories import make_project
+from e2e.nebulas import Model
+from e2e.replies import hang, text, tool
+from e2e.repositories import git, make_project
 from e2e.request import Request
 from e2e.test_contract import WINDOW
+from faber.hooks.grants import SKILLS
 from faber.model.documents import State
 from faber.store.layout import Layout
 from faber.store.load import load
+from support.nebulas import nebula_files
 
 # What a person grants a coding agent for its own work; nothing of it is faber's.
 CRAFT = ("Write", "Edit", "Bash(git switch *)", "Bash(git add *)", "Bash(git commit *)")
@@ -120,6 +124,12 @@ class Bench:
         layout = Layout(str(self.project))
         [run_id] = layout.run_ids()
         return load(layout, run_id).state
+
+    def move(self, clone: Path) -> None:
+        """Go on in another clone of the project, as on another machine."""
+        for name, value in {"user.name": "test", "user.email": "test@example.invalid"}.items():
+            git(clone, "config", name, value)
+        self.project = self.client.project = clone
 
     def workflow(self, text: str) -> None:
         """Make `text` the project's default workflow."""
@@ -237,3 +247,66 @@ def test_a_checkpoint_is_saved_in_the_agents_words(bench: Bench) -> None:
     bench.says("/faber:checkpoint", resume=session)
     assert bench.state["session_summaries"]["latest_file"]
     assert bench.refused == []
+
+
+def test_a_run_moves_to_a_second_clone(bench: Bench, tmp_path: Path) -> None:
+    """`/faber:sync push` here and `/faber:sync pull` in another clone; there a plain prompt gets the run to its end."""
+    bench.workflow(SHORT)
+    bench.settings(autonomy="assist")
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
+    git(bench.project, "remote", "add", "origin", str(remote))
+    git(bench.project, "push", "-q", "origin", "main")
+    bench.says("/faber:run Add a CSV export")
+    bench.says("/faber:sync push")
+    git(tmp_path, "clone", "-q", str(remote), "second")
+    bench.move(tmp_path / "second")
+    bench.workflow(SHORT)
+    bench.says("/faber:sync pull")
+    for _ in range(2):
+        bench.person("feedback", "respond", bench.state["run_id"], "approve")
+        bench.says("go on")
+    assert bench.state["status"] == "completed"
+    assert bench.refused == []
+
+
+def test_a_nebula_is_planned_and_then_applied(bench: Bench) -> None:
+    """`/faber:nebula DIR` starts nothing; typing `/faber:nebula apply DIR` runs its phases with agents of their own."""
+    for path, content in nebula_files({"a": []}).items():
+        (bench.project / path).parent.mkdir(parents=True, exist_ok=True)
+        (bench.project / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    git(bench.project, "add", "--all")
+    git(bench.project, "commit", "-q", "-m", "Plan")
+    model = Model()
+    phase = re.compile(r"^# (?:Review of phase|Phase) ", re.MULTILINE)
+    bench.api.script.when(lambda request: any(phase.search(each) for each in request.texts), always=model)
+    bench.says("/faber:nebula plan")
+    assert (model.asked, bench.refused) == ([], [])
+    result = bench.says("/faber:nebula apply plan")
+    assert model.asked == [("coder", "a"), ("reviewer", "a")], result.tool_results
+    assert bench.refused == []
+
+
+# What a skill may only do if it is about that.
+GUARDED = (
+    "repair --store", "sync push latest", "sync pull latest", "nebula apply plan --fresh", "nebula land plan",
+    "run cancel latest --reason x", "run rerun latest", "heal plan latest", "run adopt latest", "step skip a:b",
+    "feedback respond latest approve",
+)  # fmt: skip
+
+
+def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> None:
+    """After each skill a model that tries all that changes more than its own work is refused each command but those
+    that the person typed the skill for."""
+    bench.workflow(SHORT)
+    bench.person("run", "init", "--work-id", "7")
+    running = bench.client.start(None)
+    program = f'"{bench.root}/bin/faber"'
+    for skill, granted in SKILLS.items():
+        calls = [tool("Bash", command=f"{program} {each}") for each in GUARDED]
+        bench.api.script.reply(*calls, text("done"))
+        result = running.turn(f"/faber:{skill} x" if skill == "run" else f"/faber:{skill}")
+        meant = [each for each in GUARDED if any(each.startswith(grant.removesuffix("*")) for grant in granted)]
+        refused = [each.is_error and "approval" in each.text for each in result.tool_results]
+        assert [each for each, no in zip(GUARDED, refused, strict=True) if not no] == meant, skill
+    running.kill()
