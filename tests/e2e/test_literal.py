@@ -32,6 +32,13 @@ from support.nebulas import nebula_files
 
 # What a person grants a coding agent for its own work; nothing of it is faber's.
 CRAFT = ("Write", "Edit", "Bash(git switch *)", "Bash(git add *)", "Bash(git commit *)")
+CHECKED = """
+phases:
+  - id: make
+    gates: [{prompt: "Start?"}]
+    steps:
+      - {id: write, instruction: Write the export., evidence: [{file: export.txt}, {command: grep -q a export.txt}]}
+"""
 SHORT = """
 phases:
   - id: frame
@@ -75,7 +82,8 @@ class Bench:
         if instruction.startswith(("Implement", "Write the export")):
             if self.broken:
                 return Made(failure=self.broken)
-            return Made([tool("Write", file_path=str(self.project / "export.txt"), content="a,b\n")])
+            path = self.project / "export.txt"
+            return Made() if path.exists() else Made([tool("Write", file_path=str(path), content="a,b\n")])
         if "Commit the work" in instruction:
             commit = tool("Bash", command="git commit -q -m 'Add the export'")
             return Made([tool("Bash", command="git add --all"), commit])
@@ -310,3 +318,18 @@ def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> No
         refused = [each.is_error and "approval" in each.text for each in result.tool_results]
         assert [each for each, no in zip(GUARDED, refused, strict=True) if not no] == meant, skill
     running.kill()
+
+
+def test_a_plans_command_runs_where_the_person_typed_the_skill(bench: Bench) -> None:
+    """A step that a command of the plan proves is completed unasked in a later prompt of a session in which the person
+    typed the skill; in a session in which nobody did, the client asks."""
+    bench.workflow(CHECKED)
+    session = uuid4()
+    bench.says("/faber:run Add a CSV export", session_id=session)
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    bench.says("continue", session_id=uuid4())
+    assert len(bench.refused) == 1
+    assert bench.state["status"] == "in_progress"
+    bench.refused.clear()
+    bench.says("continue", resume=session)
+    assert (bench.state["status"], bench.refused) == ("completed", [])
