@@ -117,6 +117,15 @@ def test_a_state_behind_its_log_is_information(faber: Faber, run: str, run_dir: 
     assert findings(faber, run) == {"state_behind": "INFO"}
 
 
+def test_a_state_of_another_version_is_in_order(faber: Faber, run: str, run_dir: RunDir) -> None:
+    """The state that an earlier faber wrote lacks what this one keeps; it is folded again, and is no damage."""
+    path = run_dir(run) / "state.json"
+    state = json.loads(path.read_text())
+    del state["holder"]
+    path.write_text(json.dumps({**state, "reducer_version": state["reducer_version"] - 1}))
+    assert "ERROR" not in findings(faber, run).values()
+
+
 def test_a_held_lock_is_named(faber: Faber, run: str, run_dir: RunDir) -> None:
     """The doctor says who holds the lock."""
     faber("run", "resume", run)

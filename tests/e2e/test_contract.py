@@ -109,3 +109,17 @@ def test_what_a_client_tells_its_programs_reaches_no_agent(agent: ClaudeCodeClie
     assert {"CLAUDECODE", "CLAUDE_CODE_SESSION_ID"} <= set(added)
     left = set(agent_environment(added, {}, "turn"))
     assert {name for name in left if name.startswith(("CLAUDE", "AI_"))} == set()
+
+
+def test_a_hook_is_told_where_the_shell_is(agent: ClaudeCodeClient, api: MessagesApi, project: Path) -> None:
+    """After a `cd`, PreToolUse gets the directory in which the next command runs: both find the same store."""
+    log = project.parent / "cwd"
+    hook = {"type": "command", "command": f"cat >> {log}; echo >> {log}"}
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}
+    extra = ["--settings", json.dumps({"hooks": hooks})]
+    (project / "sub").mkdir()
+    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash"], "extra": extra})
+    api.script.reply(tool("Bash", command="cd sub"), tool("Bash", command="pwd"), text("done"))
+    agent.turn("Go.")
+    told = [json.loads(line)["cwd"] for line in log.read_text().splitlines() if line.strip()]
+    assert told == [str(project), str(project / "sub")]

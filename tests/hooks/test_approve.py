@@ -81,7 +81,8 @@ def test_another_program_is_not_approved(command: str) -> None:
         "run begin 7 --autonomy autonomous", "run begin 7 --workflow=evil.yaml", "demo",
         "hook session-start", "step", "--help", "sync push r", "nebula apply plan", "heal plan r", "run takeover r",
         "response prompt /etc/passwd", "response prompt ../x", "response validate --schema=/etc/passwd a.json",
-        "workflow validate ~/x.yaml", "feedback post r",
+        "workflow validate ~/x.yaml", "feedback post r", "nebula plan /etc", "nebula status ../x",
+        "nebula validate ~/x", "heal diagnose /etc a",
     ],
 )  # fmt: skip
 def test_what_a_person_has_to_say_is_not_approved(rest: str) -> None:

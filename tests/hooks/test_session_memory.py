@@ -115,6 +115,13 @@ def test_a_call_of_faber_is_a_sign_of_life(layout: Layout, capfd: pytest.Capture
     assert capfd.readouterr().out.count("allow") == 2
 
 
+def test_a_call_without_the_sandbox_is_more_than_a_plain_one(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    """A call that asks to run outside the client's sandbox is left to the client."""
+    given = {"command": f"{FABER} next", "dangerouslyDisableSandbox": True}
+    pre_tool_use(call(layout, "a", tool_name="Bash", tool_input=given))
+    assert capfd.readouterr().out == ""
+
+
 def test_a_record_of_an_older_faber_is_read(layout: Layout) -> None:
     """A record without transcript and client is one of which these are unknown; odd values of them are, too."""
     path = Path(session_record.path_of(layout, "a"))

@@ -81,3 +81,17 @@ def test_commands_on_lines_of_their_own() -> None:
 def test_a_person_reads_what_the_code_wrote(answer: dict[str, object]) -> None:
     """For a person, who calls faber by its name, an answer without a run is unchanged."""
     assert respelled(answer, "faber") == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("`faber context RUN --record`", f"`{WORD} context r/1 --record`"),
+        ("`faber session save RUN --notes 'RUN all tests'`", f"`{WORD} session save r/1 --notes 'RUN all tests'`"),
+        ("`faber run init --target DRY-RUN`", f"`{WORD} run init --target DRY-RUN`"),
+        ("say RUN, then `make RUN`", "say RUN, then `make RUN`"),
+    ],
+)
+def test_run_is_replaced_where_it_stands_for_the_run(said: str, shown: str) -> None:
+    """RUN becomes the run's id as a word of a command of faber, and not in what is quoted there."""
+    assert prose(said, WORD, "r/1") == shown

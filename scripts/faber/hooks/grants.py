@@ -75,7 +75,16 @@ PEOPLE = frozenset(
     }
 )
 # These open any file that they are told: approved only for files below the current directory.
-READS_FILES = frozenset({("response",), ("workflow", "validate")})
+READS_FILES = frozenset(
+    {
+        ("heal", "diagnose"),
+        ("nebula", "plan"),
+        ("nebula", "status"),
+        ("nebula", "validate"),
+        ("response",),
+        ("workflow", "validate"),
+    }
+)
 
 # Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
 # another root is another project; a posted comment is public.

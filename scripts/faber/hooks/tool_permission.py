@@ -22,8 +22,10 @@ def pre_tool_use(call: Call) -> None:
     """Allow the Bash call if it is certainly harmless; print nothing otherwise."""
     given = call.given.get("tool_input")
     command = given.get("command") if isinstance(given, dict) else None
-    if call.given.get("tool_name") != "Bash" or not isinstance(command, str):
+    if call.given.get("tool_name") != "Bash" or not isinstance(given, dict) or not isinstance(command, str):
         return
+    if given.get("dangerouslyDisableSandbox"):
+        return  # more than the plain call
     arguments = approved_call(command, _programs(call.faber))
     if arguments is None or (arguments[:2] == ["step", "complete"] and not _may_complete(call, arguments[2:])):
         return

@@ -22,7 +22,9 @@ OWN = frozenset(
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./=-]+", re.ASCII)
 # A command as code within a line, or as an indented line of its own.
 _CODE = re.compile(r"`faber ([^`]*)`|^(    )faber (.*)$", re.MULTILINE)
-_RUN = re.compile(r"\bRUN\b")
+# A word of its own; what is quoted is somebody's text.
+_RUN = re.compile(r"(?<=\s)RUN(?=\s|$)")
+_QUOTE = re.compile(r"['\"].*", re.DOTALL)
 
 
 def shell_word(path: str) -> str:
@@ -66,7 +68,10 @@ def prose(text: str, program: str, run_id: str | None = None) -> str:
     def spelled(found: re.Match[str]) -> str:
         inline, indent, line = found.groups()
         rest = inline if line is None else line
-        said = f"{program} {_RUN.sub(lambda _: run_id, rest) if run_id else rest}"
+        if run_id:
+            plain = _QUOTE.sub("", rest)
+            rest = _RUN.sub(lambda _: run_id, plain) + rest[len(plain) :]
+        said = f"{program} {rest}"
         return f"`{said}`" if line is None else indent + said
 
     return _CODE.sub(spelled, text)
