@@ -139,8 +139,8 @@ def _wait(state: State) -> Action:
         **_end("wait", f"Waiting for a person to answer {asked}"),
         "phase": request["resume_point"]["phase"] if request else None,
         "step": request["resume_point"]["step"] if request else None,
-        "instruction": "Stop here. Report the question and the run id. A person answers: with the code that faber shows "
-        "them here at a terminal, in a terminal of their own, or on the issue.",
+        "instruction": "Stop here. Report the question and the run id. A person answers: with the code that faber "
+        "shows them here at a terminal, in a terminal of their own, or on the issue.",
     }
 
 
