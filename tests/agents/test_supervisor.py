@@ -271,7 +271,8 @@ def test_a_client_that_is_not_there_is_missing(tmp_path: Path) -> None:
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     made = ClaudeCodeClient(AgentOptions(str(tmp_path), inherited={"FABER_CLAUDE": str(script), "PATH": "/bin"}))
-    assert made.turn("go").outcome is Outcome.CLIENT_MISSING
+    ended = made.turn("go")
+    assert (ended.outcome, ended.cost_usd) == (Outcome.CLIENT_MISSING, 0.0)  # what never began has cost nothing
     gone = ClaudeCodeClient(AgentOptions(str(tmp_path / "gone"), command=[sys.executable]))
     result = gone.turn("go")
     assert (result.outcome, result.exit_status) == (Outcome.AGENT_ERROR, None)

@@ -1,10 +1,12 @@
 """Versions of the client: reading them, and what depends on them."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.agents.versions import NEWEST, OLDEST, parse, spelled, totals_cover_the_session
+from faber.agents.versions import NEWEST, OLDEST, client_program, parse, spelled, totals_cover_the_session
 from fetch_claude import VERSIONS
 
 
@@ -34,3 +36,12 @@ def test_any_text_is_read(text: str) -> None:
 def test_what_a_total_covers(version: str | None, session: bool) -> None:
     """Totals cover the session from 2.1.277 on."""
     assert totals_cover_the_session(version) is session
+
+
+def test_agents_start_with_the_sessions_own_client() -> None:
+    """Inside a session, the client of that session starts agents, unless another one is named or it is gone."""
+    session = {"CLAUDE_CODE_EXECPATH": sys.executable}
+    assert client_program(session) == sys.executable
+    assert client_program({**session, "FABER_CLAUDE": "/opt/claude"}) == "/opt/claude"
+    assert client_program({"CLAUDE_CODE_EXECPATH": "/gone/claude"}) == "claude"
+    assert client_program({}) == "claude"

@@ -566,10 +566,10 @@ def test_refusals_are_posted_only_where_configured(world: World) -> None:
 
 def test_no_agent_is_allowed_it_unasked() -> None:
     """The hook that lets calls pass does not know from-event, nor posting."""
-    from faber.hooks.approve import ALLOWED, REFUSED_OPTIONS
+    from faber.hooks.grants import ASKS, PEOPLE, REFUSED_OPTIONS
 
-    assert ("feedback", "from-event") not in ALLOWED
-    assert ("feedback", "post") not in ALLOWED
+    assert ("feedback", "from-event") in PEOPLE
+    assert ("feedback", "post") in ASKS
     assert "--post" in REFUSED_OPTIONS
 
 

@@ -87,7 +87,7 @@ def no_work(instruction: str, answer: Mapping[str, Any]) -> Made:
 class LiteralAgent:
     """Answers requests; `script.always(LiteralAgent(hands))`."""
 
-    def __init__(self, hands: Hands = no_work, *, branch: str = "feat/csv", patience: int = 3) -> None:
+    def __init__(self, hands: Hands = no_work, *, branch: str = "feat/csv", patience: int = 1) -> None:
         self.hands = hands
         self.branch = branch  # the name of a branch that it is told to make
         self.patience = patience

@@ -9,9 +9,10 @@ import pytest
 
 from e2e.client import Client
 from e2e.messages_api import MessagesApi
-from e2e.replies import Reply, text
+from e2e.replies import Reply, text, tool
 from e2e.request import Request
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
+from faber.agents.environment import agent_environment
 from faber.agents.pipeline import AgentLoop
 from faber.agents.stream import Piece
 from faber.agents.versions import installed, spelled
@@ -95,3 +96,16 @@ def test_the_client_names_its_version(agent: ClaudeCodeClient, api: MessagesApi)
     api.script.reply(text("one"))
     agent.turn("Go.")
     assert named == [spelled(found.version)]
+
+
+def test_what_a_client_tells_its_programs_reaches_no_agent(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """No variable that a client adds for the programs of its session is passed on to an agent that faber starts."""
+    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash(env)"]})
+    api.script.reply(tool("Bash", command="env"), text("done"))
+    agent.turn("Go.")
+    printed = dict(line.partition("=")[::2] for line in api.turns[-1].results[-1].text.splitlines() if "=" in line)
+    started = agent.options.inherited or {}
+    added = {name: value for name, value in printed.items() if name not in started}
+    assert {"CLAUDECODE", "CLAUDE_CODE_SESSION_ID"} <= set(added)
+    left = set(agent_environment(added, {}, "turn"))
+    assert {name for name in left if name.startswith(("CLAUDE", "AI_"))} == set()

@@ -32,6 +32,13 @@ from support.nebulas import nebula_files
 
 # What a person grants a coding agent for its own work; nothing of it is faber's.
 CRAFT = ("Write", "Edit", "Bash(git switch *)", "Bash(git add *)", "Bash(git commit *)")
+CHECKED = """
+phases:
+  - id: make
+    gates: [{prompt: "Start?"}]
+    steps:
+      - {id: write, instruction: Write the export., evidence: [{file: export.txt}, {command: grep -q a export.txt}]}
+"""
 SHORT = """
 phases:
   - id: frame
@@ -75,7 +82,8 @@ class Bench:
         if instruction.startswith(("Implement", "Write the export")):
             if self.broken:
                 return Made(failure=self.broken)
-            return Made([tool("Write", file_path=str(self.project / "export.txt"), content="a,b\n")])
+            path = self.project / "export.txt"
+            return Made() if path.exists() else Made([tool("Write", file_path=str(path), content="a,b\n")])
         if "Commit the work" in instruction:
             commit = tool("Bash", command="git commit -q -m 'Add the export'")
             return Made([tool("Bash", command="git add --all"), commit])
@@ -126,7 +134,7 @@ class Bench:
         return load(layout, run_id).state
 
     def move(self, clone: Path) -> None:
-        """Go on in another clone of the project, as on another machine."""
+        """Work in another clone of the project, as on another machine."""
         for name, value in {"user.name": "test", "user.email": "test@example.invalid"}.items():
             git(clone, "config", name, value)
         self.project = self.client.project = clone
@@ -171,7 +179,7 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
     for _ in range(2):
         assert bench.state["status"] == "awaiting_feedback", bench.api.shown()
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
-        bench.says("go on", resume=session)
+        bench.says("continue", resume=session)
     assert bench.state["status"] == "completed"
     assert bench.refused == []
     assert len(bench.answers) <= CALLS, [each.command for each in bench.answers]
@@ -179,7 +187,7 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
 
 
 def test_a_session_killed_in_a_step_is_continued_by_the_next(bench: Bench) -> None:
-    """After SIGKILL a new session that is only told to go on does the step that was in progress, and the rest."""
+    """After SIGKILL a new session that is only told to continue does the step that was in progress, and the rest."""
     bench.workflow(SHORT)
     agent = LiteralAgent(bench.hands)
 
@@ -191,7 +199,7 @@ def test_a_session_killed_in_a_step_is_continued_by_the_next(bench: Bench) -> No
     bench.api.wait_for(building)
     running.kill()
     assert bench.state["current_step"] == "write"
-    bench.says("go on", session_id=uuid4())
+    bench.says("continue", session_id=uuid4())
     assert bench.state["status"] == "completed"
     assert bench.refused == []
 
@@ -203,10 +211,10 @@ def test_a_compaction_leaves_the_agent_with_its_run(bench: Bench) -> None:
     session = uuid4()
     bench.says("/faber:run Add a CSV export", session_id=session)
     bench.person("feedback", "respond", bench.state["run_id"], "approve")
-    bench.says("go on", resume=session)
+    bench.says("continue", resume=session)
     bench.says("/compact", resume=session)
     bench.person("feedback", "respond", bench.state["run_id"], "approve")
-    bench.says("go on", resume=session)
+    bench.says("continue", resume=session)
     assert bench.state["status"] == "completed"
     assert bench.refused == []
 
@@ -218,7 +226,7 @@ def test_a_question_is_asked_and_its_answer_reaches_the_step(bench: Bench) -> No
     assert bench.state["feedback_request"]
     assert bench.state["feedback_request"]["prompt"] == "Which format?"
     bench.person("feedback", "respond", bench.state["run_id"], "TSV")
-    bench.says("go on")
+    bench.says("continue")
     assert bench.state["status"] == "completed"
     assert any('"response":"TSV"' in (each.result or "") for each in bench.answers)
     assert bench.refused == []
@@ -233,7 +241,7 @@ def test_a_step_that_failed_is_healed(bench: Bench) -> None:
     bench.broken = ""
     bench.says("/faber:heal")
     bench.person("run", "resume", bench.state["run_id"])
-    bench.says("go on")
+    bench.says("continue")
     assert bench.state["status"] == "completed"
     assert bench.refused == []
 
@@ -265,7 +273,7 @@ def test_a_run_moves_to_a_second_clone(bench: Bench, tmp_path: Path) -> None:
     bench.says("/faber:sync pull")
     for _ in range(2):
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
-        bench.says("go on")
+        bench.says("continue")
     assert bench.state["status"] == "completed"
     assert bench.refused == []
 
@@ -310,3 +318,18 @@ def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> No
         refused = [each.is_error and "approval" in each.text for each in result.tool_results]
         assert [each for each, no in zip(GUARDED, refused, strict=True) if not no] == meant, skill
     running.kill()
+
+
+def test_a_plans_command_runs_where_the_person_typed_the_skill(bench: Bench) -> None:
+    """A step that a command of the plan proves is completed unasked in a later prompt of a session in which the person
+    typed the skill; in a session in which nobody did, the client asks."""
+    bench.workflow(CHECKED)
+    session = uuid4()
+    bench.says("/faber:run Add a CSV export", session_id=session)
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    bench.says("continue", session_id=uuid4())
+    assert len(bench.refused) == 1
+    assert bench.state["status"] == "in_progress"
+    bench.refused.clear()
+    bench.says("continue", resume=session)
+    assert (bench.state["status"], bench.refused) == ("completed", [])

@@ -41,7 +41,7 @@ class Rogues(Model):
         main = tree.parents[6]
         commands = {
             "outside": f"echo x > {main}/outside.txt; echo x > outside-too.txt",
-            "deletes": f"rm -rf {tree}",
+            "deletes": f"cd /; find {tree} -delete",  # the client refuses an rm of its directory
             "switches": "echo x > mine.txt; git add -A; git commit -qm mine; git switch -qc away; echo y > other.txt",
         }
         if phase in commands and first:

@@ -219,6 +219,7 @@ def test_an_agent_that_cheats_is_refused_and_seen(plugged: Client, api: Messages
         say("feedback request latest --prompt 'May I?' --at frame:setup-branch"),
         say("feedback respond latest approve"),
         text("I tried."),
+        allowed_tools=["Bash"],  # or the client would not even let the last one run
     )
     said = [answer.get("error", {}).get("code") for answer in answers(result)]
     assert said == [

@@ -186,6 +186,7 @@ def test_a_capsule_says_what_there_is_to_know() -> None:
         "Status: in_progress. Resume point: build:build-1 (continue).",
         "Reason: build:build-1 is in progress.",
         'Next command: "/opt/some where/faber/bin/faber" next org/project/run',
+        'Before any work, read the rules: "/opt/some where/faber/bin/faber" protocol step-loop',
         'Before any work, load the context: "/opt/some where/faber/bin/faber" context org/project/run --record',
         "Step instruction: Do build 1.",
         "Done, do not repeat: frame (all 2 steps)",
@@ -195,6 +196,11 @@ def test_a_capsule_says_what_there_is_to_know() -> None:
         "Decided: Quote with the csv module",
         "This comes from the run's log. Check your work against it, and do not repeat finished steps.",
     ]
+
+
+def test_what_the_conversation_holds_is_not_asked_for_again() -> None:
+    """A session that has loaded the context is told to read neither it nor the rules once more."""
+    assert "Before any work" not in capsule(made(), PLAN, FABER, loaded=True)
 
 
 def test_an_open_question_is_a_persons() -> None:

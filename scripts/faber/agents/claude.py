@@ -20,7 +20,7 @@ from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import REFUSALS, Outcome, TurnResult, failure, judge
 from faber.agents.process import Running
 from faber.agents.stream import CUT, Reading, StreamReader
-from faber.agents.versions import totals_cover_the_session
+from faber.agents.versions import client_program, totals_cover_the_session
 from faber.errors import InvalidInput
 from faber.responses.llm import Completion
 from faber.store.bundle import plugin_root
@@ -35,7 +35,7 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 class AgentOptions:
     """How an agent is started.
 
-    - `cwd`: its working directory. `command`: starts the client; default `$FABER_CLAUDE`, else `claude` on PATH.
+    - `cwd`: its working directory. `command`: starts the client; default: what `versions.client_program` names.
     - `agent`: the agent's name (`faber:reviewer`); its plugin is at `plugin_dir`, or installed.
     - `allowed_tools`, `disallowed_tools`: granted and denied tools (`Bash(git *)`). `tools`: the only tools that it
       sees (`["Read", "Bash"]`); empty for the agent's own.
@@ -170,7 +170,7 @@ class ClaudeCodeClient:
         inherited = os.environ if options.inherited is None else options.inherited
         marker = f"{options.label}.{os.urandom(8).hex()}"
         environment = agent_environment(inherited, options.environment, marker)
-        command = [*(options.command or [environment.get("FABER_CLAUDE") or "claude"])]
+        command = [*(options.command or [client_program({**inherited, **options.environment})])]
         reader = StreamReader()
 
         def take(line: bytes) -> None:

@@ -12,13 +12,18 @@ _OF_A_SESSION = frozenset(
     {
         "AI_AGENT",
         "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_NOTES_DIR",
         "CLAUDE_CODE_CHILD_SESSION",
         "CLAUDE_CODE_ENTRYPOINT",
         "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_MESSAGING_SOCKET",
+        "CLAUDE_CODE_MESSAGING_TOKEN",
+        "CLAUDE_CODE_SESSION_ATTENDED",
         "CLAUDE_CODE_SESSION_ID",
         "CLAUDE_CODE_SSE_PORT",
         "CLAUDE_EFFORT",
         "CLAUDE_ENV_FILE",
+        "CLAUDE_PID",
         "CLAUDE_PROJECT_DIR",
         "NoDefaultCurrentDirectoryInExePath",
     }

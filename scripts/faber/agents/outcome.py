@@ -137,7 +137,7 @@ class ClientMissing(TurnFailed):
     """No Claude Code client was found."""
 
     code = "client_missing"
-    recovery = "Install Claude Code, or name the client in FABER_CLAUDE."
+    recovery = "Install Claude Code, or set FABER_CLAUDE to the path of a client."
 
 
 _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
@@ -168,7 +168,7 @@ def judge(
         pieces=reading.answer,
         stop_reason=reading.stop_reason,
         session_id=reading.session_id,
-        cost_usd=reading.cost_usd,
+        cost_usd=0.0 if outcome is Outcome.CLIENT_MISSING else reading.cost_usd,
         usage=reading.usage,
         turns=reading.turns,
         denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),

@@ -1,5 +1,6 @@
 """The versions of the Claude Code client that faber is tested with, and which one is at hand."""
 
+import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -33,10 +34,16 @@ def spelled(version: Version) -> str:
     return ".".join(map(str, version))
 
 
+def client_program(environ: Mapping[str, str]) -> str:
+    """What starts agents: `$FABER_CLAUDE`, else the client of the session that faber runs in, else `claude` on PATH."""
+    of_session = environ.get("CLAUDE_CODE_EXECPATH", "")
+    return environ.get("FABER_CLAUDE") or (of_session if os.access(of_session, os.X_OK) else "claude")
+
+
 def installed(environ: Mapping[str, str]) -> Installed | None:
-    """The client of this session, else the one that faber would start (`$FABER_CLAUDE`, `claude` on PATH); None if
-    there is none. Asks it for its version, which takes a tenth of a second."""
-    program = environ.get("CLAUDE_CODE_EXECPATH") or environ.get("FABER_CLAUDE") or "claude"
+    """The client of this session, else the one that faber would start; None if there is none. Asks it for its version,
+    which takes a tenth of a second."""
+    program = environ.get("CLAUDE_CODE_EXECPATH") or client_program(environ)
     said = run(Program([program, "--version"], {**environ, "DISABLE_AUTOUPDATER": "1"}), seconds=SECONDS)
     if said.problem in ("missing", "failed"):
         return None

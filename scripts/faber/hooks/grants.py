@@ -81,6 +81,9 @@ READS_FILES = frozenset({("response",), ("workflow", "validate")})
 # another root is another project; a posted comment is public.
 REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
 
+# Typing one of these means: work on the run, with all that its plan does. It holds for the rest of the session.
+WORKING_SKILLS = ("run", "resume", "next")
+
 # What each skill grants beyond that, for the prompt in which a person typed it: what its text inlines (exact, as the
 # client runs that before any hook), and what typing it asks for (` *`: with any arguments). The skills that the model
 # may call grant nothing.

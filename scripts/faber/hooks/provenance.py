@@ -9,6 +9,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from faber.hooks.hook_call import Call
@@ -50,6 +51,36 @@ def doubt(call: Call, code: str) -> str | None:
         if _mentions(path, code):
             return "the code has come up in this session before, so this prompt may be an agent's"
     return None
+
+
+def typed_skill(call: Call, names: Sequence[str]) -> bool:
+    """True if one of this plugin's skills `names` was typed as a command in this session: the transcript has it as a
+    prompt of its own, not as a call of the model, a text that quotes it or a prompt that the client was sent."""
+    openings = tuple(
+        f"<command-message>faber:{name}</command-message>\n<command-name>/faber:{name}</command-name>" for name in names
+    )
+    for path in _transcripts(call):
+        try:
+            with open(path, "rb") as file:
+                if any(b"<command-name>/faber:" in line and _is_typed(line, openings) for line in file):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def _is_typed(line: bytes, openings: tuple[str, ...]) -> bool:
+    if len(line) > MAX_LINE:
+        return False
+    try:
+        entry: Any = json.loads(line)
+    except ValueError:
+        return False
+    if not isinstance(entry, dict) or entry.get("type") != "user" or entry.get("isMeta") or entry.get("isSidechain"):
+        return False
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return "promptSource" not in entry and isinstance(content, str) and content.startswith(openings)
 
 
 def _transcripts(call: Call) -> list[str]:

@@ -10,8 +10,10 @@ import os
 from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, open_named
 from faber.hooks.approve import approved_call
+from faber.hooks.grants import WORKING_SKILLS
 from faber.hooks.hook_call import Call, say
 from faber.hooks.hook_recording import working_on
+from faber.hooks.provenance import typed_skill
 from faber.hooks.session_memory import still_here
 from faber.model.progress import step_plan
 
@@ -23,7 +25,7 @@ def pre_tool_use(call: Call) -> None:
     if call.given.get("tool_name") != "Bash" or not isinstance(command, str):
         return
     arguments = approved_call(command, _programs(call.faber))
-    if arguments is None or (arguments[:2] == ["step", "complete"] and _runs_commands(call, arguments[2:])):
+    if arguments is None or (arguments[:2] == ["step", "complete"] and not _may_complete(call, arguments[2:])):
         return
     decision = {
         "hookEventName": "PreToolUse",
@@ -47,9 +49,9 @@ def _programs(own: str) -> set[str]:
     return programs
 
 
-def _runs_commands(call: Call, arguments: list[str]) -> bool:
-    """True unless completing this step certainly runs no command of the plan: the plan's author wrote that command,
-    and only the person may allow it."""
+def _may_complete(call: Call, arguments: list[str]) -> bool:
+    """True if completing this step certainly runs no command of the plan, or if the person typed the skill by which
+    this session works on the run: whoever wrote the plan wrote that command, and only the person may allow it."""
     try:
         # No run id has a colon: with one, this is the step, and the run is the session's.
         named = None if ":" in arguments[0] else arguments[0]
@@ -57,7 +59,10 @@ def _runs_commands(call: Call, arguments: list[str]) -> bool:
         phase, colon, step = place.partition(":")
         run = working_on(call) if named is None or named == LATEST else open_named(call.layout, named)
         if run is None or not colon or place.startswith("-"):
-            return True
-        return any(piece["kind"] == "command" for piece in step_plan(run.plan, phase, step).get("evidence", []))
+            return False
+        evidence = step_plan(run.plan, phase, step).get("evidence", [])
     except (FaberError, IndexError):
+        return False
+    if all(piece["kind"] != "command" for piece in evidence):
         return True
+    return call.session in run.state["context_sessions"] and typed_skill(call, WORKING_SKILLS)
