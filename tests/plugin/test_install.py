@@ -104,13 +104,33 @@ def test_an_installed_faber_has_the_built_in_workflows(installed: Installed) -> 
     assert "Export the report" in installed("status").stdout
 
 
-@pytest.mark.parametrize("options", [[], ["--heal"]], ids=["killed", "healed"])
-def test_an_installed_faber_shows_its_demos(installed: Installed, options: list[str]) -> None:
-    """Both demos run from what was installed, and name commands that exist there."""
+def _demo(installed: Installed, *options: str) -> str:
     shown = installed("demo", *options, "--directory", "sample")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "bin/faber" not in shown.stdout
     assert "  faber event list " in shown.stdout
+    return shown.stdout
+
+
+def test_an_installed_faber_heals_in_its_demo(installed: Installed) -> None:
+    """`faber demo --heal` runs from what was installed, and names commands that exist there."""
+    assert "Healing: 1 failure, 1 healed" in _demo(installed, "--heal")
+
+
+def test_the_demo_reconstitutes_a_killed_run(installed: Installed, tmp_path: Path) -> None:
+    """`faber demo` kills a run in its build phase, shows its context, and leaves it to be explored with commands that
+    exist where it was installed."""
+    text = _demo(installed)
+    assert "CONTEXT RECONSTITUTION COMPLETE" in text
+    assert "Resume Point:  build:implement" in text
+    assert str(tmp_path / "project" / "sample") in text
+    context_lines = text.split("latest`:\n", 1)[1].split("Explore further", 1)[0].splitlines()
+    assert context_lines
+    assert all(len(line) <= 80 for line in context_lines)
+    context = json.loads(installed("--root", "sample", "context", "latest").stdout)
+    assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}
+    assert [f["path"] for f in context["branch"]["dirty_files"]] == ["report.py"]
+    assert json.loads(installed("--root", "sample", "doctor", "--all").stdout)["healthy"] is True
 
 
 def test_an_installed_faber_has_all_that_it_reads(environment: Path) -> None:
