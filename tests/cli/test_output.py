@@ -143,24 +143,6 @@ def test_config_show_merges_over_the_defaults(faber: Faber, project: Path) -> No
     assert faber("run", "show", "latest").json["metadata"]["autonomy"] == "assist"
 
 
-def test_the_demo_reconstitutes_a_killed_run(tmp_path: Path) -> None:
-    """`faber demo` kills a run in its build phase, shows its context, and leaves it to be explored."""
-    place = tmp_path / "demo"
-    environment = {k: v for k, v in os.environ.items() if k != "FABER_ROOT"}
-    done = start("demo", "--directory", str(place), cwd=tmp_path, env=environment)
-    text = done.stdout.decode()
-    assert done.returncode == 0, done.stderr
-    assert "CONTEXT RECONSTITUTION COMPLETE" in text
-    assert "Resume Point:  build:implement" in text
-    assert str(place) in text
-    context_lines = text.split("latest`:\n", 1)[1].split("Explore further", 1)[0].splitlines()
-    assert all(len(line) <= 80 for line in context_lines)
-    context = json.loads(start("--root", str(place), "context", "latest").stdout)
-    assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "continue"}
-    assert [f["path"] for f in context["branch"]["dirty_files"]] == ["report.py"]
-    assert json.loads(start("--root", str(place), "doctor", "--all").stdout)["healthy"] is True
-
-
 def test_the_demo_heals_a_phase_without_a_model(tmp_path: Path) -> None:
     """`faber demo --heal` in an empty HOME says that its agents are scripted, shows a real check that fails and what
     came of it in lines of 80 columns, and leaves a project whose main branch has both attempts' work."""

@@ -1,4 +1,4 @@
-"""The hooks as the client calls them: one process each, through bin/faber."""
+"""The hooks as the client calls them, one process each: forked, or through bin/faber where the start matters."""
 
 import fcntl
 import json
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from faber.store.layout import Layout
 from faber.store.load import Run, load
 from faber.store.sessions import check_summary, history, save_summary
 from faber.workflows.definitions import load_plan
+from support import forked_hooks
 from support.git_environment import COMMITTER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,27 +111,37 @@ class Project:
         return [entry["file"][7:-5] for entry in self.load(run_id).state["recent_events"]]
 
     def hook(
+        self, event: str, given: dict[str, Any] | bytes | None = None, *, cwd: Path | None = None, **changes: str | None
+    ) -> Said:
+        """One call in a forked process."""
+        done = forked_hooks.call(
+            event, _input(given), environment=self._changed(changes), directory=str(cwd or self.root)
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def started(
         self,
         event: str,
         given: dict[str, Any] | bytes | None = None,
         *,
         cwd: Path | None = None,
         wrap: tuple[str, ...] = (),
-        preexec: Callable[[], object] | None = None,
         **changes: str | None,
     ) -> Said:
-        environment = {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
+        """One call through bin/faber."""
         done = subprocess.run(
             [*wrap, str(FABER), "hook", event],
-            input=given if isinstance(given, bytes) else json.dumps(given or {}).encode(),
+            input=_input(given),
             cwd=cwd or self.root,
-            env=environment,
-            preexec_fn=preexec,
+            env=self._changed(changes),
             capture_output=True,
             check=False,
             timeout=20,
         )
         return Said(done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace"))
+
+    def _changed(self, changes: Mapping[str, str | None]) -> dict[str, str]:
+        return {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
 
     def start(self, source: str = "startup", session: str | None = None, **more: Any) -> Said:
         return self.hook("session-start", {"source": source, "session_id": session}, **more)
@@ -141,6 +152,13 @@ class Project:
             str(path.relative_to(self.root)): path.read_bytes() if path.is_file() else None
             for path in self.root.rglob("*")
         }
+
+
+STARTUP = {"source": "startup", "session_id": "s"}
+
+
+def _input(given: dict[str, Any] | bytes | None) -> bytes:
+    return given if isinstance(given, bytes) else json.dumps(given or {}).encode()
 
 
 NOTHING = Said(0, "", "")
@@ -173,7 +191,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Pro
 def test_nothing_without_a_store(project: Project, event: str) -> None:
     """In a project without a store every hook prints nothing and makes nothing."""
     before = project.files()
-    assert project.hook(event, {"session_id": "s"}) == NOTHING
+    assert project.started(event, {"session_id": "s"}) == NOTHING
     assert project.files() == before
 
 
@@ -188,10 +206,10 @@ def test_nothing_in_an_agent_of_fabers_own(project: Project, tmp_path: Path, eve
     python.write_text("#!/bin/sh\necho started\n")
     python.chmod(0o755)
     started = {"FABER_VENV": str(tmp_path / "venv")}
-    assert project.hook(event, given, **started).out == "started\n"
-    assert project.hook(event, given, FABER_CHILD="1", **started) == NOTHING
+    assert project.started(event, given, **started).out == "started\n"
+    assert project.started(event, given, FABER_CHILD="1", **started) == NOTHING
     python.write_text(f'#!/bin/sh\nFABER_CHILD=1 exec "{BASE_PYTHON}" "$@"\n')
-    assert project.hook(event, given, **started) == NOTHING
+    assert project.started(event, given, **started) == NOTHING
     assert project.files() == before
 
 
@@ -226,8 +244,8 @@ def test_an_old_interpreter_ends_silently(project: Project, tmp_path: Path) -> N
     python.write_text(f'#!/bin/sh\nshift 4\nexec "{BASE_PYTHON}" -I -S -X utf8 -c "{pretend}" "$@"\n')
     python.chmod(0o755)
     old = {"FABER_VENV": str(tmp_path / "old")}
-    assert project.start("startup", "s", MINOR="11", **old).context
-    assert project.start("startup", "s", MINOR="10", **old) == NOTHING
+    assert project.started("session-start", STARTUP, MINOR="11", **old).context
+    assert project.started("session-start", STARTUP, MINOR="10", **old) == NOTHING
 
 
 def test_no_interpreter_ends_silently(project: Project, tmp_path: Path) -> None:
@@ -239,8 +257,8 @@ def test_no_interpreter_ends_silently(project: Project, tmp_path: Path) -> None:
         (programs / name).chmod(0o755)
     project.new(session="s")
     nowhere = {"FABER_VENV": None, "PATH": str(programs)}
-    assert project.start("startup", "s", **nowhere) == NOTHING
-    assert project.start("startup", "s", FABER_PYTHON="/nowhere/python", **nowhere) == NOTHING
+    assert project.started("session-start", STARTUP, **nowhere) == NOTHING
+    assert project.started("session-start", STARTUP, FABER_PYTHON="/nowhere/python", **nowhere) == NOTHING
     assert not (tmp_path / "asked").exists()
 
 
@@ -251,7 +269,7 @@ def test_a_broken_interpreter_ends_with_0(project: Project, tmp_path: Path) -> N
     python.write_bytes(b"#!/nowhere/python\n")
     python.chmod(0o755)
     project.new(session="s")
-    assert project.start("startup", "s", FABER_VENV=str(tmp_path))[:2] == (0, "")
+    assert project.started("session-start", STARTUP, FABER_VENV=str(tmp_path))[:2] == (0, "")
 
 
 def test_any_python_will_do(project: Project, tmp_path: Path) -> None:
@@ -263,8 +281,8 @@ def test_any_python_will_do(project: Project, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     cold = {"FABER_VENV": None, "PATH": str(programs), "HOME": str(home), "XDG_DATA_HOME": None}
-    assert "org/project/one" in project.start("startup", "s", **cold).context
-    assert "org/project/one" in project.start("startup", "s", FABER_PYTHON=BASE_PYTHON, **cold).context
+    assert "org/project/one" in project.started("session-start", STARTUP, **cold).context
+    assert "org/project/one" in project.started("session-start", STARTUP, FABER_PYTHON=BASE_PYTHON, **cold).context
     assert list(home.iterdir()) == []
 
 
@@ -297,23 +315,24 @@ def test_an_answer_through_the_hooks(project: Project) -> None:
     """A code that Stop showed is typed: the answer is recorded, with any Python and without packages."""
     run = project.new(session="s")
     _asked(project, run)
-    stopped = json.loads(project.hook("stop", {"session_id": "s"}, **TERMINAL).out)
+    stopped = json.loads(project.started("stop", {"session_id": "s"}, **TERMINAL).out)
     assert list(stopped) == ["systemMessage"]
     assert "May the table be dropped?" in stopped["systemMessage"]
     code = re.search(r"`approve (\w{3})`", stopped["systemMessage"])
     assert code
     given = {"session_id": "s", "prompt": f"approve {code[1]} after the backup"}
     assert (
-        project.hook("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").out.count("recorded nothing") == 1
+        project.started("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").out.count("recorded nothing")
+        == 1
     )
     assert project.load(run).state["answers"] == []
-    typed = json.loads(project.hook("user-prompt-submit", given, **TERMINAL).out)
+    typed = json.loads(project.started("user-prompt-submit", given, **TERMINAL).out)
     assert "recorded your answer" in typed["systemMessage"]
     (heard,) = project.load(run).state["answers"]
     assert (heard["response"], heard["comment"]) == ("approve", "after the backup")
     assert heard["responder"]
     assert heard["responder"]["source"] == "terminal"
-    assert project.hook("stop", {"session_id": "s"}, **TERMINAL) == NOTHING
+    assert project.started("stop", {"session_id": "s"}, **TERMINAL) == NOTHING
 
 
 def test_a_code_is_shown_to_its_session_alone(project: Project) -> None:
@@ -352,7 +371,8 @@ INPUTS = {
 def test_any_input(project: Project, event: str, given: bytes) -> None:
     """Whatever is on stdin, a hook exits with 0 and prints at most one answer; the run is found by its branch."""
     project.new(branch="main")
-    said = project.hook(event, given)
+    called = project.started if event == "session-start" else project.hook
+    said = called(event, given)
     assert (said.status, said.err) == (0, "")
     if event == "session-start":
         assert "org/project/one" in said.context
@@ -366,7 +386,7 @@ def test_stdin_and_stdout_closed(project: Project, event: str) -> None:
     run = project.new(session="s")
     given = {"CLAUDE_CODE_SESSION_ID": "s"}
     for closed in ("<&-", ">&-", "<&- >&- 2>&-"):
-        said = project.hook(event, b"", wrap=("/bin/sh", "-c", f'exec "$@" {closed}', "sh"), **given)
+        said = project.started(event, b"", wrap=("/bin/sh", "-c", f'exec "$@" {closed}', "sh"), **given)
         assert (said.status, said.err) == (0, "")
     for text in (value for value in project.files().values() if value):
         assert b"hookSpecificOutput" not in text
@@ -402,18 +422,18 @@ def test_a_deleted_directory(project: Project, tmp_path: Path) -> None:
     gone.mkdir()
     lose = ("/bin/sh", "-c", f'/bin/rmdir "{gone}"; exec "$@"', "sh")
     # Some shells say on stderr that they cannot tell where they are.
-    assert project.hook("session-start", {}, cwd=gone, wrap=lose)[:2] == (0, "")
+    assert project.started("session-start", {}, cwd=gone, wrap=lose)[:2] == (0, "")
     gone.mkdir()
-    assert project.hook("session-start", {"cwd": str(project.root)}, cwd=gone, wrap=lose).context
+    assert project.started("session-start", {"cwd": str(project.root)}, cwd=gone, wrap=lose).context
     gone.mkdir()
-    assert project.hook("session-start", {"cwd": str(gone)}, cwd=gone, wrap=lose)[:2] == (0, "")
+    assert project.started("session-start", {"cwd": str(gone)}, cwd=gone, wrap=lose)[:2] == (0, "")
 
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_no_home(project: Project, event: str) -> None:
     """HOME may be unset."""
     project.new(branch="main")
-    said = project.hook(event, {"session_id": "s"}, HOME=None)
+    said = project.started(event, {"session_id": "s"}, HOME=None)
     assert (said.status, said.err, bool(said.out)) == (0, "", event in ("session-start", "pre-compact"))
 
 
@@ -422,8 +442,8 @@ def test_any_locale(project: Project, locale: str) -> None:
     """Text outside ASCII arrives as it was recorded under any locale."""
     run = project.new(session="s")
     project.emit(run, {"type": "decision_point", "message": "Größe in 数, not in İ"})
-    assert "Größe in 数, not in İ" in project.start("startup", "s", LC_ALL=locale, LANG=locale).context
-    assert "Größe in 数, not in İ" in project.hook("pre-compact", {"session_id": "s"}, LC_ALL=locale).out
+    assert "Größe in 数, not in İ" in project.started("session-start", STARTUP, LC_ALL=locale, LANG=locale).context
+    assert "Größe in 数, not in İ" in project.started("pre-compact", {"session_id": "s"}, LC_ALL=locale).out
 
 
 def _truncated(path: Path) -> None:
@@ -508,7 +528,7 @@ def test_a_repository_that_cannot_be_written(
     for path in writable:
         path.chmod(0o555)
     try:
-        said = project.hook(
+        said = project.started(
             event, {"session_id": "s", "source": "startup", "compact_summary": ""}, wrap=wrap, **changes
         )
     finally:
@@ -533,22 +553,18 @@ def test_ten_thousand_runs(project: Project) -> None:
     can be read."""
     run = project.new(branch="feat/158", session="s")
     template = Path(project.load(run).directory)
-    for number in range(10_000):
-        other = f"org/project/n{number}"
-        for directory in [
-            index.ACTIVE,
-            *([f"{index.WORKTREES}/{index.file_name(str(project.root))}"] * (number < 2000)),
-        ]:
-            entry = Path(project.layout.index) / directory / index._quote(other)
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            entry.touch()
-        if number < 20:
-            shutil.copytree(template, template.with_name(f"n{number}"))
-            state = template.with_name(f"n{number}") / "state.json"
-            state.write_text(state.read_text().replace("project/one", f"project/n{number}"))
-            for name in ("metadata.json", "plan.json"):
-                file = state.with_name(name)
-                file.write_text(file.read_text().replace("project/one", f"project/n{number}"))
+    here = f"{index.WORKTREES}/{index.file_name(str(project.root))}"
+    for directory, count in ((index.ACTIVE, 10_000), (here, 2000)):
+        entries = os.path.join(project.layout.index, directory)
+        os.makedirs(entries, exist_ok=True)
+        for number in range(count):
+            Path(entries, index._quote(f"org/project/n{number}")).touch()
+    for number in range(20):
+        other = template.with_name(f"n{number}")
+        shutil.copytree(template, other)
+        for name in ("state.json", "metadata.json", "plan.json"):
+            file = other / name
+            file.write_text(file.read_text().replace("project/one", f"project/n{number}"))
     assert project.start("startup", "s").context.startswith(f"faber: an unfinished run belongs to this session: {run}")
     project.git("checkout", "-q", "-b", "feat/158")
     assert project.start("startup", "another").context.startswith(

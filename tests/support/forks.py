@@ -41,9 +41,15 @@ class Forks:
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(
-        self, function: str, arguments: Sequence[str], *, environment: Mapping[str, str], directory: str = "/"
+        self,
+        function: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        directory: str = "/",
+        given: bytes = b"",
     ) -> "Forked":
-        """A process that will call `function` ("module:name"), whose `sys.argv[1:]` are `arguments`."""
+        """A process that will call `function` ("module:name"), with `sys.argv[1:]` and what it reads from stdin."""
         if self._server is None:
             self._begin()
         request = {
@@ -52,7 +58,7 @@ class Forks:
             "environment": dict(environment),
             "directory": directory,
         }
-        return Forked(self._channel, request)
+        return Forked(self._channel, request, given)
 
     def _begin(self) -> None:
         self._channel, other = socket.socketpair()
@@ -76,13 +82,15 @@ class Forks:
 class Forked:
     """One forked process, which waits until it is told to go."""
 
-    def __init__(self, channel: socket.socket, request: Mapping[str, Any]) -> None:
+    def __init__(self, channel: socket.socket, request: Mapping[str, Any], given: bytes) -> None:
         self._channel = channel
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by wait()
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         gate, self._gate = os.pipe()
-        with open(os.devnull, "rb") as nothing:
-            handles = [nothing.fileno(), self._out.fileno(), self._words.fileno(), gate]
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            handles = [stdin.fileno(), self._out.fileno(), self._words.fileno(), gate]
             socket.send_fds(channel, [json.dumps(request).encode() + b"\n"], handles)
         os.close(gate)
         channel.settimeout(60)

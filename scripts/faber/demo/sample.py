@@ -37,7 +37,9 @@ def copy_sample(project: str, *name: str) -> list[str]:
     """Copy the files of a sample directory into the project; returns their paths in it. Modes are not copied."""
     source = os.path.join(SAMPLES, *name)
     paths = []
-    for directory, _, names in os.walk(source):
+    for directory, below, names in os.walk(source):
+        if "__pycache__" in below:
+            below.remove("__pycache__")  # pip compiles what it installs, samples too
         for file in sorted(names):
             paths.append(os.path.relpath(os.path.join(directory, file), source))
             target = os.path.join(project, paths[-1])
