@@ -306,7 +306,7 @@ PROMPTS = [
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_an_ordinary_prompt_is_no_wrong_try(session: Session, prompt: str) -> None:
-    """A prompt that begins like an answer and has a word like a code goes on to the model, and is not counted."""
+    """A prompt that begins like an answer and has a word like a code reaches the model, and is not counted."""
     session.ask()
     assert session.types(prompt) == {}
     known = read_codes(session.layout, "s")
@@ -327,7 +327,7 @@ def test_an_ordinary_prompt_is_no_wrong_try(session: Session, prompt: str) -> No
     ],
 )
 def test_what_a_wrong_code_does(session: Session, prompt: str, blocked: bool | None, counted: int) -> None:
-    """A prompt that is nothing but an answer is blocked. With more text it goes on, and the person is told. Each word
+    """A prompt that is nothing but an answer is blocked. With more text it reaches the model, and the person is told. Each word
     that was tried counts."""
     code = session.ask()
     said = session.types(prompt.replace("{}", "2ZZ" if code != "2ZZ" else "3ZZ"))
@@ -339,7 +339,7 @@ def test_what_a_wrong_code_does(session: Session, prompt: str, blocked: bool | N
 
 
 def test_a_lower_case_guess_is_told_and_counted(session: Session) -> None:
-    """A bare answer with a wrong code in lower case goes on to the model, and counts."""
+    """A bare answer with a wrong code in lower case reaches the model, and counts."""
     code = session.ask()
     said = session.types(f"approve {'2zz' if code != '2ZZ' else '3zz'}")
     assert list(said) == ["systemMessage"]

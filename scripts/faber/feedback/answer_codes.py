@@ -36,12 +36,12 @@ class OpenCode(NamedTuple):
 
 class AnswerCodes(NamedTuple):
     """The codes of a session: what each open one stands for by its hash, oldest first, and the wrong tries so far;
-    `begun` if the session had a transcript when one was shown."""
+    `transcript` if the session had one when a code was shown."""
 
     salt: bytes
     codes: dict[str, OpenCode]
     wrong: int = 0
-    begun: bool = False
+    transcript: bool = False
 
 
 def is_code(word: str) -> bool:
@@ -64,7 +64,7 @@ def read_codes(layout: Layout, session_id: str) -> AnswerCodes | None:
         return None
 
 
-def new_code(layout: Layout, session_id: str, stands_for: OpenCode, begun: bool = False) -> str | None:
+def new_code(layout: Layout, session_id: str, stands_for: OpenCode, transcript: bool = False) -> str | None:
     """A new code for a request, to be shown to the person and to nobody else.
 
     None where the session had too many wrong tries, or the code cannot be kept.
@@ -75,7 +75,11 @@ def new_code(layout: Layout, session_id: str, stands_for: OpenCode, begun: bool 
     code = _random()
     kept = {**known.codes, _hash(known.salt, code): stands_for}
     newest = dict(list(kept.items())[-MOST:])
-    return code if _write(layout, session_id, known._replace(codes=newest, begun=known.begun or begun)) else None
+    return (
+        code
+        if _write(layout, session_id, known._replace(codes=newest, transcript=known.transcript or transcript))
+        else None
+    )
 
 
 def meant_by(known: AnswerCodes, word: str) -> OpenCode | None:
@@ -119,7 +123,7 @@ def _write(layout: Layout, session_id: str, known: AnswerCodes) -> bool:
         "salt": known.salt.hex(),
         "codes": codes,
         "wrong": known.wrong,
-        "begun": known.begun,
+        "transcript": known.transcript,
     }
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -133,4 +137,4 @@ def _shaped(found: Any) -> AnswerCodes:
     if found["version"] != VERSION:
         raise ValueError("written by another version")
     codes = {str(code["hash"]): OpenCode(str(code["run_id"]), str(code["request_id"])) for code in found["codes"]}
-    return AnswerCodes(bytes.fromhex(found["salt"]), codes, int(found["wrong"]), bool(found.get("begun")))
+    return AnswerCodes(bytes.fromhex(found["salt"]), codes, int(found["wrong"]), bool(found.get("transcript")))

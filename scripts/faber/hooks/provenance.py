@@ -41,12 +41,12 @@ def from_a_person(call: Call) -> bool:
     return attended(call) and call.given.get("source", "user") == "user"
 
 
-def doubt(call: Call, code: str, begun: bool) -> str | None:
+def doubt(call: Call, code: str, existed: bool) -> str | None:
     """Why a prompt with this valid code may not count as typed by the person who was shown it; None if it does.
 
     Only faber's own lines in the transcript hold the code before the person types it. Whatever the model schedules or
     sends, reads or quotes, and each prompt that the client takes from its queue, is there too, in a line of another
-    kind. Once the transcript has `begun` it has to be there. Before, no prompt was accepted, so no model has run.
+    kind. The transcript has to be there if it was (`existed`) when a code was shown. Before, no model has run.
     """
     if why := misplaced(call.session or ""):
         return why
@@ -55,7 +55,7 @@ def doubt(call: Call, code: str, begun: bool) -> str | None:
         return "the client named no transcript of this session"
     time.sleep(SETTLED)
     found = _transcripts(call)
-    if begun and not found:
+    if existed and not found:
         return "the transcript of this session is gone"
     for path in found:
         if _mentions(path, code):
@@ -64,7 +64,7 @@ def doubt(call: Call, code: str, begun: bool) -> str | None:
 
 
 def has_transcript(call: Call) -> bool:
-    """True if the client has begun to write this session's transcript: it does when it accepts the first prompt."""
+    """True if this session has a transcript: the client makes it when it accepts the first prompt."""
     return bool(_transcripts(call))
 
 

@@ -79,7 +79,7 @@ def _take(call: Call, known: AnswerCodes, cut: TypedAnswer, meant: OpenCode) -> 
         void(call.layout, call.session or "", known, meant.request_id)
         _block(f"faber: nothing new was recorded; request {meant.request_id} was answered before.")
         return
-    if why := doubt(call, cut.code, known.begun):
+    if why := doubt(call, cut.code, known.transcript):
         void(call.layout, call.session or "", known, meant.request_id)
         again = waiting(call, load(call.layout, meant.run_id)) or ""
         _block(f"faber: NOT recorded: {why}. If you typed it, type it again with the new code.\n{again}")
