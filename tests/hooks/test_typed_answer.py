@@ -327,8 +327,8 @@ def test_an_ordinary_prompt_is_no_wrong_try(session: Session, prompt: str) -> No
     ],
 )
 def test_what_a_wrong_code_does(session: Session, prompt: str, blocked: bool | None, counted: int) -> None:
-    """A prompt that is nothing but an answer is blocked. With more text it reaches the model, and the person is told. Each word
-    that was tried counts."""
+    """A prompt that is nothing but an answer is blocked. With more text it reaches the model, and the person is
+    told. Each word that was tried counts."""
     code = session.ask()
     said = session.types(prompt.replace("{}", "2ZZ" if code != "2ZZ" else "3ZZ"))
     assert (said.get("decision") == "block") is bool(blocked)
