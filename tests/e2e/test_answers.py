@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -25,7 +26,7 @@ from faber.workflows.definitions import load_plan
 
 WINDOW = {"oldest": "FABER_TEST_CLAUDE", "newest": "FABER_TEST_CLAUDE_NEWEST"}
 RUN = "org/project/one"
-CODE = r"Type `approve (?P<code>\w{3})`"
+CODE = r"`approve (?P<code>\w{3})`"
 
 
 @pytest.fixture(params=WINDOW)
@@ -120,6 +121,22 @@ def test_a_person_answers_where_they_are(plugged: Client, api: MessagesApi, stor
         assert len(api.requests) == count
         assert f"approve {fresh}" not in sent(api)
         assert last not in sent(api)
+
+
+def test_a_shell_of_the_session_gets_no_code(plugged: Client, api: MessagesApi, store: Layout) -> None:
+    """A hook that the model calls with its Bash tool prints no code, whatever the shell says it is; the client's own
+    call at the end of the turn does."""
+    faber = f'"{plugged.plugin_dir}/bin/faber"'
+    ask_too = f"{faber} feedback request {RUN} --prompt 'May the table be dropped?' >asked"
+    stop = f"""printf '{{"session_id":"%s"}}' "$CLAUDE_CODE_SESSION_ID" | {faber} hook stop"""
+    pretended = f"exec env CLAUDE_PLUGIN_ROOT=/plugin sh -c {shlex.quote(f'{stop}; :')}"
+    api.script.reply(tool("Bash", command=f"{ask_too}; {stop}; {pretended}"), text("I looked."))
+    with starts(plugged, "Bash") as person:
+        person.sees(f"waits for your answer .* {CODE}")
+        at = person.types("Look.")
+        person.sees(f"waits for your answer .* {CODE}", since=at)
+        assert sent(api).count("waits for your answer") == 2
+        assert "`approve " not in sent(api)
 
 
 @pytest.mark.parametrize("way", ["argument", "stream"])

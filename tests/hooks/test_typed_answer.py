@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from faber.feedback.answer_codes import (
     read_codes,
 )
 from faber.feedback.requests import NewRequest, open_request
-from faber.hooks import provenance, typed_answer
+from faber.hooks import provenance, typed_answer, waiting
 from faber.hooks.hook_call import Call
 from faber.hooks.stopping import stop
 from faber.hooks.typed_answer import TypedAnswer, cuts, user_prompt_submit
@@ -40,6 +39,7 @@ from faber.store.layout import Layout
 from faber.store.load import load
 from faber.store.log import read_event
 from faber.workflows.definitions import load_plan
+from support.hook_client import call_hook
 
 RUN = "org/project/one"
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +112,8 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         monkeypatch.delenv(name)
     monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", "cli")
     monkeypatch.setattr(provenance, "SETTLED", 0)
-    monkeypatch.setattr(provenance, "_inside_an_agent", lambda session: False)
+    for module in (provenance, waiting):
+        monkeypatch.setattr(module, "misplaced", lambda session: None)
     return Session(tmp_path, capfd)
 
 
@@ -198,10 +199,13 @@ def test_an_option_is_recorded_with_its_remark(session: Session, said: str, answ
     assert (event["actor"], event.get("session_id")) == ("person", None)
 
 
-@pytest.mark.parametrize("said", ["answer {} As CSV, with a header", "{} As CSV, with a header"])
-def test_a_question_is_answered_in_own_words(session: Session, said: str) -> None:
-    """A clarification takes what stands after the code."""
-    session.types(said.format(session.ask(kind="clarification")))
+def test_a_question_is_answered_in_own_words(session: Session) -> None:
+    """A clarification takes what stands after `answer` and the code, and nothing that begins otherwise."""
+    code = session.ask(kind="clarification")
+    for said in ("{} As CSV", "take {} As CSV", "the first answer {} As CSV"):
+        assert f"`answer {code} YOUR WORDS`" in session.types(said.format(code))["reason"]
+    assert session.answers == []
+    session.types(f"Answer {code} As CSV, with a header")
     assert session.answers == [("fr-1", "As CSV, with a header", None)]
 
 
@@ -293,6 +297,66 @@ def test_wrong_codes_are_counted(session: Session) -> None:
     assert session.answers == []
 
 
+PROMPTS = [
+    "no e2e tests please, run the unit tests only",
+    "ok 2nd question: what does foo do?",
+    "2 k8s pods are down, look at the logs",
+]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_an_ordinary_prompt_is_no_wrong_try(session: Session, prompt: str) -> None:
+    """A prompt that begins like an answer and has a word like a code reaches the model, and is not counted."""
+    session.ask()
+    assert session.types(prompt) == {}
+    known = read_codes(session.layout, "s")
+    assert known
+    assert known.wrong == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "blocked", "counted"),
+    [
+        ("approve {}", True, 1),
+        ("{} approve", True, 1),
+        ("{}", True, 1),
+        ("request changes {}", True, 1),
+        ("approve {} it is fine", False, 1),
+        ("approve {} {} {}", False, 3),
+        ("fix {}", None, 0),
+    ],
+)
+def test_what_a_wrong_code_does(session: Session, prompt: str, blocked: bool | None, counted: int) -> None:
+    """A prompt that is nothing but an answer is blocked. With more text it reaches the model, and the person is
+    told. Each word that was tried counts."""
+    code = session.ask()
+    said = session.types(prompt.replace("{}", "2ZZ" if code != "2ZZ" else "3ZZ"))
+    assert (said.get("decision") == "block") is bool(blocked)
+    assert ("nothing was recorded" in said.get("systemMessage", "")) is (blocked is False)
+    known = read_codes(session.layout, "s")
+    assert known
+    assert known.wrong == counted
+
+
+def test_a_lower_case_guess_is_told_and_counted(session: Session) -> None:
+    """A bare answer with a wrong code in lower case reaches the model, and counts."""
+    code = session.ask()
+    said = session.types(f"approve {'2zz' if code != '2ZZ' else '3zz'}")
+    assert list(said) == ["systemMessage"]
+    assert f"{TRIES - 1} more" in said["systemMessage"]
+
+
+def test_guesses_at_a_question_are_counted(session: Session) -> None:
+    """A wrong code in an answer in own words counts too; after a few words that were tried, all codes are void."""
+    code = session.ask(kind="clarification")
+    wrong = "2ZZ" if code != "2ZZ" else "3ZZ"
+    for left in (TRIES - 2, TRIES - 4):
+        assert f"{left} more" in session.types(f"answer {wrong} {wrong} As CSV")["systemMessage"]
+    assert "void" in session.types(f"answer {wrong} {wrong} As CSV")["systemMessage"]
+    assert session.types(f"answer {code} As CSV") == {}
+    assert session.answers == []
+
+
 def test_a_code_of_another_session_is_none(session: Session) -> None:
     """A code counts in the session that showed it."""
     session.ask()
@@ -311,6 +375,13 @@ HEARD: dict[str, dict[str, Any]] = {
     "the model's words": {"type": "assistant", "message": {"content": [{"type": "text", "text": "Type approve {}"}]}},
     "a tool's input": {"type": "assistant", "message": {"content": [{"type": "tool_use", "input": {"prompt": "{}"}}]}},
     "a file": {"type": "user", "message": {"content": [{"type": "tool_result", "content": "1\tapprove {}"}]}},
+    "a tab before it": {"type": "user", "message": {"content": [{"content": "approve\t{}"}]}},
+    "a line": {"type": "user", "message": {"content": [{"content": "approve\n{}"}]}},
+    "a vertical tab": {"type": "user", "message": {"content": [{"content": "approve\v{}"}]}},
+    "a quotation mark": {"type": "user", "message": {"content": [{"content": 'approve "{}"'}]}},
+    "an escape in a command": {"type": "assistant", "message": {"content": [{"input": "printf 'approve\\t{}'"}]}},
+    "a backslash": {"type": "assistant", "message": {"content": [{"input": "\\{}"}]}},
+    "a colour": {"type": "user", "message": {"content": [{"content": "approve \033[1m{}\033[0m"}]}},
     "another hook": {"type": "attachment", "attachment": {"type": "hook_success", "hookEvent": "Other", "a": "{}"}},
 }  # fmt: skip
 
@@ -356,6 +427,30 @@ def test_a_transcript_under_another_project_counts(session: Session) -> None:
     assert session.answers == []
 
 
+@pytest.mark.parametrize("named", [None, 7, "s.jsonl", "/{}/p/s.jsonl", "/projects/p/t.jsonl", "/projects/s.jsonl"])
+def test_a_client_names_its_transcript(session: Session, named: object) -> None:
+    """Without the absolute path of this session's own transcript, nothing is recorded."""
+    code = session.ask()
+    assert "no transcript" in session.types(f"approve {code}", transcript_path=named)["reason"]
+    assert session.answers == []
+
+
+def test_a_transcript_that_had_begun_is_there(session: Session) -> None:
+    """A transcript may be missing only if it was when the codes were shown: before the first prompt of a session."""
+    session.ask()
+    shown = re.search(r"`approve (\w{3})`", session.stops())
+    assert shown
+    session.types(f"approve {shown[1]}")
+    assert len(session.answers) == 1
+    session.ask("fr-2")
+    session.wrote({"type": "user"})
+    shown = re.search(r"`approve (\w{3})`", session.stops())
+    assert shown
+    session.transcript.unlink()
+    assert "is gone" in session.types(f"approve {shown[1]}")["reason"]
+    assert len(session.answers) == 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -388,9 +483,16 @@ def test_the_client_s_own_word_counts(session: Session, given: dict[str, str]) -
 
 
 def test_a_client_inside_an_agent_s_session(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a client that an agent started, on whatever terminal, nothing is recorded."""
-    monkeypatch.setattr(provenance, "_inside_an_agent", lambda session: True)
-    assert "started by another agent" in session.types(f"approve {session.ask()}")["reason"]
+    """In a client that an agent started, on whatever terminal, nothing is recorded and no code is shown."""
+    code = session.ask()
+    for module in (provenance, waiting):
+        monkeypatch.setattr(module, "misplaced", lambda session: "this client was started by another agent")
+    shown = session.stops()
+    assert "In a terminal: faber feedback respond" in shown
+    assert "Type" not in shown
+    refused = session.types(f"approve {code}")["reason"]
+    assert "started by another agent" in refused
+    assert "Type" not in refused
     assert session.answers == []
 
 
@@ -416,21 +518,50 @@ def test_a_run_that_is_gone(session: Session) -> None:
     assert "NOT recorded. Run directory not found" in session.types(f"approve {code}")["reason"]
 
 
+BASH = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s"}
+HOOK = {**BASH, "CLAUDE_PLUGIN_ROOT": "/plugin"}
+CHECK = """
+import os, subprocess, sys
+from faber.hooks.provenance import misplaced
+if below := int(sys.argv[1]):
+    subprocess.run([sys.executable, __file__, str(below - 1)])
+else:
+    if len(sys.argv) > 2:
+        while os.getppid() == int(sys.argv[2]):
+            pass
+    os.write(1, str(misplaced("s")).encode())
+"""
+NOT_CALLED, INSIDE = "the client did not call faber itself", "this client was started by another agent"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("variables", "inside"),
-    [({}, False), ({"CLAUDECODE": "1"}, True), ({"CLAUDE_CODE_SESSION_ID": "another"}, True)],
-    ids=str,
+    ("client", "child", "shell", "why"),
+    [
+        ({}, HOOK, "$CHECK 0; :", "None"),
+        ({}, HOOK, "exec $CHECK 0", "None"),  # no shell between
+        ({}, HOOK, "$CHECK 3; :", "None"),
+        ({"CLAUDECODE": "1"}, HOOK, "$CHECK 0; :", INSIDE),
+        ({"CLAUDE_CODE_SESSION_ID": "t"}, HOOK, "$CHECK 0; :", INSIDE),
+        ({}, BASH, "$CHECK 0; :", NOT_CALLED),
+        ({}, BASH, "export CLAUDE_PLUGIN_ROOT=/plugin; $CHECK 0; :", NOT_CALLED),
+        ({}, {}, "export CLAUDE_CODE_SESSION_ID=s CLAUDE_PLUGIN_ROOT=/plugin; $CHECK 0; :", NOT_CALLED),
+        # A shell of the Bash tool that puts another in its place can give it any variables, but no socket.
+        ({}, HOOK, "$CHECK 0 | cat", NOT_CALLED),
+        ({}, HOOK, "echo | $CHECK 0; :", NOT_CALLED),
+        ({}, HOOK, "$CHECK 0 >out; cat out", NOT_CALLED),
+        ({}, HOOK, "$CHECK 0 </dev/null", NOT_CALLED),
+        ({}, HOOK, "$CHECK 8; :", NOT_CALLED),
+        ({}, HOOK, "exec $CHECK 0 $$ & :", NOT_CALLED),  # its parent is gone
+    ],
 )
-def test_what_a_client_was_started_in(variables: dict[str, str], inside: bool) -> None:
-    """The client's own environment tells whether it runs in an agent's session; that of its shells does not."""
-    hook = "from faber.hooks.provenance import _inside_an_agent as f; print(f('s'))"
-    shell = f'CLAUDECODE=1 CLAUDE_CODE_SESSION_ID=s "{sys.executable}" -c "{hook}"; :'
-    below = "{'CLAUDECODE': '1', 'CLAUDE_CODE_SESSION_ID': 's'}"
-    client = f"import os, subprocess; subprocess.run(['/bin/sh', '-c', {shell!r}], env=os.environ | {below})"
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "scripts"), **variables}
-    done = subprocess.run([sys.executable, "-c", client], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{inside}\n"
+def test_what_called_a_hook(
+    tmp_path: Path, client: dict[str, str], child: dict[str, str], shell: str, why: str
+) -> None:
+    """A hook is below a client that a person started, has a hook's variables, and speaks with that client alone."""
+    (tmp_path / "check.py").write_text(CHECK)
+    there = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "scripts"), "CHECK": f"{sys.executable} check.py"}
+    assert call_hook(["/bin/sh", "-c", shell], b"", there | child, client=client, cwd=tmp_path) == why
 
 
 @pytest.mark.parametrize("configured", [True, False])

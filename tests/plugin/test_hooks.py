@@ -34,6 +34,7 @@ from faber.store.sessions import check_summary, history, save_summary
 from faber.workflows.definitions import load_plan
 from support import forked_hooks
 from support.git_environment import COMMITTER
+from support.hook_client import call_hook
 
 ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
@@ -142,6 +143,11 @@ class Project:
 
     def _changed(self, changes: Mapping[str, str | None]) -> dict[str, str]:
         return {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
+    def client_calls(self, event: str, given: dict[str, Any], **changes: str) -> str:
+        """What a hook prints for a client at a terminal, in the session `s`."""
+        own = {"CLAUDE_CODE_SESSION_ID": "s", "CLAUDE_PLUGIN_ROOT": str(ROOT), "CLAUDECODE": "1"}
+        told = json.dumps({"session_id": "s", **given}).encode()
+        return call_hook([str(FABER), "hook", event], told, {**self.environment, **own, **changes}, cwd=self.root)
 
     def start(self, source: str = "startup", session: str | None = None, **more: Any) -> Said:
         return self.hook("session-start", {"source": source, "session_id": session}, **more)
@@ -315,31 +321,52 @@ def test_an_answer_through_the_hooks(project: Project) -> None:
     """A code that Stop showed is typed: the answer is recorded, with any Python and without packages."""
     run = project.new(session="s")
     _asked(project, run)
-    stopped = json.loads(project.started("stop", {"session_id": "s"}, **TERMINAL).out)
+    stopped = json.loads(project.client_calls("stop", {}, **TERMINAL))
     assert list(stopped) == ["systemMessage"]
     assert "May the table be dropped?" in stopped["systemMessage"]
     code = re.search(r"`approve (\w{3})`", stopped["systemMessage"])
     assert code
-    given = {"session_id": "s", "prompt": f"approve {code[1]} after the backup"}
+    transcript = str(project.root / "projects" / "p" / "s.jsonl")
+    given = {"prompt": f"approve {code[1]} after the backup", "transcript_path": transcript}
     assert (
-        project.started("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").out.count("recorded nothing")
+        project.client_calls("user-prompt-submit", given, CLAUDE_CODE_ENTRYPOINT="sdk-cli").count("recorded nothing")
         == 1
     )
     assert project.load(run).state["answers"] == []
-    typed = json.loads(project.started("user-prompt-submit", given, **TERMINAL).out)
+    typed = json.loads(project.client_calls("user-prompt-submit", given, **TERMINAL))
     assert "recorded your answer" in typed["systemMessage"]
     (heard,) = project.load(run).state["answers"]
     assert (heard["response"], heard["comment"]) == ("approve", "after the backup")
     assert heard["responder"]
     assert heard["responder"]["source"] == "terminal"
-    assert project.started("stop", {"session_id": "s"}, **TERMINAL) == NOTHING
+    assert project.client_calls("stop", {}, **TERMINAL) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere faber cannot look into processes")
+def test_a_shell_of_the_session_gets_no_code(project: Project) -> None:
+    """A hook that the client did not call itself prints no code, and takes none."""
+    run = project.new(branch="main", session="s")
+    _asked(project, run)
+    in_bash = {**TERMINAL, "CLAUDE_CODE_SESSION_ID": "s", "CLAUDE_PLUGIN_ROOT": str(ROOT), "CLAUDECODE": "1"}
+    for event in ("stop", "session-start"):
+        shown = json.loads(project.hook(event, {"session_id": "s"}, **in_bash).out)["systemMessage"]
+        assert "In a terminal: faber feedback respond" in shown
+        assert "Type" not in shown
+    stopped = json.loads(project.client_calls("stop", {}, **TERMINAL))["systemMessage"]
+    code = re.search(r"`approve (\w{3})`", stopped)
+    assert code
+    transcript = str(project.root / "projects" / "p" / "s.jsonl")
+    given = {"session_id": "s", "prompt": f"approve {code[1]}", "transcript_path": transcript}
+    refused = json.loads(project.hook("user-prompt-submit", given, **in_bash).out)
+    assert "the client did not call faber itself" in refused["reason"]
+    assert project.load(run).state["answers"] == []
 
 
 def test_a_code_is_shown_to_its_session_alone(project: Project) -> None:
     """The start of a session shows the request in place of the line; no brief and no record holds its code."""
     run = project.new(branch="main")
     _asked(project, run)
-    printed = json.loads(project.start("startup", "s", **TERMINAL).out)
+    printed = json.loads(project.client_calls("session-start", {"source": "startup"}, **TERMINAL))
     code = re.search(r"`reject (\w{3})`", printed.pop("systemMessage"))
     assert code
     assert f" {code[1]}`" not in json.dumps(printed)

@@ -35,11 +35,13 @@ class OpenCode(NamedTuple):
 
 
 class AnswerCodes(NamedTuple):
-    """The codes of a session: what each open one stands for by its hash, oldest first, and the wrong tries so far."""
+    """The codes of a session: what each open one stands for by its hash, oldest first, and the wrong tries so far;
+    `transcript` if the session had one when a code was shown."""
 
     salt: bytes
     codes: dict[str, OpenCode]
     wrong: int = 0
+    transcript: bool = False
 
 
 def is_code(word: str) -> bool:
@@ -62,7 +64,7 @@ def read_codes(layout: Layout, session_id: str) -> AnswerCodes | None:
         return None
 
 
-def new_code(layout: Layout, session_id: str, stands_for: OpenCode) -> str | None:
+def new_code(layout: Layout, session_id: str, stands_for: OpenCode, transcript: bool = False) -> str | None:
     """A new code for a request, to be shown to the person and to nobody else.
 
     None where the session had too many wrong tries, or the code cannot be kept.
@@ -73,7 +75,11 @@ def new_code(layout: Layout, session_id: str, stands_for: OpenCode) -> str | Non
     code = _random()
     kept = {**known.codes, _hash(known.salt, code): stands_for}
     newest = dict(list(kept.items())[-MOST:])
-    return code if _write(layout, session_id, known._replace(codes=newest)) else None
+    return (
+        code
+        if _write(layout, session_id, known._replace(codes=newest, transcript=known.transcript or transcript))
+        else None
+    )
 
 
 def meant_by(known: AnswerCodes, word: str) -> OpenCode | None:
@@ -81,10 +87,10 @@ def meant_by(known: AnswerCodes, word: str) -> OpenCode | None:
     return known.codes.get(_hash(known.salt, word.upper()))
 
 
-def count_wrong(layout: Layout, session_id: str, known: AnswerCodes) -> int:
-    """Count a wrong try; returns how many are left until all codes of the session are void (0: they are now)."""
-    wrong = known.wrong + 1
-    left = -wrong % TRIES
+def count_wrong(layout: Layout, session_id: str, known: AnswerCodes, tried: int = 1) -> int:
+    """Count wrong tries; returns how many are left until all codes of the session are void (0: they are now)."""
+    wrong = known.wrong + tried
+    left = max(TRIES - known.wrong % TRIES - tried, 0)
     _write(layout, session_id, known._replace(codes=known.codes if left else {}, wrong=wrong))
     return left
 
@@ -112,7 +118,13 @@ def _hash(salt: bytes, code: str) -> str:
 def _write(layout: Layout, session_id: str, known: AnswerCodes) -> bool:
     path = path_of(layout, session_id)
     codes = [{"hash": key, **code._asdict()} for key, code in known.codes.items()]
-    document = {"version": VERSION, "salt": known.salt.hex(), "codes": codes, "wrong": known.wrong}
+    document = {
+        "version": VERSION,
+        "salt": known.salt.hex(),
+        "codes": codes,
+        "wrong": known.wrong,
+        "transcript": known.transcript,
+    }
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_atomic(path, strict_json.dumps(document), durable=False)
@@ -125,4 +137,4 @@ def _shaped(found: Any) -> AnswerCodes:
     if found["version"] != VERSION:
         raise ValueError("written by another version")
     codes = {str(code["hash"]): OpenCode(str(code["run_id"]), str(code["request_id"])) for code in found["codes"]}
-    return AnswerCodes(bytes.fromhex(found["salt"]), codes, int(found["wrong"]))
+    return AnswerCodes(bytes.fromhex(found["salt"]), codes, int(found["wrong"]), bool(found.get("transcript")))

@@ -1,13 +1,14 @@
 """Whether a person at a terminal typed a prompt.
 
 The client calls UserPromptSubmit with the same fields for a prompt that a person typed, for one that the model had
-scheduled, and for a message of another agent. What tells them apart is in the environment, in the session's
-transcript and among the processes.
+scheduled, and for a message of another agent; and a shell of the session can call it just so. What tells them apart is
+in the environment, in the session's transcript and among the processes.
 """
 
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,9 @@ MAX_LINE = 8_000_000
 _OWN_EVENTS = frozenset({"SessionStart", "Stop", "UserPromptSubmit"})
 # … and the notice of a blocked prompt.
 _BLOCKED = "UserPromptSubmit operation blocked by hook"
+# What stands before a word: no letter or digit, unless it ends an escape of JSON (`\t`) or of a terminal (`\u001b[1m`).
+_BEFORE = rb"(?:(?<![0-9A-Za-z])|\\(?:u[0-9A-Fa-f]{4}|[A-Za-z])|\[[0-9;]*[A-Za-z])"
+MAX_PROCESSES = 8  # from this one up to the client
 
 
 def attended(call: Call) -> bool:
@@ -37,20 +41,31 @@ def from_a_person(call: Call) -> bool:
     return attended(call) and call.given.get("source", "user") == "user"
 
 
-def doubt(call: Call, code: str) -> str | None:
+def doubt(call: Call, code: str, existed: bool) -> str | None:
     """Why a prompt with this valid code may not count as typed by the person who was shown it; None if it does.
 
     Only faber's own lines in the transcript hold the code before the person types it. Whatever the model schedules or
     sends, reads or quotes, and each prompt that the client takes from its queue, is there too, in a line of another
-    kind.
+    kind. The transcript has to be there if it was (`existed`) when a code was shown. Before, no model has run.
     """
-    if _inside_an_agent(call.session or ""):
-        return "this client was started by another agent"
+    if why := misplaced(call.session or ""):
+        return why
+    named = call.given.get("transcript_path")
+    if not isinstance(named, str) or not _is_transcript(named, call.session or ""):
+        return "the client named no transcript of this session"
     time.sleep(SETTLED)
-    for path in _transcripts(call):
+    found = _transcripts(call)
+    if existed and not found:
+        return "the transcript of this session is gone"
+    for path in found:
         if _mentions(path, code):
             return "the code has come up in this session before, so this prompt may be an agent's"
     return None
+
+
+def has_transcript(call: Call) -> bool:
+    """True if this session has a transcript: the client makes it when it accepts the first prompt."""
+    return bool(_transcripts(call))
 
 
 def typed_skill(call: Call, names: Sequence[str]) -> bool:
@@ -83,6 +98,11 @@ def _is_typed(line: bytes, openings: tuple[str, ...]) -> bool:
     return "promptSource" not in entry and isinstance(content, str) and content.startswith(openings)
 
 
+def _is_transcript(path: str, session: str) -> bool:
+    projects = os.path.basename(os.path.dirname(os.path.dirname(path)))
+    return os.path.isabs(path) and projects == "projects" and os.path.basename(path) == f"{session}.jsonl"
+
+
 def _transcripts(call: Call) -> list[str]:
     """The session's transcripts; resumed from another worktree, it has one under that project's name too."""
     named = call.given.get("transcript_path")
@@ -98,7 +118,7 @@ def _transcripts(call: Call) -> list[str]:
 
 def _mentions(path: str, code: str) -> bool:
     """True if a line that is not faber's own word to the person holds the code; also if the file cannot be read."""
-    wanted = re.compile(rb"(?<![0-9A-Za-z])" + code.encode() + rb"(?![0-9A-Za-z])", re.IGNORECASE)
+    wanted = re.compile(_BEFORE + code.encode() + rb"(?![0-9A-Za-z])", re.IGNORECASE)
     try:
         with open(path, "rb") as file:
             return any(wanted.search(line) and not _is_own(line) for line in file)
@@ -125,20 +145,51 @@ def _is_own(line: bytes) -> bool:
     return entry.get("type") == "system" and str(entry.get("content", "")).startswith(_BLOCKED)
 
 
-def _inside_an_agent(session: str) -> bool:
-    """True if the client itself runs in an agent's session, as `faber feedback respond` would find by the same
-    variables. Where processes cannot be looked into (no /proc), False."""
+def misplaced(session: str) -> str | None:
+    """Why this process is not a hook of a client that a person started; None if it is.
+
+    The client's child above this process has the variables of a hook, which a shell of the Bash tool has not; and the
+    client made both ends of stdin and stdout. What else runs in the session cannot make those: it has one such socket
+    at most, whose other end it can neither write nor read. A chain that breaks off before the client is a reason too.
+    Where processes cannot be looked into (no /proc), None.
+    """
+    if sys.platform != "linux":
+        return None
     own = f"CLAUDE_CODE_SESSION_ID={session}".encode()
-    number = os.getppid()
-    for _ in range(8):
+    below: list[bytes] = []
+    number = os.getpid()
+    for _ in range(MAX_PROCESSES):
         try:
             with open(f"/proc/{number}/environ", "rb") as file:
                 variables = file.read().split(b"\0")
             with open(f"/proc/{number}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
-            return False
-        if own not in variables:  # the client; below it are the shells it starts for hooks
-            return any(each.startswith((b"CLAUDECODE=", b"CLAUDE_CODE_SESSION_ID=")) for each in variables)
-        number = parent
-    return True
+            break
+        if own not in variables:  # the client
+            if _names(variables, b"CLAUDECODE", b"CLAUDE_CODE_SESSION_ID"):
+                return "this client was started by another agent"
+            if _names(below, b"CLAUDE_PLUGIN_ROOT") and _made_by(number, 0) and _made_by(number, 1):
+                return None
+            break
+        below, number = variables, parent
+    return "the client did not call faber itself"
+
+
+def _names(variables: list[bytes], *names: bytes) -> bool:
+    return any(each.partition(b"=")[0] in names for each in variables)
+
+
+def _made_by(number: int, handle: int) -> bool:
+    """True if `handle` is one end of a pair of sockets that this process made; the kernel keeps who it was."""
+    import socket
+    import struct
+
+    if sys.platform != "linux":
+        return False
+    try:
+        with socket.socket(fileno=os.dup(handle)) as end:
+            peer = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return end.family == socket.AF_UNIX and struct.unpack("3i", peer)[0] == number
+    except OSError:
+        return False

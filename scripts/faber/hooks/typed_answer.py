@@ -10,6 +10,7 @@ from faber.feedback.answer_codes import AnswerCodes, OpenCode, count_wrong, is_c
 from faber.hooks.hook_call import Call, say
 from faber.hooks.provenance import doubt, from_a_person
 
+ANSWER = "answer"  # the word before the code of a question that is answered in the person's own words
 MAX_ANSWER = 4_000
 MAX_HEAD = 200
 MAX_WORDS = 6  # words shaped like a code that are tried
@@ -68,6 +69,7 @@ def cuts(prompt: str) -> list[TypedAnswer]:
 def _take(call: Call, known: AnswerCodes, cut: TypedAnswer, meant: OpenCode) -> None:
     from faber.feedback.answer_matching import read_answer
     from faber.hooks.waiting import how, waiting
+    from faber.model.answers import FREE_TEXT
     from faber.model.model_errors import NotAnOption
     from faber.store.load import load
 
@@ -77,10 +79,13 @@ def _take(call: Call, known: AnswerCodes, cut: TypedAnswer, meant: OpenCode) -> 
         void(call.layout, call.session or "", known, meant.request_id)
         _block(f"faber: nothing new was recorded; request {meant.request_id} was answered before.")
         return
-    if why := doubt(call, cut.code):
+    if why := doubt(call, cut.code, known.transcript):
         void(call.layout, call.session or "", known, meant.request_id)
         again = waiting(call, load(call.layout, meant.run_id)) or ""
         _block(f"faber: NOT recorded: {why}. If you typed it, type it again with the new code.\n{again}")
+        return
+    if asked["type"] == FREE_TEXT and cut.said.casefold() != ANSWER:
+        _block(f"faber: NOT recorded. Type {how(asked, cut.code.upper())}.")
         return
     said, remark = _read(asked["type"], asked["options"], cut)
     try:
@@ -99,8 +104,7 @@ def _read(kind: str, options: list[str], cut: TypedAnswer) -> tuple[str, str | N
     from faber.model.answers import FREE_TEXT
 
     if kind == FREE_TEXT:
-        said = "" if cut.said.casefold() == "answer" else cut.said
-        return " ".join(part for part in (said, cut.rest) if part), None
+        return cut.rest, None
     said, remark = (cut.said, cut.rest) if cut.said else (cut.rest, "")
     if said not in options and said.isascii() and said.isdigit() and 0 < int(said[:3]) <= len(options):
         said = options[int(said[:3]) - 1]
@@ -150,19 +154,36 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
 
 
 def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> None:
-    """Say that a code is wrong, where the prompt reads as an answer to a request of this session."""
-    cut = next((cut for cut in found if _is_answer(call, known, cut)), None)
+    """Say that a code is wrong, where the prompt reads as an answer to a request of this session.
+
+    Any prompt may hold a word like a code (`no e2e tests please`): it is blocked only if it is nothing but an answer
+    with a code as faber writes it. Every word that was tried counts.
+    """
+    cut = next((cut for cut in found if _is_try(cut) and _is_answer(call, known, cut)), None)
     if cut is None:
         return
-    left = count_wrong(call.layout, call.session or "", known)
+    left = count_wrong(call.layout, call.session or "", known, len(found))
     tries = f"{left} more {'try' if left == 1 else 'tries'}." if left else "All codes are void now."
-    _block(
-        f"faber: NOT recorded: {cut.code.upper()} is not a code of an open request in this session. {tries} "
-        "Type the code that faber showed last; after the next turn it shows a new one."
-    )
+    wrong = f"{cut.code.upper()} is not a code of an open request in this session. {tries}"
+    if _is_bare(cut) and cut.code.isupper():
+        last = "Type the code that faber showed last; after the next turn it shows a new one."
+        _block(f"faber: NOT recorded: {wrong} {last}")
+    else:
+        say(json.dumps({"systemMessage": f"faber: nothing was recorded: {wrong}"}) + "\n")
+
+
+def _is_try(cut: TypedAnswer) -> bool:
+    return _is_bare(cut) or cut.code.isupper()
+
+
+def _is_bare(cut: TypedAnswer) -> bool:
+    """True for `WORD CODE`, `CODE WORD` and `CODE`: nothing but an answer."""
+    return not (cut.said and cut.rest)
 
 
 def _is_answer(call: Call, known: AnswerCodes, cut: TypedAnswer) -> bool:
+    if not cut.said and not cut.rest:
+        return cut.code.isupper()
     from faber.feedback.answer_matching import read_answer
     from faber.model.answers import FREE_TEXT
     from faber.store.load import load
@@ -174,7 +195,7 @@ def _is_answer(call: Call, known: AnswerCodes, cut: TypedAnswer) -> bool:
             continue
         for asked in queue:
             if asked["type"] == FREE_TEXT:
-                if cut.said.casefold() == "answer":
+                if cut.said.casefold() == ANSWER:
                     return True
                 continue
             said, _ = _read(asked["type"], asked["options"], cut)

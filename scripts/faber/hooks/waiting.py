@@ -5,6 +5,7 @@ from faber.context.resume import resume_point
 from faber.feedback.answer_codes import OpenCode, new_code
 from faber.hooks.hook_call import Call
 from faber.hooks.lines import line
+from faber.hooks.provenance import has_transcript, misplaced
 from faber.hooks.session_brief import point_text
 from faber.model.answers import FREE_TEXT
 from faber.model.state_parts import FeedbackRequest
@@ -24,11 +25,15 @@ def position(run: Run) -> str:
 
 
 def waiting(call: Call, run: Run) -> str | None:
-    """The oldest open request of the run and how to answer it here, with a new code; None if none is open."""
+    """The oldest open request of the run and how to answer it here, with a new code; None if none is open.
+
+    No code where something other than the client called this hook: what is printed then is not for the person.
+    """
     asked = run.state["feedback_request"]
     if asked is None or not call.session:
         return None
-    code = new_code(call.layout, call.session, OpenCode(run.run_id, asked["request_id"]))
+    stands_for = OpenCode(run.run_id, asked["request_id"])
+    code = None if misplaced(call.session) else new_code(call.layout, call.session, stands_for, has_transcript(call))
     elsewhere = f"In a terminal: faber feedback respond {run.run_id}"
     answers = f"Type {how(asked, code)} here. {elsewhere}" if code else f"{elsewhere}"
     more = len(run.state["feedback_queue"]) - 1
