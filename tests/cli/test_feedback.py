@@ -150,6 +150,31 @@ def test_anything_else_is_refused_with_the_options(faber: Faber, begun: str) -> 
     assert faber("feedback", "show", begun).json["last_answer"] is None
 
 
+@pytest.mark.parametrize("said", ["approve", "ok"])
+def test_the_only_argument_may_be_the_answer(faber: Faber, begun: str, said: str) -> None:
+    """`feedback respond approve` answers the one open run, if its request has that option; else it names a run."""
+    ask(faber, begun)
+    unknown = faber("feedback", "respond", "perhaps")
+    assert (unknown.status, unknown.code) == (1, "run_not_found")
+    answer = faber("feedback", "respond", said)
+    assert (answer.json["run_id"], answer.json["recorded"][0]["type"]) == (begun, "feedback_received")
+
+
+def test_an_answer_alone_needs_one_open_run(faber: Faber, begun: str) -> None:
+    """Where several runs are open, an answer without RUN is for none of them."""
+    ask(faber, begun)
+    faber("run", "init", "--run-id", "another")
+    answer = faber("feedback", "respond", "approve")
+    assert (answer.status, answer.code) == (2, "ambiguous_run")
+    assert len(faber("feedback", "show", begun).json["open"]) == 1
+
+
+def test_words_alone_are_no_clarification(faber: Faber, begun: str) -> None:
+    """A misspelt run id is not taken as the answer to a question that takes any words."""
+    ask(faber, begun, "--type", "clarification")
+    assert faber("feedback", "respond", "perhaps").code == "run_not_found"
+
+
 def test_the_second_answer_is_told_of_the_first(faber: Faber, begun: str, git: Callable[..., str]) -> None:
     """Answering again names who answered, from where and when."""
     git("config", "user.name", "Ada")

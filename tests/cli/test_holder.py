@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from faber.context import session_record
 from faber.context.session_record import SessionRecord
+from faber.hooks.ending import session_end
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
 from faber.store.layout import Layout
@@ -150,6 +152,11 @@ def brief(project: Path, name: str, transcript: Path | None = None, source: str 
     session_start(Call(given, name, layout_of(project), str(project), "/bin/faber"))
 
 
+def stamp(at: float) -> str:
+    """The timestamp of an event at that time."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 @pytest.mark.parametrize("sign", ["event", "transcript", "record"])
 def test_each_sign_of_life_counts(
     faber: Faber, project: Path, begun: str, session: Enter, later: Callable[[float], None], sign: str
@@ -165,7 +172,7 @@ def test_each_sign_of_life_counts(
     later(16)
     if sign == "event":
         session("a")
-        future = "2999-01-01T00:00:00.000Z"
+        future = stamp(time.time() + 600)
         log = project / ".fractary" / "faber" / "runs" / "r" / "events"
         faber("event", "emit", "r", "--type", "checkpoint")
         newest = sorted(log.iterdir())[-1]
@@ -176,6 +183,78 @@ def test_each_sign_of_life_counts(
         soon = time.time() + 10 * 60
         os.utime(record if sign == "record" else transcript, (soon, soon))
     assert not may_work(faber)
+
+
+@pytest.mark.parametrize("sign", ["event", "transcript", "record"])
+def test_a_sign_from_the_future_is_none(
+    faber: Faber, project: Path, begun: str, later: Callable[[float], None], sign: str
+) -> None:
+    """What a wrong clock dated two days ahead keeps no run for two days."""
+    transcript = project.parent / "a.jsonl"
+    transcript.write_text("{}\n")
+    brief(project, "a", transcript)
+    record = session_record.path_of(layout_of(project), "a")
+    long_ago, ahead = time.time() - 3600, time.time() + 2 * 86_400
+    for path in (record, transcript):
+        os.utime(path, (long_ago, long_ago))
+    later(16)
+    if sign == "event":
+        newest = sorted((project / ".fractary/faber/runs/r/events").iterdir())[-1]
+        newest.write_text(json.dumps(json.loads(newest.read_text()) | {"timestamp": stamp(ahead)}))
+        faber("repair", "r")
+    else:
+        os.utime(record if sign == "record" else transcript, (ahead, ahead))
+    assert may_work(faber)
+
+
+def test_a_failed_run_waits_for_nobody(faber: Faber, begun: str, session: Enter) -> None:
+    """While a run is not in progress nobody holds it, and the session that resumes it does."""
+    session("a")
+    assert faber("step", "fail", "r", STEP, "--error", "red").json["status"] == "failed"
+    session("b")
+    answer = faber("run", "resume", "r").json
+    assert [event["type"] for event in answer["recorded"]] == ["workflow_resumed", "run_held"]
+    assert may_work(faber)
+    session("a")
+    assert faber("next", "r").code == "taken_over"
+
+
+def test_resuming_a_run_in_progress_takes_it_from_nobody(faber: Faber, begun: str, session: Enter) -> None:
+    """`run resume` of a run that another session works on, or that a person took from this one, changes no holder."""
+    assert [event["type"] for event in faber("run", "resume", "r").json["recorded"]] == ["workflow_resumed"]
+    assert not may_work(faber)
+    session(None)
+    assert faber("run", "takeover", "r").status == 0
+    session("a")
+    assert [event["type"] for event in faber("run", "resume", "r").json["recorded"]] == ["workflow_resumed"]
+    assert faber("next", "r").code == "taken_over"
+
+
+def test_a_session_that_ends_leaves_every_run_it_holds(faber: Faber, project: Path, begun: str, session: Enter) -> None:
+    """SessionEnd is recorded in each run that the session holds, and in the one it worked on last, and no other."""
+    session("a")
+    for run_id in ("noted", "last"):
+        assert faber("run", "init", "--run-id", run_id).status == 0
+        assert faber("event", "emit", run_id, "--type", "checkpoint").status == 0
+    session_end(Call({"reason": "exit"}, "a", layout_of(project), str(project), "/bin/faber"))
+    ended = {
+        run_id: faber("run", "show", run_id).json["state"]["recent_events"][-1]["file"].endswith("session_end.json")
+        for run_id in ("r", "noted", "last")
+    }
+    assert ended == {"r": True, "noted": False, "last": True}
+    session("b")
+    assert may_work(faber)
+
+
+def test_a_session_is_bound_to_no_run_of_another(faber: Faber, session: Enter) -> None:
+    """`run begin` for a run that another session works on leaves this session with its own."""
+    session("a")
+    held = faber("run", "begin", "Add a CSV export", "--next").json["run_id"]
+    session("b")
+    own = faber("run", "begin", "Own task").json["run_id"]
+    answer = faber("run", "begin", "Add a CSV export", "--next").json
+    assert (answer["run_id"], answer["action"], answer["continued"]) == (held, "wait", True)
+    assert faber("run", "show").json["run_id"] == own
 
 
 def test_a_session_that_ended_holds_nothing(faber: Faber, project: Path, begun: str, session: Enter) -> None:

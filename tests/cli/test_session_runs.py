@@ -1,6 +1,5 @@
 """The run of a session: what a command means that names no run, or `latest`, inside one."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
-from faber.store import index
 from faber.store.layout import Layout
 
 Faber = Callable[..., Any]
@@ -70,7 +68,7 @@ def test_a_run_that_a_session_was_briefed_about_is_its_own(
     assert faber("run", "show").json["run_id"] == "r-11"  # the run it recorded an event in comes first
     faber("event", "emit", "r-10", "--type", "checkpoint")
     faber("run", "cancel", "r-10", "--reason", "not needed")
-    assert faber("run", "show").json["run_id"] == "r-11"
+    assert faber("run", "show").json["run_id"] == "r-10"
 
 
 def test_a_session_without_a_run_means_the_one_of_its_place(
@@ -85,7 +83,8 @@ def test_a_session_without_a_run_means_the_one_of_its_place(
     session("c")
     assert faber("run", "show", "latest").json["run_id"] == "r-10"
     git("switch", "-q", "main")
-    assert faber("run", "show").json["run_id"] == "r-11"  # no run or several: the most recently active
+    answer = faber("run", "show")  # both were started here: which one, a person says
+    assert (answer.code, sorted(answer.json["error"]["candidates"])) == ("ambiguous_run", ["r-10", "r-11"])
 
 
 NAMELESS = [
@@ -130,15 +129,76 @@ def test_one_argument_of_two_is_not_the_run(faber: Faber, two: None, session: En
     assert "PHASE:STEP" in answer.json["error"]["message"]
 
 
-def test_a_run_that_is_over_is_not_the_session_s(faber: Faber, two: None, session: Enter) -> None:
-    """Once its run is over a session means another one, even where the index still counts it as active."""
+def test_a_run_that_is_over_is_still_the_session_s(faber: Faber, two: None, session: Enter) -> None:
+    """A session whose run is over means that run, not a stranger's, until it begins another."""
     session("b")
     faber("run", "cancel", "r-10", "--reason", "not needed")
+    assert (faber("next").json["run_id"], faber("next").json["action"]) == ("r-10", "done")
+    before = faber("run", "show", "r-11").json["state"]["last_event_id"]
+    for command in (["session", "save", "--accomplished", "all of it"], ["run", "fail", "--error", "red"]):
+        assert faber(*command).code == "illegal_transition"
+    assert faber("run", "show", "r-11").json["state"]["last_event_id"] == before
+    faber("run", "begin", "Another task")
+    assert faber("context").json["target"] == "Another task"
+
+
+@pytest.mark.parametrize("command", [["context", "--record"], ["next"], ["session", "save", "--accomplished", "x"]])
+def test_a_session_never_chooses(faber: Faber, two: None, session: Enter, command: list[str]) -> None:
+    """Where SessionStart would ask a person which run to continue, a command without RUN names the candidates."""
+    session("c")
+    answer = faber(*command)
+    assert (answer.status, answer.code) == (2, "ambiguous_run")
+    assert sorted(answer.json["error"]["candidates"]) == ["r-10", "r-11"]
+    assert "Ask the person" in answer.json["error"]["recovery"]
+
+
+def test_a_session_elsewhere_never_chooses(
+    faber: Faber, two: None, session: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session in whose place no run is open means the one open run of the store; of several it names none."""
+    monkeypatch.setattr("faber.hooks.run_lookup.index.WORKTREES", "elsewhere")
+    session("c")
+    assert sorted(faber("next").json["error"]["candidates"]) == ["r-10", "r-11"]
+    faber("run", "cancel", "r-10", "--reason", "not needed")
+    session("d")
     assert faber("run", "show").json["run_id"] == "r-11"
-    layout = Layout(os.getcwd())
-    for kind, name in ((index.ACTIVE, ""), (index.SESSIONS, "b")):
-        index._touch(os.path.join(layout.index, kind, name), "r-10")
-    assert faber("run", "show").json["run_id"] == "r-11"
+
+
+def test_only_the_holder_fails_a_run(faber: Faber, two: None, session: Enter) -> None:
+    """`run fail` is work on the run: in another session than its holder's it is refused."""
+    session("b")
+    assert faber("run", "fail", "r-11", "--error", "red").code == "held_elsewhere"
+    session("a")
+    assert faber("run", "fail", "--error", "red").json["run_id"] == "r-11"
+
+
+ENDING = [
+    ["run", "complete"],
+    ["run", "fail", "--error", "oops"],
+    ["run", "cancel", "--reason", "oops"],
+    ["run", "takeover"],
+    ["run", "adopt"],
+    ["phase", "skip", "frame"],
+    ["step", "skip", "frame:classify"],
+]
+
+
+@pytest.mark.parametrize("command", ENDING, ids=lambda command: " ".join(command[:2]))
+def test_a_person_names_the_run_that_ends(faber: Faber, two: None, session: Enter, command: list[str]) -> None:
+    """In a plain terminal what ends or overrides something takes no run where several are open."""
+    session(None)
+    answer = faber(*command)
+    assert (answer.status, answer.code) == (2, "ambiguous_run")
+    assert answer.json["error"]["candidates"] == ["r-11", "r-10"]
+    assert faber("run", "show", "r-11").json["state"]["status"] == "in_progress"
+
+
+def test_the_only_open_run_needs_no_name(faber: Faber, two: None, session: Enter) -> None:
+    """With one open run, and for `latest`, a person need not name the run that ends; with none there is none."""
+    session(None)
+    assert faber("run", "cancel", "latest", "--reason", "oops").json["run_id"] == "r-11"
+    assert faber("run", "cancel", "--reason", "oops").json["run_id"] == "r-10"
+    assert faber("run", "cancel", "--reason", "oops").code == "run_not_found"
 
 
 def test_without_a_run_there_is_none(faber: Faber, session: Enter) -> None:

@@ -105,6 +105,44 @@ def test_an_answer_travels_and_the_run_goes_on(a: Clone, b: Clone) -> None:
     assert a.must("doctor", RUN)["healthy"] is True
 
 
+def test_a_pulled_run_waits_for_no_session_of_another_machine(
+    a: Clone, b: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was handed over by push and pull is taken at once there; where its holder works, others wait."""
+
+    def asked(machine: Clone, name: str) -> object:
+        monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name)
+        machine.must("context", RUN, "--record", "--no-fetch")
+        return machine.must("next", RUN, "--peek")["action"]
+
+    assert asked(a, "one") == "step"
+    a.must("next", RUN)
+    assert asked(a, "two") == "wait"
+    a.must("sync", "push", RUN)
+    b.must("sync", "pull", RUN)
+    assert asked(b, "three") == "step"
+    b.must("next", RUN)
+    assert asked(b, "four") == "wait"
+    assert asked(a, "two") == "wait"
+
+
+def test_an_answer_that_is_pulled_leaves_the_holder(a: Clone, b: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pull that brings an answer to the machine on which a session works takes the run from nobody."""
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "one")
+    a.must("context", RUN, "--record", "--no-fetch")
+    a.must("next", RUN)
+    ask(a)
+    a.must("sync", "push", RUN)
+    monkeypatch.delenv("CLAUDE_CODE_SESSION_ID")
+    b.must("sync", "pull", RUN)
+    b.must("feedback", "respond", RUN, "approve")
+    b.must("sync", "push", RUN)
+    assert a.must("sync", "pull", RUN)["result"] == "pulled"
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "two")
+    a.must("context", RUN, "--record", "--no-fetch")
+    assert a.must("next", RUN, "--peek")["action"] == "wait"
+
+
 def test_nothing_new_is_nothing_pushed(a: Clone) -> None:
     """A second push makes no commit."""
     before = a.git("ls-remote", "origin", REF)

@@ -10,7 +10,7 @@ import click
 
 from faber.cli.invocation import Invocation
 from faber.cli.output import keep_format
-from faber.errors import InvalidInput, PersonRequired
+from faber.errors import InvalidInput, PersonRequired, RunNotFound
 from faber.events.drafts import Artifact
 from faber.model.ids import check_name
 from faber.store import strict_json
@@ -24,29 +24,47 @@ def complete_run(_ctx: click.Context, _: click.Parameter, begun: str) -> list[st
     return [run_id for run_id in Invocation().layout.run_ids() if run_id.startswith(begun)]
 
 
-def run_named(invocation: Invocation, text: str | None) -> str:
-    """`text`; but `latest`, or no text at all, is in a session the session's own run, if it has one."""
+def run_named(invocation: Invocation, text: str | None, *, only: bool = False) -> str:
+    """`text`; but `latest`, or no text at all, is in a session the session's own run. A session that has none, and with
+    `only` a person who gives no text, means the one open run: raises `AmbiguousRun` if there are several."""
     from faber.foreign.resolve import LATEST
 
+    if text is not None and text != LATEST:
+        return text
     session = invocation.session_id
-    if text not in (None, LATEST) or session is None:
-        return LATEST if text is None else text
+    if session is None:
+        return _only_run(invocation) if only and text is None else LATEST
     from faber.hooks.run_lookup import session_run
 
     try:
-        return session_run(invocation.layout, session, os.getcwd()) or LATEST
+        here = os.getcwd()
     except FileNotFoundError:  # the current directory was deleted
+        here = invocation.layout.root
+    return session_run(invocation.layout, session, here) or _only_run(invocation)
+
+
+def _only_run(invocation: Invocation) -> str:
+    from faber.foreign.resolve import LATEST, only
+
+    try:
+        return only(invocation.layout).run_id
+    except RunNotFound:  # said by the command itself, which may look elsewhere
         return LATEST
 
 
-def _one_run(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> str:
-    if len(given) > 1:
-        raise click.UsageError(f"Got unexpected extra argument ({given[-1]}).", ctx)
-    return run_named(ctx.obj, given[0] if given else None)
+def _run_argument(*, only: bool) -> Callable[[F], F]:
+    def one(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> str:
+        if len(given) > 1:
+            raise click.UsageError(f"Got unexpected extra argument ({given[-1]}).", ctx)
+        return run_named(ctx.obj, given[0] if given else None, only=only)
+
+    # Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
+    return click.argument("run", metavar="[RUN]", nargs=-1, callback=one, shell_complete=complete_run)
 
 
-# Of any number, so that it takes what the arguments after it leave: `step start PHASE:STEP` names no run.
-run_argument = click.argument("run", metavar="[RUN]", nargs=-1, callback=_one_run, shell_complete=complete_run)
+run_argument = _run_argument(only=False)
+# For commands that end or override something: a person who names no run means the only open one.
+only_run_argument = _run_argument(only=True)
 next_option = click.option(
     "--next", "following", is_flag=True, help="Then start what comes next, and print it as `faber next` does."
 )

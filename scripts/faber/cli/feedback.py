@@ -9,15 +9,18 @@ from faber.cli.arguments import complete_run, format_option, key_option, place, 
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.cli.recorded_answer import record
-from faber.errors import UsageError
+from faber.errors import AmbiguousRun, FaberError, RunNotFound, UsageError
+from faber.feedback.answer_matching import read_answer
 from faber.feedback.feedback_history import TYPES, text
 from faber.feedback.feedback_history import history as past_requests
 from faber.feedback.requests import NewRequest, find_request, new_request_id, open_request
 from faber.feedback.requests import respond as answer_request
 from faber.foreign.foreign_events import read_events
-from faber.foreign.resolve import open_named
+from faber.foreign.resolve import only, open_named, open_runs, resolve
 from faber.github.notifications import tell_all, tell_as_configured
-from faber.model.answers import DEFAULT_OPTIONS
+from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT
+from faber.model.documents import State
+from faber.model.model_errors import InvalidRunId
 from faber.store import log
 from faber.store.load import Run
 from faber.store.store_errors import ForeignRun
@@ -101,6 +104,8 @@ def respond(
     from faber.github.posting import hidden
     from faber.model.credentials import secret_values
 
+    if response is None and run is not None and not obj.is_agent and _is_answer(obj, run, request_id):
+        run, response = only(obj.layout).run_id, run
     named = run_named(obj, run)
     found: str | Run = named
     require_person(obj, "faber feedback respond", named)
@@ -119,6 +124,23 @@ def respond(
             state, plan, request_id=request_id, response=said, comment=comment, responder=responder
         ),
     )
+
+
+def _is_answer(obj: Invocation, said: str, request_id: str | None) -> bool:
+    """True if `said` names no run, but an option of an open request, or an alias of one."""
+    try:
+        resolve(obj.layout, said)
+    except (AmbiguousRun, InvalidRunId, RunNotFound):
+        return any(_chooses(run.state, said, request_id) for run in open_runs(obj.layout))
+    return False
+
+
+def _chooses(state: State, said: str, request_id: str | None) -> bool:
+    try:
+        asked = find_request(state, request_id)
+        return asked["type"] != FREE_TEXT and bool(read_answer(asked, said))
+    except FaberError:
+        return False
 
 
 def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | None]:

@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import key_option, named_values, next_option, place, require_person, run_argument
+from faber.cli.arguments import (
+    key_option,
+    named_values,
+    next_option,
+    only_run_argument,
+    place,
+    require_person,
+    run_argument,
+)
 from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.foreign.resolve import open_named
@@ -71,7 +79,7 @@ def phase_fail(obj: Invocation, run: str, name: str, error: str, key: str | None
 
 
 @phase.command("skip")
-@run_argument
+@only_run_argument
 @phase_argument
 @message_option
 @key_option
@@ -181,7 +189,7 @@ def step_fail(obj: Invocation, run: str, where: str, error: str, *, following: b
 
 
 @step.command("skip")
-@run_argument
+@only_run_argument
 @step_argument
 @message_option
 @key_option

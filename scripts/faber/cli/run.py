@@ -4,7 +4,7 @@ import os
 
 import click
 
-from faber.cli.arguments import next_option, require_person, run_argument
+from faber.cli.arguments import next_option, only_run_argument, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out, record
@@ -138,7 +138,7 @@ def begin(
             else _create(obj, work_id, None if work_id else text, workflow, autonomy, None, _loaded(obj))
         )
         if same:
-            bind_here(obj, made.run_id)
+            _bind_unless_held(obj, made)
     answer = handed_out(obj, made) if following else _created(made)
     print_json({**answer, "continued": bool(same)})
 
@@ -167,6 +167,14 @@ def bind_here(obj: Invocation, run_id: str) -> None:
     index.bind(obj.layout, index.WORKTREES, (repository and repository.top) or obj.layout.root, run_id)
     if obj.session_id:
         index.bind(obj.layout, index.SESSIONS, obj.session_id, run_id)
+
+
+def _bind_unless_held(obj: Invocation, made: Run) -> None:
+    """Bind worktree and session to the run, unless another session works on it: this one will be told to wait."""
+    from faber.steps.holding import held_by_another
+
+    if not held_by_another(obj.layout, obj.session_id, made.state):
+        bind_here(obj, made.run_id)
 
 
 @run.command("list")
@@ -204,13 +212,15 @@ def show(obj: Invocation, run: str) -> None:
 @click.pass_obj
 def resume(obj: Invocation, run: str, *, following: bool) -> None:
     """Start a pending run, or resume one that failed or was abandoned."""
+    from faber.steps.holding import resuming
+
     made = open_named(obj.layout, run)
-    bind_here(obj, made.run_id)
-    record(obj, made, commands.resume_run, following=following)
+    _bind_unless_held(obj, made)
+    record(obj, made, resuming(obj.layout, obj.session_id, commands.resume_run), following=following)
 
 
 @run.command("complete")
-@run_argument
+@only_run_argument
 @click.pass_obj
 def complete(obj: Invocation, run: str) -> None:
     """Complete a run whose steps are all complete."""
@@ -218,16 +228,16 @@ def complete(obj: Invocation, run: str) -> None:
 
 
 @run.command("fail")
-@run_argument
+@only_run_argument
 @click.option("--error", metavar="M", required=True, help="Why (2,000 characters).")
 @click.pass_obj
 def fail(obj: Invocation, run: str, error: str) -> None:
     """Mark a run as failed; it stops until it is resumed."""
-    record(obj, run, lambda state, plan: commands.fail_run(state, plan, error))
+    record(obj, run, lambda state, plan: commands.fail_run(state, plan, error), work=True)
 
 
 @run.command("cancel")
-@run_argument
+@only_run_argument
 @click.option("--reason", metavar="TEXT", required=True, help="Why (2,000 characters).")
 @click.pass_obj
 def cancel(obj: Invocation, run: str, reason: str) -> None:
@@ -276,7 +286,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
 
 
 @run.command("takeover")
-@run_argument
+@only_run_argument
 @click.option("--reason", metavar="TEXT", help="Why (2,000 characters).")
 @click.pass_obj
 def takeover(obj: Invocation, run: str, reason: str | None) -> None:
@@ -286,7 +296,7 @@ def takeover(obj: Invocation, run: str, reason: str | None) -> None:
 
 
 @run.command("adopt")
-@run_argument
+@only_run_argument
 @click.pass_obj
 def adopt(obj: Invocation, run: str) -> None:
     """Take over a run that another tool created (people only); its files are kept."""

@@ -1,5 +1,9 @@
 """Finds the run that a person names: by its id, a unique part of it, or `latest`."""
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import NoReturn
+
 from faber.errors import AmbiguousRun, FaberError, RunNotFound
 from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED
@@ -9,6 +13,7 @@ from faber.store.layout import Layout
 from faber.store.load import Run
 
 LATEST = "latest"
+MOST = 20  # candidates of an error
 
 
 def resolve(layout: Layout, text: str) -> str:
@@ -28,7 +33,7 @@ def resolve(layout: Layout, text: str) -> str:
         return matches[0]
     if matches:
         raise AmbiguousRun(
-            f"{text!a} matches {len(matches)} runs.", candidates=matches[:20], candidates_total=len(matches)
+            f"{text!a} matches {len(matches)} runs.", candidates=matches[:MOST], candidates_total=len(matches)
         )
     raise RunNotFound(
         f"Run directory not found: {layout.run_dir(text)}.",
@@ -47,13 +52,39 @@ def latest(layout: Layout) -> Run:
 
     Runs of other tools count only if none of faber's own is active: they have no index.
     """
+    return next(_active(layout), None) or _none()
+
+
+def only(layout: Layout) -> Run:
+    """The one run that `latest` can mean. Raises `AmbiguousRun` if several are active, and `RunNotFound`."""
+    runs = open_runs(layout)
+    if len(runs) > 1:
+        raise AmbiguousRun(
+            "Several runs are open, and none was named.",
+            candidates=[run.run_id for run in runs],
+            recovery="Name the run: the command takes its id, or a unique part of it.",
+        )
+    return runs[0] if runs else _none()
+
+
+def open_runs(layout: Layout) -> list[Run]:
+    """At most `MOST` runs that `latest` could mean, the most recently active first."""
+    return list(islice(_active(layout), MOST))
+
+
+def _none() -> NoReturn:
+    raise RunNotFound("There is no active run.", run_id=LATEST)
+
+
+def _active(layout: Layout) -> Iterator[Run]:
+    found = False
     for binding in index.active(layout) or []:
         if run := _load_active(layout, binding.run_id):
-            return run
-    candidates = [run for run_id in layout.run_ids() if (run := _load_active(layout, run_id))]
-    if not candidates:
-        raise RunNotFound("There is no active run.", run_id=LATEST)
-    return max(candidates, key=lambda run: run.state["updated_at"])
+            found = True
+            yield run
+    if not found:
+        scanned = [run for run_id in layout.run_ids() if (run := _load_active(layout, run_id))]
+        yield from sorted(scanned, key=lambda run: run.state["updated_at"], reverse=True)
 
 
 def _load_active(layout: Layout, run_id: str) -> Run | None:

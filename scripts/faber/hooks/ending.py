@@ -4,18 +4,18 @@ neither."""
 from faber.events import record_events
 from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import record, working_on
+from faber.hooks.run_lookup import session_runs
+from faber.model.holder import holds
 
 
 def session_end(call: Call) -> None:
-    """Record that the session which worked on a run has ended, and the client's reason."""
-    if run := working_on(call):
-        reason = call.text("reason") or "unknown"
-        record(
-            call,
-            run,
-            "session-end",
-            record_events.session_end(reason),
-        )
+    """Record that the session has ended, and the client's reason: in the run it worked on last, and in every run that
+    it holds."""
+    last = working_on(call)
+    reason = call.text("reason") or "unknown"
+    for run in session_runs(call.layout, call.session) if call.session else []:
+        if holds(run.state, call.session or "") or (last and run.run_id == last.run_id):
+            record(call, run, "session-end", record_events.session_end(reason))
 
 
 def stop_failure(call: Call) -> None:

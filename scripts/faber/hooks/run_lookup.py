@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from faber.context import session_record
-from faber.errors import FaberError, RunNotFound
+from faber.errors import AmbiguousRun, FaberError, RunNotFound
 from faber.git.repository import Repository, checked_out, find
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import Elsewhere
@@ -87,20 +87,30 @@ def of_session(layout: Layout, session_id: str) -> Candidates | None:
     return None
 
 
+def session_runs(layout: Layout, session_id: str) -> list[Run]:
+    """The open runs that the session is bound to and that can be read, the one it worked on last first."""
+    return _load(layout, index.bound_active(layout, index.SESSIONS, session_id, MOST)[0])[0]
+
+
 def session_run(layout: Layout, session_id: str, here: str) -> str | None:
-    """The id of the run that a session in the directory `here` means by `latest`, or by naming no run: the open run it
-    worked on last, else the one that it was briefed about, else the one that SessionStart would choose here. None if
-    there is not exactly one."""
-    found = of_session(layout, session_id)
-    told = None if found else session_record.read(layout, session_id)
-    if told and is_run_id(told.run_id):
-        runs, unreadable = _load(layout, [Binding(told.run_id, 0)])
-        found = Candidates(runs, unreadable) if runs or unreadable else None
-    if found is None:
-        call = Call({}, session_id, layout, here, "")
-        found = candidates(call, place_of(call))
+    """The id of the run that a session in the directory `here` means by `latest`, or by naming no run: the one it
+    worked on last, though it may be over; else the one that it was briefed about; else the one that SessionStart would
+    choose here. None if there is none of these; raises `AmbiguousRun` if SessionStart would ask a person."""
+    told = session_record.read(layout, session_id)
+    own = [binding.run_id for binding in index.bound(layout, index.SESSIONS, session_id)]
+    for run_id in [*own, *([told.run_id] if told else [])]:
+        if is_run_id(run_id) and layout.own(layout.find_run_dir(run_id) or ""):
+            return run_id
+    call = Call({}, session_id, layout, here, "")
+    found = candidates(call, place_of(call))
     named = [run.run_id for run in found.runs] + [run_id for run_id, _ in found.unreadable]
-    return named[0] if len(named) == 1 and not found.more else None
+    if len(named) + found.more > 1:
+        raise AmbiguousRun(
+            f"This session has no run yet, and {len(named) + found.more} are open here.",
+            candidates=named,
+            recovery="Ask the person which run to continue, do not choose, and name it.",
+        )
+    return named[0] if named else None
 
 
 def elsewhere(run: Run, place: SessionPlace) -> Elsewhere | None:

@@ -81,21 +81,26 @@ def was_taken(state: State, session_id: str) -> bool:
 def working(state: State, asking: Asking) -> Working | None:
     """Why the session that asks may not work on the run; None if it may.
 
-    It may if it holds the run itself; if nobody does; if the holder's session or client has ended, or has shown no
-    sign for too long; if a person has let another session take over, unless the run was taken from this one.
+    It may if it holds the run itself; if nobody does; if the run is not in progress; if the holder's session or client
+    has ended, or has shown no sign for too long; if a person has let another session take over, unless the run was
+    taken from this one. A sign from too far in the future is none: a clock was wrong.
     """
     holder = state["holder"]
     if holder is None or holder["session_id"] == asking.session_id:
         return None
-    seen = _seconds(holder["seen"])
+    seen, started, written = _seconds(holder["seen"]), 0.0, 0.0
     if holder["session_id"] is None:
         if holder["previous"] != asking.session_id:
             return None
+    elif state["status"] != "in_progress":
+        return None
     else:
         signs = asking.signs(holder["session_id"])
         if signs.gone or (holder["ended"] and signs.started <= seen):
             return None
-        seen = max(seen, signs.started, signs.written)
+        started, written = signs.started, signs.written
+    latest = asking.now + asking.patience
+    seen = max((each for each in (seen, started, written) if each <= latest), default=0.0)
     if asking.now - seen > asking.patience:
         return None
     return Working(holder["session_id"], holder["since"], seen)

@@ -8,6 +8,7 @@ from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.holder import Asking, Signs, check_holder, holds, was_taken, working
 from faber.model.next import Action, held_elsewhere
+from faber.store import index
 from faber.store.config import load_config
 from faber.store.layout import Layout
 
@@ -31,6 +32,28 @@ def held(layout: Layout, session: str | None, decide: Decide, *, begins: bool = 
     return decide_held
 
 
+def resuming(layout: Layout, session: str | None, decide: Decide) -> Decide:
+    """`decide`, after which the session that resumes the run holds it, where the one that did no longer counts."""
+
+    def decide_resumed(state: State, plan: Plan) -> Decision:
+        decision = decide(state, plan)
+        replaces = state["holder"] is not None and state["holder"]["session_id"] is not None and takes(state, session)
+        if not replaces or isinstance(decision, Repeated) or held_by_another(layout, session, state):
+            return decision
+        return [*decision, run_held()]
+
+    return decide_resumed
+
+
+def held_by_another(layout: Layout, session: str | None, state: State) -> bool:
+    """True if this is a session, and another one works on the run or a person took the run from this one."""
+    return (
+        session is not None
+        and not holds(state, session)
+        and working(state, _asking(layout, session, state)) is not None
+    )
+
+
 def takes(state: State, session: str | None) -> bool:
     """True if this is a session, and not the one that holds the run."""
     return session is not None and not holds(state, session)
@@ -39,7 +62,7 @@ def takes(state: State, session: str | None) -> bool:
 def check_held(layout: Layout, session: str | None, state: State) -> None:
     """Raise `HeldElsewhere` or `TakenOver` if another session works on the run."""
     if session is not None and not holds(state, session):
-        check_holder(state, _asking(layout, session))
+        check_holder(state, _asking(layout, session, state))
 
 
 def unless_held(layout: Layout, session: str | None, state: State, action: Action) -> Action:
@@ -47,7 +70,7 @@ def unless_held(layout: Layout, session: str | None, state: State, action: Actio
     was taken from this session."""
     if action["action"] != "step" or session is None or holds(state, session):
         return action
-    asking = _asking(layout, session)
+    asking = _asking(layout, session, state)
     found = working(state, asking)
     if found is None:
         return action
@@ -56,11 +79,14 @@ def unless_held(layout: Layout, session: str | None, state: State, action: Actio
     return held_elsewhere(state, found, max(0, int(asking.now - found.seen)))
 
 
-def _asking(layout: Layout, session: str) -> Asking:
+def _asking(layout: Layout, session: str, state: State) -> Asking:
     def signs(other: str) -> Signs:
         from faber.context import session_record
 
-        return session_record.signs(layout, other, session)
+        found = session_record.signs(layout, other, session)
+        # A session of another machine, whose work was brought here by a pull: the run was handed over.
+        away = not found.started and index.is_bound(layout, index.PULLED, other, state["run_id"])
+        return found._replace(gone=True) if away else found
 
     patience: int = load_config(layout).at("sessions.silent_minutes")
     return Asking(session, time.time(), patience * 60, signs)

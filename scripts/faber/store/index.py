@@ -18,6 +18,7 @@ ACTIVE = "active"
 SESSIONS = "sessions"
 BRANCHES = "branches"
 WORKTREES = "worktrees"
+PULLED = "pulled"  # the runs that a session of another machine held when they were pulled
 RECORDS = "session-records"  # what sessions were told (`context/session_record.py`)
 
 
@@ -61,6 +62,11 @@ def bind(layout: Layout, kind: str, name: str, run_id: str) -> None:
 def bound(layout: Layout, kind: str, name: str) -> list[Binding]:
     """The runs bound to `name`, latest binding first."""
     return _read(os.path.join(layout.index, kind, file_name(name)))
+
+
+def is_bound(layout: Layout, kind: str, name: str, run_id: str) -> bool:
+    """True if `name` is bound to `run_id`."""
+    return os.path.lexists(os.path.join(layout.index, kind, file_name(name), _quote(run_id)))
 
 
 def active(layout: Layout) -> list[Binding] | None:

@@ -8,7 +8,8 @@ from faber.errors import FaberError, Notice, Severity
 from faber.events.drafts import Event
 from faber.git.refs import branch_problem, shown
 from faber.model.documents import State
-from faber.store import strict_json
+from faber.model.state_parts import Holder
+from faber.store import index, strict_json
 from faber.store.import_events import Incoming, encoded, receive, receive_new
 from faber.store.layout import METADATA, PLAN, STATE, SUMMARIES, WORK_ITEM, Layout
 from faber.store.load import Run, load
@@ -57,13 +58,16 @@ def pull(
         raise RunNotAtRemote(f"{remote.name} has no run {run_id}.", run_id=run_id, remote=remote.name)
     if not fetched:
         fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
+    before: Holder | None = None
     if layout.find_run_dir(run_id) is None:
         done = _create(layout, remote, run_id, commit)
     else:
         run = load(layout, run_id)
+        before = run.state["holder"]
         found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
         done = take(layout, remote, found, merge=merge, park=park)
     run = load(layout, run_id)
+    _note_holder(layout, run, before)
     branch = _branch(remote, run, there)
     return {
         "run_id": run_id,
@@ -72,6 +76,13 @@ def pull(
         "last_event_id": run.state["last_event_id"],
         "branch": branch._asdict() if branch else None,
     }
+
+
+def _note_holder(layout: Layout, run: Run, before: Holder | None) -> None:
+    """Note a holder that came with this pull: a session of another machine, whose end nothing here would show."""
+    session = run.state["holder"] and run.state["holder"]["session_id"]
+    if session and session != (before and before["session_id"]):
+        index.bind(layout, index.PULLED, session, run.run_id)
 
 
 def _create(layout: Layout, remote: Remote, run_id: str, commit: str) -> Taken:
