@@ -143,6 +143,7 @@ class Project:
 
     def _changed(self, changes: Mapping[str, str | None]) -> dict[str, str]:
         return {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
+
     def client_calls(self, event: str, given: dict[str, Any], **changes: str) -> str:
         """What a hook prints for a client at a terminal, in the session `s`."""
         own = {"CLAUDE_CODE_SESSION_ID": "s", "CLAUDE_PLUGIN_ROOT": str(ROOT), "CLAUDECODE": "1"}
