@@ -24,7 +24,7 @@ from faber.store.layout import Layout
 from faber.store.load import load
 from faber.workflows.definitions import load_plan
 
-WINDOW = {"oldest": "FABER_TEST_CLAUDE", "newest": "FABER_TEST_CLAUDE_NEWEST"}
+WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 RUN = "org/project/one"
 CODE = r"`approve (?P<code>\w{3})`"
 

@@ -266,7 +266,13 @@ def test_one_conversation_shows_the_clients_ways(
 
     # A subagent's requests are told from its caller's, though both are of one session.
     api.script.when("the pearl diver", text("found a pearl"))
-    diving = tool("Agent", description="dive", prompt="Be the pearl diver.", subagent_type="general-purpose")
+    diving = tool(
+        "Agent",
+        description="dive",
+        prompt="Be the pearl diver.",
+        subagent_type="general-purpose",
+        run_in_background=False,
+    )
     result, requests = turn("dive", diving, text("all done"))
     assert result.text == "all done"
     assert (len(requests), len({each.session for each in requests})) == (3, 1)

@@ -94,6 +94,7 @@ def test_the_skills_are_there(plugged: Client, api: MessagesApi) -> None:
     assert "faber:faber-manager" in start["agents"]
 
 
+@pytest.mark.full  # test_literal.py has the same scenario, with an agent that knows nothing
 def test_a_killed_session_is_continued_by_the_next(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
     """After SIGKILL in mid-step a new session is told run and step, and is handed that step again, no other."""
     api.script.reply(
@@ -148,6 +149,7 @@ def test_a_resumed_session_is_told_only_what_is_new(
     assert len([t for t in api.turns[-1].texts if "Next command" in t]) <= before + 1
 
 
+@pytest.mark.full  # test_literal.py has the same scenario, with an agent that knows nothing
 def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
     """The summariser is told run and step, and after the compaction the short capsule is there."""
     session = uuid4()

@@ -56,7 +56,7 @@ def test_the_client_refuses_a_broken(claude_binary: str, tmp_path: Path, manifes
 
 def test_the_newest_client_would_list_it(needed: Callable[[str | None, str], str], tmp_path: Path) -> None:
     """The newest client's checks for a directory of plugins find nothing, the icon included."""
-    client = needed(os.environ.get("FABER_TEST_CLAUDE_NEWEST"), "FABER_TEST_CLAUDE_NEWEST names no client")
+    client = needed(os.environ.get("FABER_TEST_CLAUDE"), "FABER_TEST_CLAUDE names no client")
     result = _validate(client, ROOT, ".", tmp_path, "--profile", "directory", "--json")
     assert result.returncode == 0, result.stdout + result.stderr
     found = json.loads(result.stdout)
