@@ -341,6 +341,7 @@ def test_a_python_without_installers_says_what_to_install(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.full
 def test_either_installer_will_do(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, needed: Callable[[str | None, str], str]
 ) -> None:

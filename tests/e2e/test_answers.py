@@ -29,7 +29,7 @@ RUN = "org/project/one"
 CODE = r"`approve (?P<code>\w{3})`"
 
 
-@pytest.fixture(params=WINDOW)
+@pytest.fixture(params=["newest", pytest.param("oldest", marks=pytest.mark.full)])
 def plugged(
     request: pytest.FixtureRequest,
     needed: Callable[[str | None, str], str],

@@ -318,7 +318,7 @@ GUARDED = (
 )  # fmt: skip
 
 
-@both
+@newest
 def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> None:
     """After each skill a model that tries all that changes more than its own work is refused each command but those
     that the person typed the skill for."""
@@ -337,7 +337,7 @@ def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> No
     running.kill()
 
 
-@both
+@newest
 def test_a_plans_command_runs_where_the_person_typed_the_skill(bench: Bench) -> None:
     """A step that a command of the plan proves is completed unasked in a later prompt of a session in which the person
     typed the skill; in a session in which nobody did, the client asks."""

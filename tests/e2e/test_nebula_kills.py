@@ -239,6 +239,7 @@ def _stopped(faber: Faber, model: Steady, api: MessagesApi) -> None:
     assert "faber: stopping" in err
 
 
+@pytest.mark.full
 def test_killed_again_and_again(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """Several deaths and a person who stops it: what was finished before any of them is not done again, no commit of it
     is lost, and the tree is the one it would be. On a terminal each phase has a line with its cycle, cost and what it
