@@ -117,6 +117,19 @@ def faber(project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 
 @pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """`session("a")` makes what follows happen in that session, `session(None)` in a plain terminal."""
+
+    def enter(name: str | None) -> None:
+        if name is None:
+            monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
+        else:
+            monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name)
+
+    return enter
+
+
+@pytest.fixture
 def git(project: Path) -> Callable[..., str]:
     """`git("commit", …)` in the project, which becomes a repository with one commit on main."""
 

@@ -26,19 +26,6 @@ ENTRY = Path(__file__).resolve().parents[2] / "scripts" / "faber" / "__main__.py
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Enter:
-    """`session("a")` makes what follows happen in that session, `session(None)` in a plain terminal."""
-
-    def enter(name: str | None) -> None:
-        if name is None:
-            monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
-        else:
-            monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name)
-
-    return enter
-
-
-@pytest.fixture
 def begun(faber: Faber, session: Enter) -> str:
     """A run whose first step session a has started; both sessions have its context, and b asks now."""
     assert faber("run", "init", "--run-id", "r").status == 0

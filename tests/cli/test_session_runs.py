@@ -15,19 +15,6 @@ Enter = Callable[[str | None], None]
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Enter:
-    """`session("a")` makes what follows happen in that session, `session(None)` in a plain terminal."""
-
-    def enter(name: str | None) -> None:
-        if name is None:
-            monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
-        else:
-            monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name)
-
-    return enter
-
-
-@pytest.fixture
 def two(faber: Faber, session: Enter) -> None:
     """Run `r-10` of session b, then run `r-11` of session a, which is the most recently active one."""
     for name, run_id in (("b", "r-10"), ("a", "r-11")):

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faber.hooks.hook_call import Call
@@ -85,17 +85,21 @@ def typed_skill(call: Call, names: Sequence[str]) -> bool:
 
 
 def _is_typed(line: bytes, openings: tuple[str, ...]) -> bool:
-    if len(line) > MAX_LINE:
-        return False
-    try:
-        entry: Any = json.loads(line)
-    except ValueError:
-        return False
-    if not isinstance(entry, dict) or entry.get("type") != "user" or entry.get("isMeta") or entry.get("isSidechain"):
+    entry = _entry(line)
+    if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isSidechain"):
         return False
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return "promptSource" not in entry and isinstance(content, str) and content.startswith(openings)
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    """A line of a transcript; empty if it is too long or no JSON object."""
+    try:
+        found = json.loads(line) if len(line) <= MAX_LINE else None
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {}
 
 
 def _is_transcript(path: str, session: str) -> bool:
@@ -127,14 +131,7 @@ def _mentions(path: str, code: str) -> bool:
 
 
 def _is_own(line: bytes) -> bool:
-    if len(line) > MAX_LINE:
-        return False
-    try:
-        entry: Any = json.loads(line)
-    except ValueError:
-        return False
-    if not isinstance(entry, dict):
-        return False
+    entry = _entry(line)
     if entry.get("type") == "attachment":
         attachment = entry.get("attachment")
         return (
