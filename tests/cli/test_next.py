@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faber.model.program_word import shell_word
 from faber.store.bundle import PROGRAM
+from faber.text.program_word import shell_word
 
 Faber = Callable[..., Any]
 Make = Callable[..., str]

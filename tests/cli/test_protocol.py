@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Faber
-from faber.model.program_word import shell_word
 from faber.store.bundle import PROGRAM
+from faber.text.program_word import shell_word
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "workflows").glob("*.md"))

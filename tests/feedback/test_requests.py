@@ -20,8 +20,8 @@ from faber.model.feedback_rules import KEPT_ANSWERS, KEPT_FEEDBACK
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.next import next_action
 from faber.model.reducer import fold, initial_state
-from faber.model.text import redact_json
 from faber.store.schema import problems
+from faber.text.safe_text import redact_json
 
 METADATA: Metadata = {
     "schema_version": 1,

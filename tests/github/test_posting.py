@@ -22,10 +22,10 @@ from faber.github.posting import (
     request_marker,
 )
 from faber.model.answers import DEFAULT_OPTIONS
-from faber.model.credentials import secret_values
 from faber.model.documents import State
 from faber.model.reducer import initial_state
 from faber.model.state_parts import FeedbackRequest
+from faber.text.credentials import secret_values
 
 REQUEST_ID = "fr-20260101-0a1b2c3d"
 TEXT = st.text(st.sampled_from(list("ab `<>@#[]()!~$|*_-\n\t\\&\u200b\u202e")) | st.characters(), max_size=300)

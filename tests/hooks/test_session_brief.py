@@ -14,7 +14,7 @@ from faber.hooks.notes import KEEP, SEVERAL, damaged, keep, news, several
 from faber.hooks.session_brief import FULL, SHORT, Elsewhere, capsule, context_command, next_command, point_text
 from faber.model.documents import Metadata, Plan, State
 from faber.model.reducer import initial_state
-from faber.model.text import inert
+from faber.text.safe_text import inert
 
 FABER = "/opt/some where/faber/bin/faber"
 PLAN: Plan = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from faber.model.credentials import secret_values
-from faber.model.text import redact_json
 from faber.sync.secret_scan import find
+from faber.text.credentials import secret_values
+from faber.text.safe_text import redact_json
 
 TOKEN = "ghp_" + "k3" * 18
 VALUES = {"plain-words-only": "SHOP_API_KEY"}

@@ -2,7 +2,7 @@
 
 import re
 
-from faber.model.text import _pattern, inert
+from faber.text.safe_text import _pattern, inert
 
 
 def test_no_printable_character_is_invisible() -> None:

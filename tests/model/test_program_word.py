@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.model.program_word import COMMANDS, OWN, PROSE, prose, respelled, shell_word
+from faber.text.program_word import COMMANDS, OWN, PROSE, prose, respelled, shell_word
 
 WORD = "/opt/plugin/bin/faber"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faber.model.text import REDACTED, has_secret, inert, outsiders, redact, redact_json, shorten
+from faber.text.safe_text import REDACTED, has_secret, inert, outsiders, redact, redact_json, shorten
 
 ALNUM = ascii_letters + digits
 # Pieces that hostile text is made of, so that random text is not only letters.

@@ -22,15 +22,15 @@ from faber.hooks.dispatch import HANDLERS
 from faber.hooks.hook_call import Call
 from faber.hooks.session_brief import SHORT
 from faber.model import acceptance, commands
-from faber.model.program_word import shell_word
+from faber.repair.doctor import store_leftovers
 from faber.store import index
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
-from faber.store.doctor import store_leftovers
 from faber.store.layout import Layout
 from faber.store.load import Run, load
 from faber.store.sessions import check_summary, history, save_summary
+from faber.text.program_word import shell_word
 from faber.workflows.definitions import load_plan
 from support import forked_hooks
 from support.git_environment import COMMITTER

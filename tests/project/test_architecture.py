@@ -15,12 +15,14 @@ PACKAGE = Path(__file__).resolve().parents[2] / "scripts" / "faber"
 # A room imports only from those before it. `__init__` and `__main__` stand outside: nothing, and everything.
 ORDER = (
     "errors",
+    "text",
     "events",
     "model",
     "store",
     "processes",
     "git",
     "foreign",
+    "repair",
     "workflows",
     "sources",
     "responses",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from faber.agents.stream import CUT, Denial, Piece, Reading
 from faber.errors import Exit, FaberError
-from faber.model.text import inert, redact, shorten
+from faber.text.safe_text import inert, redact, shorten
 
 STDERR_TAIL = 4_000
 _MESSAGE = 1_000

@@ -19,11 +19,11 @@ from faber.errors import Exit, FaberError, Notice
 from faber.foreign.resolve import open_named
 from faber.github.notifications import tell
 from faber.github.work_item_source import open_source
-from faber.model.program_word import respelled
-from faber.model.text import redact_json
 from faber.store.clock import utc_now
 from faber.store.config import Config, load_config
 from faber.store.load import Run
+from faber.text.program_word import respelled
+from faber.text.safe_text import redact_json
 
 
 class ContextArguments(NamedTuple):

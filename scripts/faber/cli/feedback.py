@@ -102,7 +102,7 @@ def respond(
     """
     from faber.feedback.responder import terminal_responder
     from faber.github.posting import hidden
-    from faber.model.credentials import secret_values
+    from faber.text.credentials import secret_values
 
     if response is None and run is not None and not obj.is_agent and _is_answer(obj, run, request_id):
         run, response = only(obj.layout).run_id, run

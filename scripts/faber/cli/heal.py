@@ -11,7 +11,7 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
 from faber.model.documents import nebula_of
-from faber.model.text import redact, redact_json
+from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
     from faber.nebula.healing.failure_loader import PhaseFailure

@@ -3,9 +3,9 @@
 import os
 from typing import TYPE_CHECKING
 
-from faber.model.program_word import PERSONS, shell_word
 from faber.store.bundle import PROGRAM
 from faber.store.layout import Layout, find_root
+from faber.text.program_word import PERSONS, shell_word
 
 if TYPE_CHECKING:
     from faber.store.appending import Writer

@@ -16,7 +16,6 @@ from faber.cli.run import new_id
 from faber.errors import Exit, FaberError
 from faber.events.nebula_events import nebula_land
 from faber.model.documents import nebula_of
-from faber.model.text import redact, redact_json
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.names import names_of
@@ -31,6 +30,7 @@ from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.responses.llm import LLMClient
 from faber.responses.recovery_log import RecoveryLog
+from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
     from faber.nebula.cluster.leader import Fleet

@@ -10,7 +10,6 @@ from faber.cli.arguments import format_choice, format_option
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, say, write
 from faber.errors import Exit, Notice
-from faber.model.text import redact, redact_json
 from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw
 from faber.nebula.plan.draw import status_text
@@ -19,6 +18,7 @@ from faber.nebula.plan.problems import is_valid, require_valid
 from faber.nebula.plan.validate import Programs, validate
 from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
+from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
     from faber.nebula.plan.parse import Parsed

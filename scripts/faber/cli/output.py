@@ -9,9 +9,9 @@ from typing import TypeVar
 import click
 
 from faber.errors import FaberError
-from faber.model import program_word
-from faber.model.text import inert, redact_json, visible
 from faber.processes.stdout import write as write  # the commands print with it
+from faber.text import program_word
+from faber.text.safe_text import inert, redact_json, visible
 
 T = TypeVar("T")
 FORMAT = "faber.format"  # where a command's context keeps its `--format`

@@ -5,7 +5,7 @@ import click
 from faber.cli.arguments import format_choice
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer
-from faber.model.program_word import prose
+from faber.text.program_word import prose
 from faber.workflows.protocol_texts import protocol_text, protocols
 
 

@@ -10,7 +10,7 @@ from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.state_parts import FeedbackRequest
-from faber.model.text import inert, one_line, shorten
+from faber.text.safe_text import inert, one_line, shorten
 
 WIDTH = 80
 SEPARATOR = " · "

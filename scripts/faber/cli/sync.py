@@ -13,7 +13,6 @@ from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.foreign.resolve import LATEST, resolve
 from faber.git.git_errors import NoRepository
 from faber.model.ids import check_run_id, is_run_id
-from faber.model.text import redact_json
 from faber.store.layout import Layout
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
@@ -21,6 +20,7 @@ from faber.sync.remotes import NOTHING_THERE, Listing, Remote, listing, open_rem
 from faber.sync.sync_errors import RemoteUnknown
 from faber.sync.sync_status import fetch_runs
 from faber.sync.sync_status import status as stand
+from faber.text.safe_text import redact_json
 
 
 @click.group()

@@ -9,7 +9,7 @@ from faber.feedback.answer_matching import MatchedAnswer, read_answer
 from faber.model.answers import FREE_TEXT, action_of
 from faber.model.model_errors import AwaitingFeedback, NotAnOption
 from faber.model.state_parts import FeedbackRequest
-from faber.model.text import shorten
+from faber.text.safe_text import shorten
 
 MAX_CONTEXT = 500
 

@@ -8,7 +8,7 @@ from faber.cli.arguments import format_option
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json
 from faber.errors import Exit, FaberError
-from faber.model.text import redact_json
+from faber.text.safe_text import redact_json
 from faber.workflows.definitions import find, known_workflows, load_plan, project_definitions, resolve, source
 from faber.workflows.source_map import described
 from faber.workflows.workflow_errors import InvalidDefinition

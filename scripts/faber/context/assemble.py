@@ -35,7 +35,6 @@ from faber.git.branch_questions import BranchPart
 from faber.git.inspect import Inspected, begin_branch
 from faber.model.documents import Plan, State
 from faber.model.pending_feedback import answers_for
-from faber.model.text import inert
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store import log
@@ -45,6 +44,7 @@ from faber.store.files import read_json, write_atomic
 from faber.store.layout import WORK_ITEM
 from faber.store.load import Run
 from faber.store.strict_json import InvalidJSON, dumps
+from faber.text.safe_text import inert
 
 SCHEMA_VERSION = 1
 LAST_EVENTS = 20

@@ -12,10 +12,10 @@ from faber.foreign.open_run import open_run
 from faber.model import acceptance
 from faber.model.answers import Responder
 from faber.model.documents import CLOSED, Plan, State
-from faber.model.text import shorten
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.load import Run
+from faber.text.safe_text import shorten
 
 
 class NothingToDecide(Refused):
@@ -88,7 +88,7 @@ def record_decisions(
         if run.foreign:
             continue
         if code == "feedback_mismatch" and option == "repair":
-            from faber.store.repair import repair_run  # brings the doctor, for this one answer
+            from faber.repair.repair import repair_run  # brings the doctor, for this one answer
 
             repair_run(run.layout, run.run_id)
         _settle(run, code, option, subjects[code], writer, responder)

@@ -16,7 +16,7 @@ from faber.context.context_document import (
 from faber.errors import FaberError
 from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
-from faber.model.text import inert, shorten
+from faber.text.safe_text import inert, shorten
 
 WIDTH = 80
 _PHASES = 12

@@ -7,7 +7,7 @@ from faber.errors import InvalidInput
 from faber.model.answers import ACTIONS, DEFAULT_OPTIONS, FREE_TEXT, Action, Responder, action_of
 from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest, StepAnswer
-from faber.model.text import inert, redact
+from faber.text.safe_text import inert, redact
 
 __all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]
 

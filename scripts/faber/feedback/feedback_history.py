@@ -5,7 +5,7 @@ from typing import NotRequired, TypedDict
 
 from faber.events.event_types import FEEDBACK_RECEIVED, FEEDBACK_REQUEST, FEEDBACK_SUPERSEDED
 from faber.model.answers import action_before
-from faber.model.text import inert, shorten
+from faber.text.safe_text import inert, shorten
 
 TYPES = (FEEDBACK_REQUEST, FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED)
 

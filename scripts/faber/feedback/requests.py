@@ -16,7 +16,7 @@ from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.progress import next_place, places, step_state
 from faber.model.state_parts import FeedbackRequest, StepAnswer
-from faber.model.text import inert, redact
+from faber.text.safe_text import inert, redact
 
 MAX_ARTIFACTS = 20
 MAX_PATH = 300

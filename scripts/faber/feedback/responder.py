@@ -4,8 +4,8 @@ import os
 
 from faber.git.asking import GitQuestion, ask
 from faber.model.answers import Responder
-from faber.model.text import inert
 from faber.processes.runner import SECONDS
+from faber.text.safe_text import inert
 
 MAX_NAME = 100
 

@@ -9,8 +9,8 @@ from faber.git.asking import Begin, GitQuestion
 from faber.git.programs import reason
 from faber.git.refs import branch_problem, is_commit, shown
 from faber.git.repository import Repository
-from faber.model.text import inert
 from faber.processes.runner import LIMIT, SECONDS, ProgramResult
+from faber.text.safe_text import inert
 
 COMMITS = 10
 COMMITS_SINCE = 100

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faber.model.text import inert, redact, shorten
+from faber.text.safe_text import inert, redact, shorten
 
 SUMMARY = 120  # characters
 _TRAILER = re.compile(r"^Faber-(Run|Phase|Cycle): (\S+)$", re.MULTILINE)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from faber.git.programs import Git, checked
-from faber.model.text import inert, redact
+from faber.text.safe_text import inert, redact
 
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "-O/dev/null")
 

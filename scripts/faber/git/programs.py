@@ -8,8 +8,8 @@ from faber.errors import InvalidInput
 from faber.git.configuration import command, environment
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout
 from faber.git.refs import branch_problem, is_commit, shown
-from faber.model.text import inert, redact, shorten
 from faber.processes.runner import Program, ProgramResult, run
+from faber.text.safe_text import inert, redact, shorten
 
 SECONDS = 60.0
 CHECKOUT_SECONDS = 600.0  # what writes a whole tree

@@ -2,7 +2,7 @@
 
 import re
 
-from faber.model.text import inert, shorten
+from faber.text.safe_text import inert, shorten
 
 # git itself has no limit; a file system does, and an argument list.
 _NAME_BYTES = 1024

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from faber.git.programs import Git
 from faber.git.refs import shown
-from faber.model.text import inert
+from faber.text.safe_text import inert
 
 # A file or directory of git's own that shows an operation in progress, and how to end it without changing the tree.
 _OPERATIONS = (

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from faber.errors import FaberError
-from faber.model.text import outsiders, redact, shorten
 from faber.sources.work_items import (
     Comment,
     WorkItemError,
@@ -21,6 +20,7 @@ from faber.sources.work_items import (
     WorkItemUnauthorised,
 )
 from faber.store import strict_json
+from faber.text.safe_text import outsiders, redact, shorten
 
 ATTEMPTS = 4
 HOPS = 3

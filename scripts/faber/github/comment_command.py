@@ -18,7 +18,6 @@ from faber.github.posting import Board, hidden, notification, reply_comment
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import FREE_TEXT, Responder
-from faber.model.credentials import secret_values
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
 from faber.sources.work_items import Commenting, WorkItemError
@@ -29,6 +28,7 @@ from faber.store.config import Config, load_config
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.store.load import Run, load_for_work_item
+from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person")
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.

@@ -12,7 +12,7 @@ Nothing is normalised before the match: a look-alike letter or an invisible char
 import re
 from typing import NamedTuple
 
-from faber.model.text import inert, shorten
+from faber.text.safe_text import inert, shorten
 
 MENTION = "@faber"
 # What answers a request, by the verb; `answer` is followed by the answer itself.

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
-from faber.model.text import inert, redact
+from faber.text.safe_text import inert, redact
 
 
 class PostReport(NamedTuple):

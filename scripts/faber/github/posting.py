@@ -14,8 +14,8 @@ from faber.github.comment_parser import ANSWERING, MENTION, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
 from faber.model.state_parts import FeedbackRequest
-from faber.model.text import inert, shorten, without
 from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
+from faber.text.safe_text import inert, shorten, without
 
 MAX_COMMENT = 65_536
 WIDTH = 76

@@ -11,7 +11,6 @@ from faber.github.post_report import PostReport, not_posted
 from faber.github.posting import Board, Links, notification, progress_comment, request_comment
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision, Repeated, accept
-from faber.model.credentials import secret_values
 from faber.model.documents import Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
 from faber.model.state_parts import FeedbackRequest
@@ -20,6 +19,7 @@ from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.config import Config, load_config
 from faber.store.load import Run
+from faber.text.credentials import secret_values
 
 
 def post_comments(

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faber.model.text import one_line
+from faber.text.safe_text import one_line
 
 CUT = "({} more lines did not fit.)"
 

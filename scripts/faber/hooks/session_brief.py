@@ -9,9 +9,9 @@ from typing import NamedTuple
 from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
 from faber.model.documents import SETTLED, Plan, State
-from faber.model.program_word import prose, shell_word
 from faber.model.progress import unfinished
 from faber.model.state_parts import ErrorEntry, FeedbackRequest
+from faber.text.program_word import prose, shell_word
 
 FULL = 9_500
 SHORT = 1_500

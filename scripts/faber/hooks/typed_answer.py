@@ -116,11 +116,11 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     from faber.feedback.responder import terminal_responder
     from faber.hooks.session_brief import next_command
     from faber.hooks.waiting import waiting
-    from faber.model.credentials import secret_values
     from faber.model.documents import CLOSED
-    from faber.model.text import inert, without
     from faber.store.appending import Writer
     from faber.store.commit import commit
+    from faber.text.credentials import secret_values
+    from faber.text.safe_text import inert, without
 
     secrets = secret_values(os.environ)
     said = without(inert(said), secrets)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from faber.errors import InvalidInput
 from faber.events.shapes import Keyword
-from faber.model.text import inert
+from faber.text.safe_text import inert
 
 Action = Literal["continue", "revise", "retry", "skip", "abort"]
 ACTIONS: tuple[Action, ...] = ("continue", "revise", "retry", "skip", "abort")

@@ -14,7 +14,7 @@ from faber.model.gates import rests_on
 from faber.model.progress import new_phase, new_step
 from faber.model.rules import close, end_step, go_ahead, oldest, reduces, stop, wait
 from faber.model.state_parts import ErrorEntry, FeedbackRequest, ResumePlace, StepAnswer, StepState
-from faber.model.text import shorten
+from faber.text.safe_text import shorten
 
 KEPT_ANSWERS = 20
 KEPT_FEEDBACK = 5

@@ -15,7 +15,7 @@ from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_o
 from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 from faber.model.state_parts import ErrorEntry
-from faber.model.text import shorten
+from faber.text.safe_text import shorten
 
 REASON_CHARS = 200
 REPORT_CHARS = 160

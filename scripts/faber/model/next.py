@@ -12,7 +12,7 @@ from faber.model.holder import Working, takeover_hint
 from faber.model.pending_feedback import answers_for, revised
 from faber.model.progress import next_place, step_plan
 from faber.model.state_parts import ErrorEntry, StepAnswer
-from faber.model.text import one_line
+from faber.text.safe_text import one_line
 
 MAX_TARGET = 300
 

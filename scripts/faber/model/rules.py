@@ -13,7 +13,7 @@ from faber.model.documents import SETTLED, State
 from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
 from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, RetryLoop, StepState
-from faber.model.text import shorten
+from faber.text.safe_text import shorten
 
 KEPT_DECISIONS = 10
 KEPT_ERRORS = 5

@@ -8,12 +8,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from faber.model.text import shorten
 from faber.responses.constants import MAX_RESPONSE
 from faber.responses.envelope import extract_envelope
 from faber.responses.llm import Asked, Completion, ask
 from faber.responses.response_errors import CorrectionExhausted, InvalidSchema, ResponseTooLarge
 from faber.store import strict_json
+from faber.text.safe_text import shorten
 
 # How many corrections of a response are asked for.
 MAX_CORRECTION_ATTEMPTS = 2

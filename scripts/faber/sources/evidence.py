@@ -12,8 +12,8 @@ from typing import NamedTuple
 from faber.git.asking import GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.model.documents import Evidence
-from faber.model.text import inert, redact
 from faber.processes.runner import Program, run
+from faber.text.safe_text import inert, redact
 
 DEFAULT_TIMEOUT = 600  # seconds
 KEPT_OUTPUT = 4_000  # characters, from the end, where errors are

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from faber.errors import Notice, Severity
-from faber.model.text import inert, shorten
 from faber.store.external_files import StrPath, Unreadable, check, read_text
+from faber.text.safe_text import inert, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from faber.errors import Exit, FaberError, Notice, Severity
-from faber.model.text import outsiders, redact, shorten
+from faber.text.safe_text import outsiders, redact, shorten
 
 
 class Comment(TypedDict):

@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 from faber.errors import InvalidInput
 from faber.events.drafts import Draft, Event
 from faber.events.event_types import check_required
-from faber.model.credentials import secret_values
 from faber.model.documents import SCHEMA_VERSION, State
 from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
 from faber.model.reducer import grow, touched
-from faber.model.text import redact_json
 from faber.model.validation import check_state
 from faber.store import log, strict_json
 from faber.store.clock import Clock, utc_now
@@ -19,6 +17,8 @@ from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.load import Run
 from faber.store.lock import DEADLINE
 from faber.store.pace import Pace
+from faber.text.credentials import secret_values
+from faber.text.safe_text import redact_json
 
 
 class Writer(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, TypedDict
 from faber.events.event_types import SESSION_END
 from faber.model.documents import CLOSED
 from faber.model.progress import places
-from faber.model.text import redact_json
 from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.load import Run
 from faber.sync.secret_scan import find
 from faber.sync.trees import MAX_WORK_ITEM, Logged, Tree
+from faber.text.safe_text import redact_json
 
 
 class LastEvent(TypedDict, total=False):

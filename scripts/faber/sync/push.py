@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from faber.git.programs import reason
 from faber.git.refs import branch_problem, shown
-from faber.model.credentials import secret_values
-from faber.model.text import inert, redact, shorten
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from faber.store.load import Run, load
@@ -32,6 +30,8 @@ from faber.sync.remotes import (
     synced_ref,
 )
 from faber.sync.sync_errors import BranchNotPushable, RemoteRejected, SecretInRun, SyncFailed
+from faber.text.credentials import secret_values
+from faber.text.safe_text import inert, redact, shorten
 
 # Of many that push one run at once, at least one succeeds in each round.
 ATTEMPTS = 25

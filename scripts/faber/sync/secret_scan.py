@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from faber.model.text import has_secret
+from faber.text.safe_text import has_secret
 
 
 class Found(NamedTuple):

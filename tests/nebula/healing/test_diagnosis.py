@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.model.text import ending
 from faber.nebula.healing.diagnosis import (
     OUTPUT,
     FailureDiagnosis,
@@ -30,6 +29,7 @@ from faber.nebula.phase.outcomes import LoopEnded, TaskResult
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.specs import Execution
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, TreeLost
+from faber.text.safe_text import ending
 
 RESULT = TaskResult("parser", False, 3, 1.25, "b" * 40, "c" * 40, 6, reason="It was not approved in 3 cycles.")
 STATE = CycleState(

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.errors import FaberError
-from faber.model.text import encodable
 from faber.nebula.phase.checkpoint import Checkpoint, from_toml, load, load_all, park, remove, save, to_toml, validate
 from faber.nebula.phase.cycle_state import KEPT_OUTPUT, CycleState, Stage
 from faber.nebula.phase.findings import SEVERITIES, STATUSES, Finding, blocking, finding_id, make_finding
 from faber.nebula.phase.phase_errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint
 from faber.store.store_errors import StoreUnwritable
+from faber.text.safe_text import encodable
 
 SHA = "a" * 40
 STATE = CycleState(

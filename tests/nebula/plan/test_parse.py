@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.model.text import encodable
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.parse import parse_nebula
 from faber.nebula.plan.phase_file import MAX_FILE, parse_phase, write_phase
@@ -16,6 +15,7 @@ from faber.nebula.plan.plan_errors import InvalidNebula
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Execution, Filter, PhaseSpec
 from faber.nebula.plan.toml_text import toml_text
+from faber.text.safe_text import encodable
 
 EXAMPLE = Path(__file__).parents[3] / "examples/nebula"
 FULL = """\

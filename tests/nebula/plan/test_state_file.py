@@ -19,7 +19,6 @@ from faber.model.ids import MAX_PHASE_ID
 from faber.model.model_errors import UnknownPlace
 from faber.model.nebula_documents import NEBULA_STATUSES
 from faber.model.reducer import fold, grow, initial_state, touched
-from faber.model.text import encodable
 from faber.model.validation import check_state
 from faber.nebula.plan.parse import MAX_PHASES
 from faber.nebula.plan.plan_errors import NebulaStateUnreadable
@@ -31,6 +30,7 @@ from faber.store.files import MAX_STATE
 from faber.store.layout import Layout
 from faber.store.load import load
 from faber.store.schema import problems
+from faber.text.safe_text import encodable
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 METADATA: Metadata = {

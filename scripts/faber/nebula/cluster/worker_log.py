@@ -10,9 +10,9 @@ from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START
 from faber.events.record_events import response_recovered
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
-from faber.model.text import inert, shorten
 from faber.nebula.cluster.messages import Job, Pushed, Told
 from faber.responses.recovery_log import Recovery
+from faber.text.safe_text import inert, shorten
 
 MESSAGE = 2_000
 

@@ -7,7 +7,6 @@ from enum import StrEnum
 from math import inf
 
 from faber.errors import FaberError
-from faber.model.text import encodable, ending, inert, redact, shorten
 from faber.nebula.healing.partial_work import PartialWork, finding_text, finding_texts, limited
 from faber.nebula.phase import outcomes
 from faber.nebula.phase.cycle_state import CycleState
@@ -15,6 +14,7 @@ from faber.nebula.phase.findings import SEVERITIES, Finding
 from faber.nebula.phase.outcomes import LoopEnded, TaskResult
 from faber.nebula.plan.specs import RESERVED_SHARE, Execution
 from faber.nebula.worktrees.tree_errors import ConflictingChanges
+from faber.text.safe_text import encodable, ending, inert, redact, shorten
 
 OUTPUT = 2_000  # characters of each output that an architect is shown
 SUMMARY = 500

@@ -14,11 +14,11 @@ from faber.events import healing_events
 from faber.events.drafts import Draft, Event
 from faber.events.event_types import HEALING_DONE, HEALING_INSERT, HEALING_PLAN, HEALING_SKIPPED, HEALING_START
 from faber.model.documents import State, nebula_phases
-from faber.model.text import inert, shorten
 from faber.nebula.healing.diagnosis import FailureDiagnosis, SkipReason
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.store import log
 from faber.store.layout import Layout
+from faber.text.safe_text import inert, shorten
 
 AttemptStage = Literal["started", "planned", "inserted", "skipped", "failed", "done"]
 

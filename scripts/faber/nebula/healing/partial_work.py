@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from faber.model.text import encodable, inert, redact, shorten
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import SEVERITIES, Finding
 from faber.nebula.phase.prompts import bullets
+from faber.text.safe_text import encodable, inert, redact, shorten
 
 FILES = 100
 FINDINGS = 40

@@ -5,11 +5,11 @@ import re
 from collections.abc import Collection, Iterator
 
 from faber.model.ids import MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
-from faber.model.text import encodable, inert, redact, shorten
 from faber.nebula.healing.partial_work import PartialWork, body_section
 from faber.nebula.plan.phase_file import MAX_CYCLES, write_phase
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.store.files import read_bytes, write_atomic
+from faber.text.safe_text import encodable, inert, redact, shorten
 
 LABEL = "auto-healing"
 TITLE = 200

@@ -11,7 +11,6 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.events import nebula_events
 from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
-from faber.model.text import inert, redact, shorten
 from faber.nebula.phase import scope
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.checkpoint import Checkpoint
@@ -33,6 +32,7 @@ from faber.nebula.phase.reviews import Review, take_review
 from faber.nebula.phase.turns import AGENT_TRIES, HOPELESS, Turns
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
+from faber.text.safe_text import inert, redact, shorten
 
 LISTED_FILES = 100
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import Outcome
 from faber.agents.process import Running
-from faber.model.text import inert, redact
 from faber.nebula.plan.specs import Filter
+from faber.text.safe_text import inert, redact
 
 KEPT_OUTPUT = 8_000  # characters from the end, where errors are
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes

@@ -9,7 +9,6 @@ from faber.agents.outcome import TurnResult
 from faber.errors import Notice
 from faber.events import nebula_events
 from faber.events.drafts import Draft
-from faber.model.text import shorten
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
 from faber.nebula.phase.cycle_state import CycleState, Stage
@@ -26,6 +25,7 @@ from faber.nebula.phase.outcomes import (
 from faber.nebula.phase.phase_task import PhaseTask
 from faber.nebula.phase.reviews import Review, fingerprint
 from faber.nebula.worktrees.phase_tree import PhaseTree
+from faber.text.safe_text import shorten
 
 TURN_USD = 5.0  # the most that one turn may spend, in US dollars
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faber.model.text import inert, redact, shorten
 from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, Severity, blocking, make_finding
+from faber.text.safe_text import inert, redact, shorten
 
 APPROVED = "approved"
 NOT_APPROVED = "not_approved"

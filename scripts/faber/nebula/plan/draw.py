@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from faber.model.text import inert, shorten
+from faber.text.safe_text import inert, shorten
 
 _MARKS = {"keep": "✓", "continue": "▶", "fresh": "↻", "start": "·", "wait": "…", "retry": "↻", "skip": "✗"}
 _STATUS_MARKS = {

@@ -4,11 +4,11 @@ import hashlib
 
 from faber.errors import Severity
 from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
-from faber.model.text import encodable
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import GATES, MAX_PRIORITY, PhaseSpec
 from faber.nebula.plan.toml_tables import Source, TomlTable, read_source
 from faber.nebula.plan.toml_text import toml_text
+from faber.text.safe_text import encodable
 
 FENCE = "+++"
 MAX_FILE = 256_000

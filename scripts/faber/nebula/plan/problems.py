@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from faber.errors import Severity
-from faber.model.text import inert
 from faber.nebula.plan.plan_errors import InvalidNebula
+from faber.text.safe_text import inert
 
 # Every category with its meaning.
 CATEGORIES = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from faber.model.text import encodable
+from faber.text.safe_text import encodable
 
 
 def toml_text(table: Mapping[str, object]) -> str:

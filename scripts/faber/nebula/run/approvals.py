@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from faber.errors import FaberError
 from faber.model.state_parts import StepAnswer
-from faber.model.text import shorten
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.run.recorder import Journal
+from faber.text.safe_text import shorten
 
 ASKING = frozenset({"review", "approve"})
 LOOKS = 2.0  # seconds between looks for answers

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
 from faber.model.nebula_documents import NebulaPhase
-from faber.model.text import inert, redact, shorten
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.workshop import Workshop
+from faber.text.safe_text import inert, redact, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console

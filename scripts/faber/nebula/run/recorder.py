@@ -16,7 +16,6 @@ from faber.model.acceptance import Decision
 from faber.model.documents import Plan, State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import StepAnswer
-from faber.model.text import inert, redact, shorten
 from faber.nebula.healing.healing_history import HealingHistory, read_history
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
 from faber.store.appending import Writer
@@ -24,6 +23,7 @@ from faber.store.commit import commit, settle
 from faber.store.layout import Layout
 from faber.store.load import Run, load
 from faber.store.pace import Pace
+from faber.text.safe_text import inert, redact, shorten
 
 MESSAGE = 2_000
 PROJECTED_EVERY = 0.5  # seconds; and projecting takes at most one SHAREth of the time

@@ -6,9 +6,9 @@ import re
 
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.stash import status
-from faber.model.text import inert
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from faber.store.files import write_atomic
+from faber.text.safe_text import inert
 
 # Beside MERGE_HEAD, so that it lives as long: a digest of each conflicting file as git left it.
 _LEFT = "faber-conflicts"

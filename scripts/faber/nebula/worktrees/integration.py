@@ -11,12 +11,12 @@ from typing import NamedTuple
 from faber.git.commit_messages import merge_message
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
-from faber.model.text import inert
 from faber.nebula.plan.names import part
 from faber.nebula.worktrees import checkout
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention
+from faber.text.safe_text import inert
 
 ATTEMPTS = 50
 _PLUMBING = (2, 38)  # `git merge-tree --write-tree`

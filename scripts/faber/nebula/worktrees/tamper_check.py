@@ -10,7 +10,7 @@ from typing import NamedTuple
 from faber.git.programs import Git
 from faber.git.refs import shown
 from faber.git.stash import status
-from faber.model.text import inert
+from faber.text.safe_text import inert
 
 MANY = 2_000
 

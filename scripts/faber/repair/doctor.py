@@ -9,7 +9,6 @@ from faber.errors import FaberError, Notice, Severity
 from faber.events.event_types import RUN_ADOPTED, known_types
 from faber.model.documents import CLOSED, State
 from faber.model.reducer import REDUCER_VERSION
-from faber.model.text import has_secret
 from faber.store import index, log, strict_json
 from faber.store.cache import PARSED
 from faber.store.config import load_config
@@ -32,6 +31,7 @@ from faber.store.load import Reader, Run, look, read_frame, refold
 from faber.store.lock import holder
 from faber.store.schema import problems
 from faber.store.sessions import is_summary_name, unsafe_summary
+from faber.text.safe_text import has_secret
 
 REPAIR = "Run `faber repair {}`."
 

@@ -9,8 +9,8 @@ from faber.errors import FaberError, Notice, RunNotFound
 from faber.events.event_types import SESSION_END
 from faber.model.model_errors import MetadataUnreadable
 from faber.model.validation import check_metadata
+from faber.repair.doctor import examine_run, leftovers, store_leftovers
 from faber.store import index, log, strict_json
-from faber.store.doctor import examine_run, leftovers, store_leftovers
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
 from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.load import Run, load, look, read_frame, refold

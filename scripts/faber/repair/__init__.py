@@ -1,0 +1,1 @@
+"""What is wrong with the runs on disk, and bringing them back from their events."""
