@@ -23,7 +23,8 @@ from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew, Wanted
-from faber.nebula.run.display import LiveDisplay, PlainDisplay
+from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
+from faber.nebula.run.merged_phases import require_merged
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
 from faber.nebula.worktrees.landing import land as land_nebula
@@ -99,6 +100,8 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
                 )
 
     with worktrees as beginning:
+        again = "--resume --retry-failed" if known.open else "--fresh"
+        require_merged(known.state, worktrees, directory, again, lambda notice: say(noticed(notice)))
         landed = land_nebula(worktrees, branch or beginning.base_branch, look)
     if not landed.done:
         raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))

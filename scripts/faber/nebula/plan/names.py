@@ -32,10 +32,14 @@ class Names(NamedTuple):
         """The branch of a phase."""
         return f"{self.prefix}/phase/{part(phase_id)}"
 
+    def merged_ref(self, phase_id: str) -> str:
+        """The ref that keeps the merge of a phase in the repository if the integration branch is deleted."""
+        return f"refs/faber/merged/{self.run_id}/{part(phase_id)}"
+
     @property
     def own_refs(self) -> tuple[str, ...]:
         """The prefixes of all refs that the run writes."""
-        return f"refs/heads/{self.prefix}/", f"refs/faber/parked/{self.run_id}/"
+        return f"refs/heads/{self.prefix}/", f"refs/faber/parked/{self.run_id}/", f"refs/faber/merged/{self.run_id}/"
 
 
 def names_of(nebula: str, run_id: str) -> Names:

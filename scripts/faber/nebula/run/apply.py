@@ -12,7 +12,7 @@ from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events import nebula_events, workflow_events
-from faber.model.documents import nebula_of
+from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import read_history, remediations, without_planned
@@ -25,6 +25,7 @@ from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
 from faber.nebula.run.display import LocalRunner
 from faber.nebula.run.file_watch import Edits
+from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
@@ -33,6 +34,7 @@ from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, Worke
 from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
+from faber.nebula.worktrees.merged_work import missing
 from faber.nebula.worktrees.nebula_repository import usable
 from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
@@ -112,8 +114,7 @@ class Application:
             self._display.notice(notice)
         check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
         if known.state is not None and known.state["status"] == "completed" and not self.wanted.fresh:
-            history = read_history(self.layout, known.state["run_id"])
-            return applied(known.state, "done", self.directory, self._options, history.summary())
+            return self._completed(known.state)
         run_id, continued = self._run_of(known)
         names = names_of(self.nebula.name, run_id)
         worktrees = self._worktrees(names)
@@ -131,7 +132,7 @@ class Application:
             if continued:
                 # A planned remediation that is not inserted yet is not a phase, though its file may exist.
                 self.nebula = without_planned(self.nebula, journal.healing.attempts)
-            self._begin(journal, names, beginning, known, continued=continued)
+            self._begin(journal, worktrees, beginning, known, continued=continued)
             if not self._plan_approved(journal):
                 return self._report(journal, "waiting")
             try:
@@ -168,7 +169,9 @@ class Application:
         exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
         return Worktrees(self.layout, names, exclude=exclude)
 
-    def _begin(self, journal: Journal, names: Names, beginning: Beginning, known: KnownRun, *, continued: bool) -> None:
+    def _begin(
+        self, journal: Journal, worktrees: Worktrees, beginning: Beginning, known: KnownRun, *, continued: bool
+    ) -> None:
         journal.record(workflow_events.workflow_resumed() if continued else workflow_events.workflow_start())
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = journal.phases
@@ -183,11 +186,13 @@ class Application:
                     directory=relative_directory(self.layout, self.directory),
                     base_branch=beginning.base_branch,
                     base_commit=beginning.base_commit,
-                    branch=names.integration,
+                    branch=beginning.integration,
                 )
             )
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
+        again = None if self.wanted.retry_failed else "--resume --retry-failed"
+        require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)
         if self.wanted.heal:
             for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
@@ -198,6 +203,19 @@ class Application:
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
                     journal.record(nebula_events.phase_reset(name, "Failed phases are retried."))
         journal.project()
+
+    def _completed(self, state: State) -> Applied:
+        """The result of a completed run; merged work that is missing where it should be is put back."""
+        nebula = nebula_of(state)
+        assert nebula is not None, "a completed run has phases"
+        worktrees = self._worktrees(names_of(self.nebula.name, state["run_id"]))
+        worktrees.attach()
+        heads = [f"refs/heads/{worktrees.names.integration}", *filter(None, (nebula["landed"],))]
+        if missing(worktrees.main, merged_phases(state), heads):
+            with worktrees:
+                require_merged(state, worktrees, self.directory, "--fresh", self._display.notice)
+        history = read_history(self.layout, state["run_id"])
+        return applied(state, "done", self.directory, self._options, history.summary())
 
     def _edited(self, name: str, status: str) -> None:
         """Warn about a phase whose file changed since it was started."""
@@ -214,6 +232,8 @@ class Application:
         assert known.file is not None
         for name, record in known.file.phases.items():
             if record.status == "done" and name in journal.phases:
+                if record.merged:
+                    journal.record(nebula_events.phase_merge(name, commit=record.merged, attempts=0))
                 text = "Done before this run, according to nebula.state.toml."
                 journal.record(nebula_events.nebula_phase_complete(name, text))
 

@@ -67,6 +67,8 @@ def merge_phase(
             checks += 1
             seen = tree
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
+            # A branch is deleted by habit, this ref is not: what it names stays in the repository.
+            git.run("update-ref", worktrees.names.merged_ref(phase_id), candidate)
             return Merged(candidate, False, attempt, checks)
         time.sleep(min(0.2, 0.002 * attempt))
         base = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")

@@ -1,0 +1,76 @@
+"""Makes sure that the phases of a run that are done have their work in its integration branch."""
+
+from collections.abc import Callable, Mapping
+
+from faber.errors import Exit, FaberError, Notice, Severity
+from faber.events.nebula_events import nebula_phase_error, phase_merge
+from faber.git.refs import shown
+from faber.model.documents import State, nebula_phases
+from faber.nebula.run.recorder import Journal
+from faber.nebula.worktrees.merged_work import MergedPhase, missing, restore
+from faber.nebula.worktrees.pool import Worktrees
+
+SHOWN = 20
+
+
+class MergedWorkLost(FaberError):
+    """The work of phases that were done is gone: `phases`, and the commits of their merges in `commits`."""
+
+    code = "merged_work_lost"
+    exit_code = Exit.FAILED
+
+
+def require_merged(
+    state: State,
+    worktrees: Worktrees,
+    directory: str,
+    again: str | None,
+    notice: Callable[[Notice], None],
+    *,
+    journal: Journal | None = None,
+) -> None:
+    """Put merged work that is missing back into the integration branch; for the holder of the run's lease.
+
+    `journal` records what changed: a phase whose work is lost has failed. `again` are the options of `apply` that redo
+    lost phases; None if they are given. Without them a loss raises `MergedWorkLost`. Also raises `TreeDirty` and
+    `MergeContention`.
+    """
+    branch = worktrees.names.integration
+    gone = missing(worktrees.main, merged_phases(state), [f"refs/heads/{branch}"])
+    if not gone:
+        return
+    done = restore(worktrees, gone)
+    if done.restored:
+        text = f"{shown(branch)} lacked merged work; it was put back: {_names(done.restored)}."
+        notice(Notice("merged_work_restored", Severity.WARNING, text, "", branch))
+    if journal is not None:
+        before = {phase.name: phase.merged for phase in gone}
+        for name, commit in done.restored.items():
+            if commit != before[name]:
+                journal.record(phase_merge(name, commit=commit, attempts=1))
+        for name in done.lost:
+            text = "It was merged, but its commits are no longer in this repository."
+            journal.record(nebula_phase_error(name, text, code=MergedWorkLost.code))
+        journal.project()
+    if done.lost and again:
+        raise MergedWorkLost(
+            f"Merged work is gone, and its commits are not in this repository: {_names(done.lost)}.",
+            phases=list(done.lost)[:100],
+            commits=list(done.lost.values())[:100],
+            recovery=(
+                "Fetch the commits named, if another clone has them, and repeat the command; or "
+                f"`faber nebula apply {directory} {again}` works on these phases again."
+            ),
+        )
+
+
+def merged_phases(state: State) -> list[MergedPhase]:
+    """The phases whose work was merged and that are done, in the order of their newest events."""
+    found = [(name, each) for name, each in nebula_phases(state).items() if each["status"] == "done"]
+    found.sort(key=lambda pair: pair[1].get("event", 0))
+    return [MergedPhase(name, each.get("commit", ""), each["merged"]) for name, each in found if "merged" in each]
+
+
+def _names(phases: Mapping[str, str]) -> str:
+    names = [shown(phase) for phase in phases]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,0 +1,192 @@
+"""What is reported done is in the result, whatever was deleted or moved between two commands."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.model.documents import nebula_phases
+from faber.nebula.plan.names import names_of
+from faber.nebula.run.merged_phases import MergedWorkLost
+from faber.store.load import load
+from support.nebulas import Author, Project, nebula_files
+from support.repositories import git
+
+pytestmark = pytest.mark.usefixtures("git_user")
+
+SCRIPTS = str(Path(__file__).parents[3] / "scripts")
+PHASES: dict[str, list[str]] = {"a": [], "b": ["a"], "c": [], "d": ["b", "c"]}
+
+
+def stopped(path: Path) -> Project:
+    """A nebula of which a, b and c are merged and d failed."""
+    project, author = Project(path, nebula_files(PHASES, "[execution]\nmax_workers = 2")), Author()
+    author.deeds["d"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
+    assert project.apply(author).status == "failed"
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of such a nebula, which is worked on once."""
+    source, path = tmp_path_factory.getbasetemp() / "stopped-nebula", tmp_path / "p"
+    if not source.exists():
+        stopped(source)
+    shutil.copytree(source, path, symlinks=True, ignore=shutil.ignore_patterns("worktrees"))
+    return Project(path)
+
+
+def refs(root: Path) -> list[str]:
+    """Every ref that faber made."""
+    return [ref for ref in git(root, "for-each-ref", "--format=%(refname)").splitlines() if "faber/" in ref]
+
+
+def branch_of(project: Project) -> str:
+    """The integration branch of the only run."""
+    (run_id,) = project.layout.run_ids()
+    return names_of("demo", run_id).integration
+
+
+def delete_integration(project: Project) -> None:
+    """`git branch -D` of the integration branch."""
+    git(project.root, "update-ref", "-d", f"refs/heads/{branch_of(project)}")
+
+
+def delete_branches(project: Project) -> None:
+    """`git branch -D` of every branch below faber/."""
+    for ref in refs(project.root):
+        if ref.startswith("refs/heads/"):
+            git(project.root, "update-ref", "-d", ref)
+
+
+def delete_refs(project: Project) -> None:
+    """Every ref of faber's is gone."""
+    for ref in refs(project.root):
+        git(project.root, "update-ref", "-d", ref)
+
+
+def collect(project: Project) -> None:
+    """The branches are deleted and everything that no ref names is gone."""
+    delete_branches(project)
+    git(project.root, "reflog", "expire", "--expire=now", "--all")
+    git(project.root, "gc", "--quiet", "--prune=now")
+
+
+def move_back(project: Project) -> None:
+    """`git branch -f` of the integration branch to where the run began."""
+    git(project.root, "branch", "-f", branch_of(project), "main")
+
+
+def move_aside(project: Project) -> None:
+    """The integration branch is another commit on top of where the run began."""
+    made = git(project.root, "commit-tree", "-p", "main", "-m", "aside", "main^{tree}")
+    git(project.root, "branch", "-f", branch_of(project), made)
+
+
+def delete_runs(project: Project) -> None:
+    """The runs' directory is gone, `nebula.state.toml` stays."""
+    shutil.rmtree(project.layout.runs)
+
+
+def delete_runs_and_branches(project: Project) -> None:
+    """Both are gone."""
+    delete_branches(project)
+    delete_runs(project)
+
+
+DAMAGE = (
+    delete_integration, delete_branches, delete_refs, collect, move_back, move_aside,
+    delete_runs_and_branches,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: str(damage.__name__))
+def test_merged_work_comes_back(damage: Callable[[Project], None], project: Project) -> None:
+    """Whatever was deleted, resuming puts merged work back, asks nobody to do it again, and says so."""
+    author = Author()
+    damage(project)
+    applied = project.apply(author, resume=True, retry_failed=True)
+    assert applied.status == "done"
+    assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(project.files(str(applied.report["branch"])))
+    assert {phase for _, phase in author.asked} == {"d"}
+    assert "lacked merged work; it was put back" in "\n".join(project.said)
+
+
+def forget(project: Project) -> None:
+    """The branches are deleted, and no commit of theirs is in the repository any more."""
+    delete_refs(project)
+    git(project.root, "worktree", "prune")
+    git(project.root, "reflog", "expire", "--expire=now", "--all")
+    git(project.root, "gc", "--quiet", "--prune=now")
+
+
+def test_lost_work_is_not_done(project: Project) -> None:
+    """Where no commit is left, resuming fails, names the phases, and counts none as done; a retry does them again."""
+    forget(project)
+    author = Author()
+    with pytest.raises(MergedWorkLost) as raised:
+        project.apply(author, resume=True)
+    assert raised.value.exit_code == 1
+    assert set(raised.value.fields["phases"]) == {"a", "b", "c"}
+    assert author.asked == []
+    (run_id,) = project.layout.run_ids()
+    phases = nebula_phases(load(project.layout, run_id).state)
+    assert {phase["status"] for phase in phases.values()} == {"failed"}
+    applied = project.apply(author, resume=True, retry_failed=True)
+    assert applied.status == "done"
+    assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(project.files(str(applied.report["branch"])))
+
+
+def test_a_clone_without_the_commits_does_not_believe_the_state_file(project: Project, tmp_path: Path) -> None:
+    """In a clone of one branch, the state file's phases are not done: their commits are not there."""
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--single-branch", f"file://{project.root}", str(clone))
+    shutil.copy(Path(project.directory) / "nebula.state.toml", clone / "plan")
+    with pytest.raises(MergedWorkLost):
+        Project(clone).apply(Author(), resume=True)
+
+
+def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
+    """A completed run rebuilds its branch when applied or landed again; with its commits gone, that is an error."""
+    project = Project(tmp_path / "p", nebula_files({"a": []}))
+    branch = str(project.apply(Author()).report["branch"])
+    delete_integration(project)
+    assert project.apply(Author()).status == "done"
+    assert "a.txt" in project.files(branch)
+    move_back(project)
+    command = [sys.executable, "-m", "faber", "--root", str(project.root), "nebula", "land", "plan"]
+    subprocess.run(command, cwd=project.root, env={**os.environ, "PYTHONPATH": SCRIPTS}, check=True)
+    assert "a.txt" in project.files("main")
+    delete_integration(project)
+    assert project.apply(Author()).status == "done"
+    git(project.root, "reset", "-q", "--hard", "HEAD~1")
+    forget(project)
+    with pytest.raises(MergedWorkLost):
+        project.apply(Author())
+
+
+@pytest.mark.full
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(DAMAGE), min_size=2, max_size=3))
+def test_any_sequence_of_damage(
+    tmp_path_factory: pytest.TempPathFactory, damage: list[Callable[[Project], None]]
+) -> None:
+    """After any sequence of deletions and moves, each phase that is reported done has its work in the branch."""
+    project, author = Project(stopped(tmp_path_factory.mktemp("damaged") / "p").root), Author()
+    for each in damage:
+        if project.layout.run_ids():
+            each(project)
+    try:
+        applied = project.apply(author, resume=True, retry_failed=True)
+    except MergedWorkLost:
+        applied = project.apply(author, resume=True, retry_failed=True)
+    done = {f"{name}.txt" for name, phase in applied.report["phases"].items() if phase["status"] == "done"}  # type: ignore[attr-defined]
+    assert done <= set(project.files(str(applied.report["branch"])))
+    assert len(done) == len(PHASES)
