@@ -1,6 +1,8 @@
 """What is reported done is in the result, whatever was deleted or moved between two commands."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from faber.nebula.plan.names import names_of
 from faber.nebula.run.merged_phases import MergedWorkLost
 from faber.store.load import load
 from support.nebulas import Author, Project, nebula_files
-from support.repositories import git
+from support.repositories import commit, git, write
 
 pytestmark = pytest.mark.usefixtures("git_user")
 
@@ -170,6 +172,31 @@ def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
     forget(project)
     with pytest.raises(MergedWorkLost):
         project.apply(Author())
+
+
+@pytest.mark.parametrize("on_top", [False, True])
+def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, on_top: bool) -> None:
+    """A coder that resets its branch past merged work is told which files that took away; it restores them."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+
+    def reset(path: Path, prompt: str) -> None:
+        git(path, "reset", "-q", "--hard", "HEAD~1")
+        if on_top:
+            commit(path, {"b.txt": "b\n"})
+        else:
+            write(path, {"b.txt": "b\n"})
+
+    def restore(path: Path, prompt: str) -> None:
+        (named,) = re.findall(r"^- (\S+\.txt)$", prompt, re.MULTILINE)
+        (wanted,) = re.findall(r"`(git show [0-9a-f]+:)PATH`", prompt)
+        content = git(path, *shlex.split(wanted + named)[1:])
+        write(path, {named: content + "\n"})
+
+    author.deeds["b"] = [reset, restore]
+    applied = project.apply(author)
+    assert applied.status == "done"
+    assert author.asked.count(("reviewer", "b")) == 1
+    assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
 
 
 @pytest.mark.full

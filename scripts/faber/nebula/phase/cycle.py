@@ -17,6 +17,7 @@ from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_checks import COMMIT_CHECK, CycleChecks
 from faber.nebula.phase.cycle_state import KEPT_OUTPUT, CycleState, Stage
 from faber.nebula.phase.findings import make_finding
+from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.outcomes import (
     AgentFailed,
     BudgetExceeded,
@@ -178,6 +179,7 @@ class Loop:
             try:
                 for notice in progress.tree.bring_home(progress.head):
                     progress.tell(notice)
+                self._guard_what_was_reset()
             except TreeLost as error:
                 progress.fail(AgentFailed, f"The coder's worktree is gone: {error.message}")
             if self._commit(cycle, turn) or turn.outcome in (Outcome.COMPLETED, Outcome.CUT):
@@ -189,6 +191,17 @@ class Loop:
         if turn.outcome in _STOPPED:
             progress.notes.append(f"Your last turn was ended early: {turn.error}")
         progress.checkpoint(Stage.CODE_COMPLETE, coder_output=redact(inert(turn.text))[-KEPT_OUTPUT:])
+
+    def _guard_what_was_reset(self) -> None:
+        """Keep the files of other phases' commits that the coder removed from its branch: `bring_home` restored only the
+        commits. Its own work may go."""
+        progress, others = self.progress, self._review_base
+        found = progress.tree.found
+        if found is None or found.history != "rewritten" or found.head is None:
+            return
+        asked = progress.tree.git.run("merge-base", found.head, others, codes=(0, 1))
+        if asked.code == 0 and asked.line != others:
+            progress.guards.append(KeepsWork(asked.line, (others,), whose="the commits that your branch began with"))
 
     def _coder_prompt(self, cycle: int) -> str:
         progress = self.progress

@@ -30,7 +30,11 @@ class KeepsWork:
 
     name = "keeps-work"
 
-    def __init__(self, base: str, commits: Sequence[str], named: Collection[str] = ()) -> None:
+    def __init__(
+        self, base: str, commits: Sequence[str], named: Collection[str] = (), whose: str = "the earlier attempt"
+    ) -> None:
+        """`whose` names the work in messages."""
+        self.whose = whose
         self.base = base
         self.commits = tuple(commits)
         self.named = frozenset(map(_plain, named))
@@ -42,7 +46,7 @@ class KeepsWork:
         lost = [commit for commit in self.commits if not _is_in(tree, commit, head)]
         if lost:
             gone = bullets(commit[:12] for commit in lost[:SHOWN])
-            return f"The commits of the earlier attempt must stay in this branch's history. These are missing:\n{gone}"
+            return f"The commits of {self.whose} must stay in this branch's history. These are missing:\n{gone}"
         failed = self.commits[-1]
         allowed = self.named | frozenset(map(_plain, open_files))
         reverted = [path for path in diff.reverted_files(tree.git, self.base, failed, head) if path not in allowed]
@@ -53,8 +57,8 @@ class KeepsWork:
             return None
         more = f"\n- and {len(reverted) - SHOWN} more" if len(reverted) > SHOWN else ""
         return (
-            "These files are back in the state before the earlier attempt, or empty, or deleted. The earlier attempt's "
-            "work on them is lost, and no finding asks for that. Restore it "
+            f"These files are back in the state before {self.whose}, or empty, or deleted. That work on them is lost, "
+            "and no finding asks for that. Restore it "
             f"(`git show {failed[:12]}:PATH`) and build on it:\n{bullets(reverted[:SHOWN])}{more}"
         )
 

@@ -72,6 +72,8 @@ class PhaseProgress:
         self.turns = 0
         self.notes: list[str] = []
         self.review: Review | None = None
+        # Checks in addition to those that the phase began with.
+        self.guards: list[Guard] = []
         self._idle_cycles = 0
         self._reviewed: set[tuple[str, frozenset[str]]] = set()
 

@@ -35,6 +35,7 @@ class PhaseTree:
         self.ref = f"refs/heads/{branch}"
         self.aside = aside
         self.exclude = tuple(exclude)
+        self.found: Condition | None = None  # what `bring_home` found when it was last called
         self.parked_refs = f"{stash.PARKED_REFS}/{run_id}/{phase}"
 
     # --- what is there -----------------------------------------------------------------------------
@@ -118,7 +119,7 @@ class PhaseTree:
         from the history are restored, and the files stay as they are: the next commit shows what was reverted.
         Everything else is parked. Raises `TreeLost` where there is nothing left.
         """
-        seen = self.condition(recorded)
+        seen = self.found = self.condition(recorded)
         notices = [
             Notice(
                 "phase_tree_restored", Severity.WARNING, f"In the worktree of {self.phase}, {problem}.", "", self.phase
