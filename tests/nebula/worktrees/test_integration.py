@@ -217,8 +217,8 @@ class TestMerge:
         assert git(run.root, "status", "--porcelain") == ""
 
     def test_the_integration_branch_is_checked_out_and_dirty(self, run: Run) -> None:
-        """A person who looks at the integration branch and changed something there loses nothing: it is refused."""
-        head = run.phase("one", {"one": "x"})
+        """A person who looks at the integration branch and changed a file there that a merge changes loses nothing."""
+        head = run.phase("one", {"a.txt": "x"})
         git(run.root, "checkout", "-q", INTEGRATION)
         write(run.root, {"a.txt": "mine"})
         with pytest.raises(TreeDirty) as caught:
@@ -281,13 +281,46 @@ class TestLand:
 
     @pytest.mark.parametrize("name", ["a.txt", "one"])
     def test_uncommitted_work_in_the_way(self, run: Run, name: str) -> None:
-        """Changed tracked files, or untracked ones that would be overwritten, are a reason; they stay as they are."""
-        self.merged(run)
+        """Tracked or untracked files that would be overwritten are a reason, and stay as they are."""
+        self.merged(run, {"one": "x", "a.txt": "x"})
         write(run.root, {name: "mine"})
         landed = land(run.worktrees, "main")
         assert (landed.how, landed.files, landed.commit) == ("not", (name,), run.began.base_commit)
         assert (run.root / name).read_text() == "mine"
         assert git(run.root, "rev-parse", "main") == run.began.base_commit
+
+    def test_other_uncommitted_work_is_not_in_the_way(self, run: Run) -> None:
+        """Changed, staged and deleted files that the merge does not touch stay; one that it touches is named."""
+        commit(run.root, {"doc/one.md": "1", "doc/two.md": "2"})
+        self.merged(run)
+        write(run.root, {"a.txt": "mine", "doc/one.md": "mine"})
+        git(run.root, "add", "doc/one.md")
+        os.unlink(run.root / "doc/two.md")
+        before = git(run.root, "status", "--porcelain")
+        assert land(run.worktrees, "main").how == "merge"
+        assert (run.root / "one").exists()
+        assert git(run.root, "status", "--porcelain") == before
+        merge_phase(run.worktrees, "two", run.phase("two", {"a.txt": "theirs"}), "two")
+        landed = land(run.worktrees, "main")
+        assert (landed.how, landed.files) == ("not", ("a.txt",))
+        assert git(run.root, "status", "--porcelain") == before
+
+    def test_uncommitted_work_survives_a_kill(self, run: Run) -> None:
+        """Killed while the tree moves, the next faber completes the move, and uncommitted work is still in the tree."""
+        at = self.merged(run)
+        write(run.root, {"a.txt": "mine"})
+        os.unlink(run.root / "src/b.txt")
+        before = git(run.root, "rev-parse", "HEAD")
+        tree = Git(str(run.root), str(run.root / ".git"))
+        killed = checkout.noted(run.worktrees.journal, tree, "refs/heads/main", before, at, mine=["a.txt", "src/b.txt"])
+        killed.__enter__()
+        git(run.root, "update-ref", "refs/heads/main", at)
+        run.worktrees.end()
+        with run.worktrees as beginning:
+            assert [notice.code for notice in beginning.notices] == ["tree_recovered"]
+        assert (run.root / "one").read_text() == "x"
+        assert git(run.root, "status", "--porcelain").split() == ["M", "a.txt", "D", "src/b.txt"]
+        assert (run.root / "a.txt").read_text() == "mine"
 
     def test_ignored_files_are_not_overwritten(self, run: Run) -> None:
         """A file that the person has ignored is not overwritten by one of that name."""

@@ -193,8 +193,8 @@ class Loop:
         progress.checkpoint(Stage.CODE_COMPLETE, coder_output=redact(inert(turn.text))[-KEPT_OUTPUT:])
 
     def _guard_what_was_reset(self) -> None:
-        """Keep the files of other phases' commits that the coder removed from its branch: `bring_home` restored only the
-        commits. Its own work may go."""
+        """Keep the files of other phases' commits that the coder removed from its branch: `bring_home` only restored
+        the commits. Its own work may go."""
         progress, others = self.progress, self._review_base
         found = progress.tree.found
         if found is None or found.history != "rewritten" or found.head is None:

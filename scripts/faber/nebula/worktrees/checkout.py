@@ -1,13 +1,13 @@
 """Moves a branch, and with it the tree that has it checked out, if there is one.
 
-Such a tree is a person's own. It is moved only while nothing in it is uncommitted, and the move is recorded in a
-journal before: after a kill half way, the next faber knows that the differences it finds are its own.
+Such a tree is a person's own. Uncommitted work in files that the move does not touch stays; other such work prevents
+the move. It is recorded in a journal before: after a kill half way, the next faber knows which differences are its own.
 """
 
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from faber.errors import Notice, Severity
@@ -36,8 +36,8 @@ def checked_out(git: Git, ref: str) -> Git | None:
 def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool = False) -> bool:
     """Move `ref` from `old` to `new`, which has `old` in its history; False if it was elsewhere.
 
-    The tree that has it checked out moves with it. Raises `TreeDirty` where that has changes in tracked files,
-    untracked files that `new` has too, or an operation in progress: nothing was changed then. `swept` says that
+    The tree that has it checked out moves with it. Raises `TreeDirty` where that has an operation in progress, or
+    uncommitted work in files that the move changes: nothing was changed then. `swept` says that
     `Worktrees.begin` removes stale locks of the ref in any case, so that it needs no entry in `journal`.
     """
     tree = checked_out(git, ref)
@@ -57,14 +57,15 @@ def _advance_tree(tree: Git, git: Git, ref: str, new: str, old: str, journal: st
     dirty = stash.status(tree)
     if _others_move(git, ref, old, journal):
         return False  # the status may show half of that move
-    if busy or dirty.tracked:
-        reason = f"a {busy} is in progress" if busy else "it has uncommitted changes"
+    touched = sorted(set(dirty.tracked) & _changed(tree, old, new)) if dirty.tracked else []
+    if busy or touched:
+        reason = f"a {busy} is in progress" if busy else "it has uncommitted changes in files that the merge changes"
         raise TreeDirty(
             f"{shown(ref.removeprefix('refs/heads/'))} is checked out at {shown(tree.directory)}, and {reason}.",
             path=tree.directory,
-            files=dirty._replace(untracked=[]).paths,
+            files=[shown(path) for path in touched[: stash.SHOWN]],
         )
-    with noted(journal, tree, ref, old, new):
+    with noted(journal, tree, ref, old, new, mine=dirty.tracked):
         moved = tree.run("merge", *_FORWARD, checked(new), codes=(0, 1, 128), seconds=CHECKOUT_SECONDS)
     if moved.code == 0:
         return True
@@ -86,10 +87,12 @@ def _others_move(git: Git, ref: str, old: str, journal: str) -> bool:
 
 
 @contextmanager
-def noted(journal: str, tree: Git, ref: str | None, old: str, new: str, *, moves: bool = True) -> Iterator[None]:
+def noted(
+    journal: str, tree: Git, ref: str | None, old: str, new: str, *, moves: bool = True, mine: Sequence[str] = ()
+) -> Iterator[None]:
     """Keep an entry in the directory `journal` while `ref` is moved from `old` to `new`, and with `moves` the tree
-    `tree`, in which no tracked file is changed. It is removed when the move is done or git refused it."""
-    entry = {"tree": tree.directory, "git_directory": tree.git_directory}
+    `tree`, in which no tracked file but `mine` is changed. It is removed when the move is done or git refused it."""
+    entry: dict[str, object] = {"tree": tree.directory, "git_directory": tree.git_directory, "mine": list(mine)}
     entry |= {"ref": ref or "", "old": old, "new": new, "moves": "yes" if moves else ""}
     make_directories(journal)
     note = os.path.join(journal, f"{os.getpid()}-{os.urandom(4).hex()}{_MOVES if moves else _NOTE}")
@@ -107,7 +110,8 @@ def noted(journal: str, tree: Git, ref: str | None, old: str, new: str, *, moves
 def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[Notice]:
     """Finish the moves of a killed faber in `journal`: each tree is at its HEAD again.
 
-    Only for the holder of the run's lease. Differences from HEAD are parked first: a person may have edited since.
+    Only for the holder of the run's lease. Differences from HEAD are parked first: a person may have edited since. The
+    files that were changed before the move have that content again.
     """
     notices = []
     for note in _notes(journal):
@@ -120,7 +124,8 @@ def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[
             stash.free_locks(tree, os.stat(note).st_mtime - 1, refs)
             kept = None
             if entry["moves"]:
-                kept = _restore(tree, run_id, entry["old"], entry["new"], os.path.join(journal, "aside"))
+                aside = os.path.join(journal, "aside")
+                kept = _restore(tree, run_id, entry["old"], entry["new"], aside, entry.get("mine", []))
             if kept:
                 message = (
                     f"{shown(tree.directory)} was being moved when faber was killed; its changes are kept at {kept}."
@@ -130,7 +135,7 @@ def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[
     return notices
 
 
-def _restore(tree: Git, run_id: str, old: str, new: str, aside: str) -> str | None:
+def _restore(tree: Git, run_id: str, old: str, new: str, aside: str, mine: Sequence[str]) -> str | None:
     if stash.status(tree).tracked or _half(tree, old, new):
         parked = stash.park(
             tree, f"{stash.PARKED_REFS}/{run_id}/moved", run_id, "moved", "found after a kill", aside=aside
@@ -138,13 +143,21 @@ def _restore(tree: Git, run_id: str, old: str, new: str, aside: str) -> str | No
         for path in _half(tree, old, new):  # they are in the parked commit
             os.unlink(os.path.join(tree.directory, path))
         tree.run("reset", "--quiet", "--hard", "HEAD", seconds=CHECKOUT_SECONDS)
+        if parked and mine:
+            names = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            tree.run(
+                *("restore", "--quiet", "--worktree", f"--source={parked.commit}", *names),
+                stdin="\0".join(mine),
+                extra={"GIT_LITERAL_PATHSPECS": "1"},
+                codes=(0, 1, 128),
+            )
         return parked.ref if parked else None
     return None
 
 
 def _half(tree: Git, old: str, new: str) -> set[str]:
     """Files that git wrote before it was killed: untracked now, and added by the commit that it was moving to."""
-    return set(stash.status(tree).untracked) & _added(tree, old, new)
+    return set(stash.status(tree).untracked) & _changed(tree, old, new, "--diff-filter=A")
 
 
 def _notes(journal: str, ending: str = _NOTE) -> list[str]:
@@ -154,11 +167,7 @@ def _notes(journal: str, ending: str = _NOTE) -> list[str]:
         return []
 
 
-def _added(tree: Git, old: str, new: str) -> set[str]:
-    asked = tree.run(
-        *("diff", "--name-only", "-z", "--no-renames", "--diff-filter=A", "--no-ext-diff"),
-        checked(old),
-        checked(new),
-        "--",
-    )
+def _changed(tree: Git, old: str, new: str, *options: str) -> set[str]:
+    names = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", *options)
+    asked = tree.run(*names, checked(old), checked(new), "--")
     return set(asked.out.split("\0")[:-1])
