@@ -433,3 +433,18 @@ def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
     (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]
     assert not any(line.startswith("b ") for line in after.splitlines())
     assert 'healing b (max_cycles) → heal-b: "Finish it"' in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_fresh_run_does_not_repeat_a_remediation(tmp_path: Path) -> None:
+    """After healing, --fresh works on the phases that people wrote; the generated file is kept in the old run."""
+    project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
+    author.verdicts["b"] = [objection("No."), objection("No again.")]
+    author.deeds["b"] = [lambda path, prompt, n=n: write(path, {"m.txt": f"{n}"}) for n in range(2)]
+    first = project.apply(author)
+    assert statuses(first) == {"b": "failed", "heal-b": "done"}
+    again = Author()
+    assert statuses(project.apply(again, fresh=True)) == {"b": "done"}
+    assert {phase for _, phase in again.asked} == {"b"}
+    assert not (Path(project.directory) / "heal-b.md").exists()
+    kept = Path(project.layout.run_dir(str(first.report["run_id"]))) / "parked" / "heal-b.1.md"
+    assert kept.is_file()

@@ -217,3 +217,12 @@ def test_any_sequence_of_damage(
     done = {f"{name}.txt" for name, phase in applied.report["phases"].items() if phase["status"] == "done"}  # type: ignore[attr-defined]
     assert done <= set(project.files(str(applied.report["branch"])))
     assert len(done) == len(PHASES)
+
+
+def test_phases_that_another_tool_finished_are_named(tmp_path: Path) -> None:
+    """--fresh beside another tool's state file keeps what it lists as done, and says which phases that are."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": []})), Author()
+    (Path(project.directory) / "nebula.state.toml").write_text('version = 1\n[phases.a]\nstatus = "done"\n')
+    assert project.apply(author, fresh=True).status == "done"
+    assert {phase for _, phase in author.asked} == {"b"}
+    assert "they stay done: a." in "\n".join(project.said)

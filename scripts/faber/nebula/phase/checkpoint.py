@@ -177,22 +177,26 @@ def remove(directory: str, phase_id: str) -> bool:
 
 
 def park(directory: str, phase_id: str, into: str) -> str | None:
-    """Move the checkpoint of a phase into the directory `into`, valid or not; returns its new path, None if there is
-    none.
+    """Move the checkpoint of a phase into the directory `into`, valid or not: see `set_aside`."""
+    return set_aside(os.path.join(directory, checkpoint_file(phase_id)), into)
 
-    The file gets the next free number, so that an earlier one is never overwritten.
+
+def set_aside(path: str, into: str) -> str | None:
+    """Move a file into the directory `into`; returns its new path, None if there is no file.
+
+    It gets the next free number (`name.1.toml`), so that an earlier one is never overwritten.
     """
-    path = os.path.join(directory, checkpoint_file(phase_id))
     if not os.path.lexists(path):
         return None
     make_directories(into)
+    name, suffix = os.path.splitext(os.path.basename(path))
     number = 1
     while True:
-        target = os.path.join(into, f"{PREFIX}{phase_id}.{number}{SUFFIX}")
+        target = os.path.join(into, f"{name}.{number}{suffix}")
         try:
             _move(path, target)
             sync_directory(into)
-            sync_directory(directory)
+            sync_directory(os.path.dirname(path))
             return target
         except FileExistsError:
             number += 1

@@ -17,7 +17,6 @@ from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import read_history, remediations, without_planned
 from faber.nebula.phase.budget import Ledger
-from faber.nebula.phase.checkpoint import load_all, park
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
 from faber.nebula.plan.specs import Nebula
@@ -29,7 +28,7 @@ from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
-from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory
+from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.lease import Lease
@@ -157,11 +156,11 @@ class Application:
                 return known.run_id, True
             old = Journal(self.layout, known.run_id, self.directory, actor=self.caller.actor)
             old.record(workflow_events.workflow_cancelled("The nebula was started over."))
+        run_id = make_run(self.layout, self.nebula, self.caller.new_run_id(), self.caller.actor)
         if self.wanted.fresh:
-            into = os.path.join(self.layout.run_dir(known.run_id), PARKED) if known.run_id else self.directory
-            for phase in load_all(self.directory) if known.run_id else ():
-                park(self.directory, phase, into)
-        return make_run(self.layout, self.nebula, self.caller.new_run_id(), self.caller.actor), False
+            into = os.path.join(self.layout.run_dir(known.run_id or run_id), PARKED)
+            self.nebula = start_over(self.nebula, known, self.directory, into)
+        return run_id, False
 
     def _worktrees(self, names: Names) -> Worktrees:
         own = relative_directory(self.layout, self.directory)
@@ -230,12 +229,16 @@ class Application:
     def _take_over(self, journal: Journal, known: KnownRun) -> None:
         """Phases that another tool's state file lists as done are done; the others start here."""
         assert known.file is not None
-        for name, record in known.file.phases.items():
-            if record.status == "done" and name in journal.phases:
-                if record.merged:
-                    journal.record(nebula_events.phase_merge(name, commit=record.merged, attempts=0))
-                text = "Done before this run, according to nebula.state.toml."
-                journal.record(nebula_events.nebula_phase_complete(name, text))
+        records = known.file.phases.items()
+        done = {name: each for name, each in records if each.status == "done" and name in journal.phases}
+        for name, record in done.items():
+            if record.merged:
+                journal.record(nebula_events.phase_merge(name, commit=record.merged, attempts=0))
+            text = "Done before this run, according to nebula.state.toml."
+            journal.record(nebula_events.nebula_phase_complete(name, text))
+        if done:
+            text = f"nebula.state.toml says that these phases are done; they stay done: {', '.join([*done][:20])}."
+            self._display.notice(Notice("phases_kept", Severity.INFO, text, "", self.directory))
 
     def _plan_approved(self, journal: Journal) -> bool:
         """With the gate `approve`, a person approves the plan before anything starts."""

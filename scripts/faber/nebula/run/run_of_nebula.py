@@ -1,11 +1,13 @@
 """The run of a nebula's directory, and whether `apply` may continue it."""
 
 import os
+from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, Notice
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of, nebula_phases
+from faber.nebula.phase.checkpoint import load_all, park, set_aside
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, load_state
 from faber.store.create import NewRun, create_run
@@ -64,6 +66,23 @@ def check_wanted(known: KnownRun, directory: str, *, resume: bool, fresh: bool) 
                 f"`faber nebula apply {directory} --fresh` starts over and keeps the earlier work on its branches."
             ),
         )
+
+
+def start_over(nebula: Nebula, known: KnownRun, directory: str, into: str) -> Nebula:
+    """The nebula as people wrote it: the earlier run's checkpoints and remediations are moved into `into`, a directory.
+
+    As an ordinary phase a remediation would run without the failed work that it builds on.
+    """
+    for phase in load_all(directory):
+        park(directory, phase, into)
+    phases = nebula_phases(known.state) if known.state is not None else {}
+    records = known.file.phases if known.file is not None else {}
+    made = {name for name, phase in phases.items() if phase.get("remedies")}
+    made |= {name for name, record in records.items() if record.remedies}
+    for spec in nebula.phases:
+        if spec.id in made:
+            set_aside(os.path.join(directory, os.path.basename(spec.file)), into)
+    return replace(nebula, phases=tuple(spec for spec in nebula.phases if spec.id not in made))
 
 
 def make_run(layout: Layout, nebula: Nebula, run_id: str, actor: str) -> str:
