@@ -166,7 +166,8 @@ def work(count: int, directory: str) -> None:
     """Work through `count` phases with git here; print the same."""
     import resource
 
-    from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+    from faber.nebula.run.apply import Application, Caller, Crew
+    from faber.nebula.run.apply_options import Wanted
     from faber.nebula.run.display import PlainDisplay
 
     git = partial(subprocess.run, cwd=directory, env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)

@@ -24,6 +24,20 @@ RESULT = {
 }
 
 
+FAILED = {**RESULT, "is_error": True, "result": "API Error"}
+
+
+def fault(word: str) -> dict[str, Any]:
+    """What the client writes in place of the agent."""
+    said = {"id": "x", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]}
+    return {"type": "assistant", "message": said, "error": word}
+
+
+def retry(word: str) -> dict[str, Any]:
+    """The client repeats a request."""
+    return {"type": "system", "subtype": "api_retry", "error": word}
+
+
 def stream(event: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A piece of a response as the client passes it on."""
     return {"type": "stream_event", "event": event, "session_id": "s-1", "parent_tool_use_id": None, **more}
@@ -155,6 +169,16 @@ def test_an_answer_cut_for_ever_is_cut() -> None:
             {"ended_by": Outcome.NOT_LOGGED_IN},
             Outcome.NOT_LOGGED_IN,
         ),
+        ([fault("rate_limit"), FAILED], {"status": 1}, Outcome.LIMITED),
+        ([fault("server_error"), FAILED], {"status": 1}, Outcome.UNAVAILABLE),
+        ([fault("billing_error"), FAILED], {"status": 1}, Outcome.NO_CREDIT),
+        ([retry("overloaded"), fault("unknown"), FAILED], {"status": 1}, Outcome.UNAVAILABLE),
+        (
+            [retry("overloaded"), *response("abc", "end_turn"), fault("unknown"), FAILED],
+            {"status": 1},
+            Outcome.AGENT_ERROR,
+        ),
+        ([retry("overloaded"), RESULT], {}, Outcome.COMPLETED),
         (
             [{"type": "system", "subtype": "api_retry", "error": "authentication_failed"}, RESULT],
             {},

@@ -3,16 +3,20 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from e2e.client import Client
 from e2e.messages_api import MessagesApi
-from e2e.replies import Reply, text, tool
+from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.environment import agent_environment
+from faber.agents.limits import reset_time
+from faber.agents.outcome import Outcome
 from faber.agents.pipeline import AgentLoop
 from faber.agents.stream import Piece
 from faber.agents.versions import installed, spelled
@@ -123,3 +127,22 @@ def test_a_hook_is_told_where_the_shell_is(agent: ClaudeCodeClient, api: Message
     agent.turn("Go.")
     told = [json.loads(line)["cwd"] for line in log.read_text().splitlines() if line.strip()]
     assert told == [str(project), str(project / "sub")]
+
+
+def test_limits_and_outages_have_names(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """A limit, an overload and an empty account are told apart, cost nothing, and say what the service said."""
+    options = replace(agent.options, environment={"CLAUDE_CODE_MAX_RETRIES": "1"})
+    found = []
+    for refused in (error(429, "You've hit your session limit · resets 3pm"), error(529, "Overloaded"), credit()):
+        api.script.clear()
+        api.script.always(refused)
+        result = ClaudeCodeClient(options).turn("go")
+        found.append((result.outcome, result.cost_usd))
+        if result.outcome is Outcome.LIMITED:
+            assert reset_time(result.error, datetime.now().astimezone()) is not None
+    assert found == [(Outcome.LIMITED, 0.0), (Outcome.UNAVAILABLE, 0.0), (Outcome.NO_CREDIT, 0.0)]
+
+
+def credit() -> Reply:
+    """What the service answers where nothing is left on the account."""
+    return error(400, "Your credit balance is too low to access the Anthropic API.")

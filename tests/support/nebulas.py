@@ -15,7 +15,8 @@ from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.apply import Application, Caller, Crew
+from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import Applied
 from faber.nebula.run.display import PlainDisplay
 from faber.nebula.run.protocols import Display

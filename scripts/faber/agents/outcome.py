@@ -19,7 +19,9 @@ class Outcome(StrEnum):
 
     `completed`: by the agent. `cut`: at its output limit, even after the client's own continuations. `budget_stop`,
     `turn_stop`: at a limit that the client enforces. `timed_out`, `cancelled`, `too_much_output`: by faber.
-    `not_logged_in`, `client_missing`: before it began. `agent_error`: any other way, with exit status and stderr.
+    `not_logged_in`, `no_credit`, `client_missing`: before it began. `limited`: the account's limit is reached.
+    `unavailable`: the service is overloaded, fails or is not reached. `agent_error`: any other way, with exit status
+    and stderr.
     """
 
     COMPLETED = "completed"
@@ -30,8 +32,17 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     TOO_MUCH_OUTPUT = "too_much_output"
     NOT_LOGGED_IN = "not_logged_in"
+    NO_CREDIT = "no_credit"
     CLIENT_MISSING = "client_missing"
+    LIMITED = "limited"
+    UNAVAILABLE = "unavailable"
     AGENT_ERROR = "agent_error"
+
+
+# The service refused the turn, and will accept it later.
+TEMPORARY = frozenset({Outcome.LIMITED, Outcome.UNAVAILABLE})
+# A person has to do something before any turn can begin.
+HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.NO_CREDIT, Outcome.CLIENT_MISSING})
 
 
 class TurnResult(NamedTuple):
@@ -140,6 +151,27 @@ class ClientMissing(TurnFailed):
     recovery = "Install Claude Code, or set FABER_CLAUDE to the path of a client."
 
 
+class NoCredit(TurnFailed):
+    """The account has no credit."""
+
+    code = "no_credit"
+    recovery = "Add credit to the account, or use another one."
+
+
+class Limited(TurnFailed):
+    """The account's limit is reached."""
+
+    code = "limited"
+    recovery = "Try again when the limit is over."
+
+
+class Unavailable(TurnFailed):
+    """The service is overloaded, fails or is not reached."""
+
+    code = "unavailable"
+    recovery = "Try again later."
+
+
 _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
     Outcome.BUDGET_STOP: BudgetStop,
     Outcome.TURN_STOP: TurnStop,
@@ -148,6 +180,17 @@ _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
     Outcome.TOO_MUCH_OUTPUT: TooMuchOutput,
     Outcome.NOT_LOGGED_IN: NotLoggedIn,
     Outcome.CLIENT_MISSING: ClientMissing,
+    Outcome.NO_CREDIT: NoCredit,
+    Outcome.LIMITED: Limited,
+    Outcome.UNAVAILABLE: Unavailable,
+}
+
+# The client's words for faults of the account and the service.
+_FAULTS = {
+    "rate_limit": Outcome.LIMITED,
+    "overloaded": Outcome.UNAVAILABLE,
+    "server_error": Outcome.UNAVAILABLE,
+    "billing_error": Outcome.NO_CREDIT,
 }
 
 
@@ -196,6 +239,8 @@ def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None
     # An interrupted client exits with 0 and prints nothing, so that only a printed result is a success.
     if reading.ended and not reading.is_error and (exit_status == 0 or ended_by is not None):
         return Outcome.CUT if reading.answer and reading.answer[-1].stop_reason == CUT else Outcome.COMPLETED
+    if reading.is_error and reading.fault in _FAULTS:
+        return _FAULTS[reading.fault]
     return Outcome.AGENT_ERROR
 
 
@@ -208,13 +253,20 @@ _SAID = {
     Outcome.CANCELLED: "The turn was cancelled.",
     Outcome.TOO_MUCH_OUTPUT: "The client exceeded its output limit and was ended.",
     Outcome.NOT_LOGGED_IN: "The client is not logged in, or its key is refused.",
+    Outcome.NO_CREDIT: "The account has no credit.",
     Outcome.CLIENT_MISSING: "No Claude Code client was found.",
+}
+_REFUSED = {
+    Outcome.LIMITED: "The account's limit is reached",
+    Outcome.UNAVAILABLE: "The service is not available",
 }
 
 
 def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
     if outcome in _SAID:
         return _SAID[outcome]
+    if outcome in _REFUSED:
+        return shorten(inert(redact(f"{_REFUSED[outcome]}: {reading.complaint}")), _MESSAGE)
     said = ["the client was not started"]
     if exit_status is not None:
         said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)

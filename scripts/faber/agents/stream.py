@@ -94,6 +94,7 @@ class StreamReader:
         self._complaint = ""
         self._fault: str | None = None
         self.refusals = 0  # see `Reading`
+        self._retried: str | None = None  # why the client repeats a request
         self._events = 0
         self._garbage = 0
         self._sample = ""
@@ -136,13 +137,14 @@ class StreamReader:
             case "system" if event.get("subtype") == "init":
                 self._version = _text_or_none(event.get("claude_code_version"))
             case "system" if event.get("subtype") == "api_retry":
-                refused = event.get("error") == "authentication_failed"
+                self._retried = _text_or_none(event.get("error"))
+                refused = self._retried == "authentication_failed"
                 self.refusals = self.refusals + 1 if refused else 0
 
     def _stream(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
         if kind == "message_start":
-            self.refusals = 0
+            self.refusals, self._retried = 0, None
             if self._messages and self._messages[-1].abandoned:
                 self._messages.pop()
             message = _mapping(event.get("message"))
@@ -203,7 +205,7 @@ class StreamReader:
             turns=turns if isinstance(turns, int) else 0,
             denials=tuple(self._denied),
             complaint=self._complaint or (str(said) if is_error else ""),
-            fault=self._fault,
+            fault=self._retried if is_error and self._fault == "unknown" else self._fault,
             refusals=self.refusals,
             events=self._events,
             garbage=self._garbage,

@@ -22,7 +22,8 @@ from faber.nebula.plan.names import names_of
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
-from faber.nebula.run.apply import Application, Caller, Crew, Wanted
+from faber.nebula.run.apply import Application, Caller, Crew
+from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.run.merged_phases import require_merged
 from faber.nebula.run.recorder import Journal

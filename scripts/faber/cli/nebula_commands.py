@@ -119,6 +119,10 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     print_answer(shown, form, status_text)
 
 
+def _hours(context: click.Context, parameter: click.Parameter, given: str) -> float:
+    return 0.0 if given == "none" else float(click.FloatRange(0, 24 * 14)(given, parameter, context))
+
+
 @nebula.command("apply")
 @directory_argument
 @click.option("--resume", is_flag=True, help="Continue an unfinished run.")
@@ -133,6 +137,15 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     "--gate",
     type=click.Choice(["trust", "review", "approve", "watch"]),
     help="When to ask a person. Default: the nebula's.",
+)
+@click.option(
+    "--wait",
+    "wait_hours",
+    metavar="none|HOURS",
+    default="12",
+    show_default=True,
+    callback=_hours,
+    help="How long to wait when the account's limit is reached or the service is not available.",
 )
 @click.option("--heal", is_flag=True, help="With --resume: heal what failed in an earlier run.")
 @click.option(
@@ -153,11 +166,11 @@ def apply_command(
 ) -> int:
     """Run a nebula with headless agents, several phases at a time, each until its reviewer approves it.
 
-    Exit status 0 if every phase is done, 5 if some failed, 3 if a person must decide, 130 if it was stopped.
+    Exit status 0 if every phase is done, 5 if some failed, 3 if a person is needed, 130 if it was stopped.
     `next_steps` says how to continue.
     """
     from faber.cli.nebula_apply import apply
-    from faber.nebula.run.apply import Wanted
+    from faber.nebula.run.apply_options import Wanted
 
     wanted = Wanted(**given)
     if dry_run:

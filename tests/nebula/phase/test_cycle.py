@@ -16,6 +16,7 @@ from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle import Loop
 from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.findings import finding_id
 from faber.nebula.phase.outcomes import (
     AgentFailed,
@@ -24,6 +25,7 @@ from faber.nebula.phase.outcomes import (
     MaxCyclesReached,
     MergeConflict,
     PhaseCancelled,
+    ServiceClosed,
 )
 from faber.nebula.phase.phase_progress import LoopSetup
 from faber.nebula.phase.phase_task import PhaseTask
@@ -33,6 +35,18 @@ from support.repositories import Bench, bench, commit, git, write
 from support.scripted_agents import Scripted, approves, ends, objects, tree_in, writes
 
 pytestmark = pytest.mark.usefixtures("git_user")
+
+
+class Clock:
+    """A clock that moves a second whenever it is looked at, and what was said meanwhile."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.said: list[str] = []
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
 
 
 class Work:
@@ -49,6 +63,7 @@ class Work:
         self.cancel = threading.Event()
         self.ledger = ledger or Ledger()
         self.guards: list[Any] = []
+        self.door = Door(0)
         self.watch: Callable[[], Callable[[], list[str]]] = lambda: list
         given: dict[str, Any] = {"title": "The parser", "body": "Write the parser.", "max_cycles": 3}
         self.task = PhaseTask("parser", **(given | task))
@@ -64,6 +79,7 @@ class Work:
                 save=self._save,
                 cancel=self.cancel,
                 label="test",
+                door=self.door,
                 guards=self.guards,
                 notice=self.notices.append,
                 watch=self.watch,
@@ -237,15 +253,41 @@ def test_work_of_a_stopped_turn_is_kept_and_judged(one: Bench) -> None:
 
 
 def test_an_agent_that_gives_nothing_is_tried_twice(one: Bench) -> None:
-    """Garbage, a crash: once more, then the phase fails with what was said; a missing client is not tried again."""
+    """Garbage, a crash: once more, then the phase fails with what was said."""
     crash = ends(TurnResult(Outcome.AGENT_ERROR, error="exit status 1", cost_usd=0.0))
-    gone = ends(TurnResult(Outcome.CLIENT_MISSING, error="no client", cost_usd=0.0))
     with pytest.raises(AgentFailed, match="exit status 1"):
         (work := Work(one, [crash, crash], [])).loop().run_task()
     assert work.agents.roles == ["coder"] * 2
-    with pytest.raises(AgentFailed, match="no client"):
-        (work := Work(one, [gone], [])).loop().run_task()
-    assert work.agents.roles == ["coder"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome.CLIENT_MISSING, Outcome.NOT_LOGGED_IN, Outcome.NO_CREDIT, Outcome.LIMITED, Outcome.UNAVAILABLE],
+)
+def test_a_closed_service_is_no_failure(one: Bench, outcome: Outcome) -> None:
+    """Where no turn can begin, the loop stops after one try; from its checkpoint no finished stage repeats."""
+    refused = ReviewTurn(None, "", outcome, 0.0, error="It is closed.")
+    work = Work(one, [writes({"p": "1"})], [refused])
+    with pytest.raises(ServiceClosed, match="It is closed") as raised:
+        work.loop().run_task()
+    assert work.agents.roles == ["coder", "reviewer"]
+    assert raised.value.exit_code == 3
+    later = Work(one, [], [approves()])
+    result = later.loop().run_from_checkpoint(work.saved[-1])
+    assert (result.approved, later.agents.roles) == (True, ["reviewer"])
+
+
+def test_a_limit_is_waited_out(one: Bench) -> None:
+    """A turn that a limit ends is repeated once the limit is over: in the same cycle, and at no cost."""
+    clock = Clock()
+    limited = TurnResult(Outcome.LIMITED, error="limit", cost_usd=0.0)
+    work = Work(one, [ends(limited), ends(limited), writes({"p": "1"})], [approves()])
+    work.door = Door(3600, clock.said.append, clock=clock, look=0.0)
+    result = work.loop().run_task()
+    assert (result.approved, result.cycles) == (True, 1)
+    assert work.agents.roles == ["coder"] * 3 + ["reviewer"]
+    assert 90 <= clock.now < 100
+    assert [said.partition(" The run waits until")[0] for said in clock.said[:2]] == ["limit", "limit"]
 
 
 def test_a_reviewer_without_a_review(one: Bench) -> None:

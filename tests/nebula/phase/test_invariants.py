@@ -8,6 +8,7 @@ import pytest
 from faber.events.drafts import Draft
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.cycle import Loop
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.phase_progress import LoopSetup
 from faber.nebula.phase.phase_task import PhaseTask
@@ -171,6 +172,7 @@ def test_a_remediation_that_reverts_is_sent_back(failed: Failed) -> None:
             save=lambda state, head: None,
             cancel=threading.Event(),
             label="test",
+            door=Door(),
             healing=True,
             guards=[failed.guard],
         ),

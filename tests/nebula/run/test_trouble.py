@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.errors import Exit
 from faber.git.git_errors import NoRepository
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
@@ -331,3 +332,22 @@ class TestDisks:
         state = load(project.layout, project.layout.run_ids()[0]).state
         assert not {phase["status"] for phase in state["nebula"]["phases"].values()} & {"failed", "skipped"}
         assert project.apply(Author(), resume=True).status == "done"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.LIMITED, Outcome.CLIENT_MISSING])
+def test_a_closed_service_stops_the_run(tmp_path: Path, outcome: Outcome) -> None:
+    """A limit that is not waited for fails nothing, starts nothing more and heals nothing; --resume continues."""
+    healing = "[execution]\nmax_workers = 1\nhealing = true\n"
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"], "c": []}, healing)), Author()
+    author.deeds["b"] = [lambda path, prompt: TurnResult(outcome, error="Nobody answers.", cost_usd=0.0)]
+    stopped = project.apply(author, wait_hours=0.0)
+    assert (stopped.status, stopped.exit_code) == ("stopped", Exit.PERSON_NEEDED)
+    assert stopped.report["phases"]["b"]["status"] == "in_progress"  # type: ignore[index]
+    assert stopped.report["next_steps"] == [f"faber nebula apply {project.directory} --resume"]
+    assert "Nobody answers." in "\n".join(project.said)
+    assert ("architect", "b") not in author.asked
+    again = Author()
+    done = project.apply(again, resume=True)
+    assert done.status == "done"
+    assert not {("coder", "a"), ("reviewer", "a")} & set(again.asked)
+    assert done.report["cost_usd"] == pytest.approx(0.6)

@@ -30,7 +30,7 @@ from faber.nebula.phase.phase_progress import LoopSetup, PhaseProgress
 from faber.nebula.phase.phase_task import PhaseTask
 from faber.nebula.phase.prompts import DIFF, ReviewSubject, coder_prompt, conflict_prompt, reviewer_prompt
 from faber.nebula.phase.reviews import Review, take_review
-from faber.nebula.phase.turns import AGENT_TRIES, HOPELESS, Turns
+from faber.nebula.phase.turns import AGENT_TRIES, Turns
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
 from faber.text.safe_text import inert, redact, shorten
@@ -186,7 +186,7 @@ class Loop:
                 break
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_broke()
-            if turn.outcome in HOPELESS or attempt == AGENT_TRIES:
+            if attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The coder's turn produced nothing: {turn.error}")
         if turn.outcome in _STOPPED:
             progress.notes.append(f"Your last turn was ended early: {turn.error}")

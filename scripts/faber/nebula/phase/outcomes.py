@@ -85,6 +85,14 @@ class PhaseCancelled(LoopEnded):
     recovery = "`faber nebula apply DIR --resume` continues."
 
 
+class ServiceClosed(LoopEnded):
+    """No turn can begin: the account's limit, an outage, no credit, no login, no client. The phase can be resumed."""
+
+    code = "service_closed"
+    exit_code = Exit.PERSON_NEEDED
+    recovery = "`faber nebula apply DIR --resume` continues."
+
+
 class AgentFailed(LoopEnded):
     """An agent produced nothing usable."""
 

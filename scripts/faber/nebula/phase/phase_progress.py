@@ -12,6 +12,7 @@ from faber.events.drafts import Draft
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.budget import LEAST, Grant, Ledger
 from faber.nebula.phase.cycle_state import CycleState, Stage
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.findings import Finding
 from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import (
@@ -20,6 +21,7 @@ from faber.nebula.phase.outcomes import (
     LoopEnded,
     MaxCyclesReached,
     PhaseCancelled,
+    ServiceClosed,
     TaskResult,
 )
 from faber.nebula.phase.phase_task import PhaseTask
@@ -42,8 +44,8 @@ class LoopSetup(NamedTuple):
     """What a loop works with, besides its task, its tree and its agents.
 
     `record` appends an event to the run's log. `save` gets the cycle state and the head that it belongs to, after every
-    stage; it must not raise. `cancel` stops the current turn or filter. `label` marks the processes of filters. With
-    `healing`, turns may use the ledger's reserve.
+    stage; it must not raise. `cancel` stops the current turn or filter. `label` marks the processes of filters. `door`
+    closes while the service refuses turns. With `healing`, turns may use the ledger's reserve.
     """
 
     ledger: Ledger
@@ -51,6 +53,7 @@ class LoopSetup(NamedTuple):
     save: Callable[[CycleState, str], None]
     cancel: threading.Event
     label: str
+    door: Door
     healing: bool = False
     guards: Sequence[Guard] = ()
     notice: Callable[[Notice], None] = _ignore
@@ -115,8 +118,8 @@ class PhaseProgress:
             self._fail_budget(f"It has spent {spent:.2f} of {limit:.2f} dollars.", spent, limit)
 
     def fail(self, kind: type[LoopEnded], reason: str) -> NoReturn:
-        """End the loop. Unless it was cancelled, the last state is saved."""
-        if kind is not PhaseCancelled:
+        """End the loop. Unless it was stopped from outside, the last state is saved."""
+        if kind not in (PhaseCancelled, ServiceClosed):
             self.setup.save(self.state, self.head)
         raise kind(shorten(reason, 1_000), self.result(), self.state)
 

@@ -1,15 +1,18 @@
 """The turns of a phase's agents: paid for, watched, repeated once, and kept within their rights."""
 
-from faber.agents.outcome import Outcome, TurnResult
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from faber.agents.outcome import HOPELESS, Outcome, TurnResult
 from faber.errors import Notice, Severity
 from faber.nebula.phase.agents import Agents, ReviewTurn
-from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled
+from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, ServiceClosed
 from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.worktrees.tree_errors import TreeLost
 
 AGENT_TRIES = 2
-# Another try would end the same way.
-HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
+
+T = TypeVar("T", TurnResult, ReviewTurn)
 
 
 class Turns:
@@ -23,10 +26,14 @@ class Turns:
         """One turn of the coder. Writes outside its worktree are reported, not undone."""
         progress = self._progress
         setup, phase = progress.setup, progress.task.id
-        with progress.grant() as grant:
+        written: Callable[[], Sequence[str]] = list
+
+        def attempt(budget: float) -> TurnResult:
+            nonlocal written
             written = setup.watch()
-            turn = self._agents.coder(prompt, grant.amount)
-            progress.count("coder", turn, grant)
+            return self._agents.coder(prompt, budget)
+
+        turn = self._turn("coder", attempt)
         outside = written()
         if outside:
             text = f"Changed outside the worktree of {phase} while its coder worked: {'; '.join(outside)}."
@@ -42,9 +49,7 @@ class Turns:
         while True:
             attempt += 1
             before = progress.tree.tree_id()
-            with progress.grant() as grant:
-                turn = self._agents.reviewer(prompt, grant.amount)
-                progress.count("reviewer", turn, grant)
+            turn = self._turn("reviewer", lambda budget: self._agents.reviewer(prompt, budget))
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
             self._undo_reviewer(before)
@@ -52,8 +57,26 @@ class Turns:
                 return turn
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_broke()
-            if turn.outcome in HOPELESS or attempt == AGENT_TRIES:
+            if attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
+
+    def _turn(self, role: str, turn: Callable[[float], T]) -> T:
+        """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""
+        progress = self._progress
+        door, cancel = progress.setup.door, progress.setup.cancel
+        error = "The service refuses turns."
+        while True:
+            if not door.enter(cancel):
+                progress.stop_if_cancelled(f"before the turn of the {role}")
+                progress.fail(ServiceClosed, error)
+            with progress.grant() as grant:
+                result = turn(grant.amount)
+                progress.count(role, result, grant)
+            if result.outcome in HOPELESS:
+                progress.fail(ServiceClosed, result.error)
+            if door.came_through(result.outcome, result.error):
+                return result
+            error = result.error
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
 
@@ -17,10 +17,12 @@ from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import read_history, remediations, without_planned
 from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.door import Door
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import remove_unfinished
+from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
 from faber.nebula.run.display import LocalRunner
 from faber.nebula.run.file_watch import Edits
@@ -37,20 +39,6 @@ from faber.nebula.worktrees.merged_work import missing
 from faber.nebula.worktrees.nebula_repository import usable
 from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The options of `apply`. None: as the nebula says."""
-
-    resume: bool = False
-    fresh: bool = False
-    retry_failed: bool = False
-    force: bool = False
-    max_workers: int | None = None
-    max_budget_usd: float | None = None
-    gate: str | None = None
-    heal: bool = False
 
 
 class Crew(NamedTuple):
@@ -280,6 +268,7 @@ class Application:
             label=label,
             notice=display.notice,
             force=self.wanted.force,
+            door=Door(self.wanted.wait_hours * 3600, display.line),
         )
         healer = GroupHealer(
             self.nebula,
@@ -331,6 +320,9 @@ class Application:
         phases = relevant_phases(journal.phases, {spec.id for spec in self.nebula.phases})
         if result.cancelled:
             status = "cancelled"
+        elif result.closed:
+            status = "stopped"
+            self._display.line(f"{result.closed} `faber nebula apply {self.directory} --resume` continues.")
         elif result.waiting:
             status = "waiting"
         elif all_done(phases):

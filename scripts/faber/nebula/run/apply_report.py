@@ -11,6 +11,7 @@ _EXITS = {
     "done": Exit.OK,
     "failed": Exit.UNFINISHED,
     "waiting": Exit.PERSON_NEEDED,
+    "stopped": Exit.PERSON_NEEDED,
     "cancelled": Exit.INTERRUPTED,
 }
 _SHOWN = (
@@ -29,7 +30,8 @@ _SHOWN = (
 
 
 class Applied(NamedTuple):
-    """`status` is done, failed, waiting or cancelled; `report` is a JSON object."""
+    """`status` is done, failed, waiting (for a person), stopped (no turn can begin) or cancelled; `report` is a JSON
+    object."""
 
     status: str
     exit_code: Exit
@@ -65,6 +67,7 @@ def applied(state: State, status: str, directory: str, options: str, healing: st
         "done": [f"faber nebula land {directory}"],
         "failed": [f"{again} --retry-failed"],
         "waiting": [f"faber feedback respond {state['run_id']}", again],
+        "stopped": [again],
         "cancelled": [again],
     }[status]
     waiting = [

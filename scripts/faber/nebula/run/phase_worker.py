@@ -215,6 +215,7 @@ class PhaseWork:
             save=self._save,
             cancel=shop.cancel,
             label=shop.label,
+            door=shop.door,
             healing=self.start.remedies,
             guards=self.start.guards,
             notice=shop.notice,

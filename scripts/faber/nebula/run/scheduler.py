@@ -10,13 +10,14 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
 from faber.errors import FaberError
 from faber.events import nebula_events
 from faber.events.workflow_events import phase_skip
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
-from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
+from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, ServiceClosed, TaskResult
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
@@ -34,13 +35,14 @@ POLL = 0.2  # seconds between looks at cancellation and people's answers
 class GroupResult:
     """The result of a group. `results` belong to merged phases; `failures` are the errors of failed ones; `skipped`
     maps phases that were not started to the failed phase they depend on; `waiting` phases wait for a person.
-    `cancelled` is true if the group was stopped."""
+    `cancelled` is true if the group was stopped; `closed` says why no turn can begin until a person did something."""
 
     results: dict[str, TaskResult] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     waiting: list[Waiting] = field(default_factory=list)
     cancelled: bool = False
+    closed: str = ""
 
 
 class GroupOptions(NamedTuple):
@@ -114,11 +116,11 @@ class WorkerGroup:
             for phase in sorted(self.frontier.skipped):
                 self._skip_after(phase)
             while True:
-                if not self._cancel.is_set():
+                if not self._stopping:
                     for phase, heard in self._gates.heard():
                         self._obey(phase, heard)
                     self._dispatch()
-                if not self._running and (self._cancel.is_set() or not self.frontier.ready()):
+                if not self._running and (self._stopping or not self.frontier.ready()):
                     break
                 self._collect()
         except BaseException:
@@ -134,6 +136,11 @@ class WorkerGroup:
 
     def _phases(self) -> Mapping[str, NebulaPhase]:
         return self.journal.phases
+
+    @property
+    def _stopping(self) -> bool:
+        """True if nothing more is started: the group was stopped, or no turn can begin."""
+        return self._cancel.is_set() or bool(self.result.closed)
 
     def _dispatch(self) -> None:
         while len(self._running) < self.options.max_workers and (phase := self.frontier.take()) is not None:
@@ -205,6 +212,10 @@ class WorkerGroup:
                 self._healed(phase, future, error)
             elif error is None:
                 self._advance(phase, future.result())
+            elif isinstance(error, ServiceClosed):
+                self._work.pop(phase).close()
+                self.result.closed = error.result.reason
+                self._show(phase, f"stopped: {error.result.reason}")
             elif isinstance(error, PhaseCancelled) or (self._cancel.is_set() and not isinstance(error, LoopEnded)):
                 self._work.pop(phase).close()
                 self._show(phase, "stopped")
@@ -287,6 +298,9 @@ class WorkerGroup:
             self.frontier.insert(inserted.insertion, phase, new_id)
             if self._gate_of(new_id) == "review":
                 self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
+        elif isinstance(error, TurnFailed) and error.result.outcome in TEMPORARY | HOPELESS:
+            self.result.closed = error.message
+            self._show(phase, f"stopped while its remediation was planned: {error.message}")
         elif self._cancel.is_set():
             self._show(phase, "stopped while its remediation was planned")
         elif isinstance(error, Exception):

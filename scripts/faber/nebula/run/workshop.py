@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from faber.errors import Notice
@@ -11,6 +11,7 @@ from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.door import Door
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.worktrees.pool import PhaseTrees, Worktrees
 
@@ -39,7 +40,7 @@ class Recorder(Protocol):
 class Workshop:
     """`trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
     checkpoint files, `label` marks the processes of the run. With `force`, a phase resumes from its checkpoint even if
-    others have committed to its branch."""
+    others have committed to its branch. `door` closes for all phases while the service refuses turns."""
 
     nebula: Nebula
     journal: Recorder
@@ -52,6 +53,7 @@ class Workshop:
     label: str
     notice: Callable[[Notice], None]
     force: bool = False
+    door: Door = field(default_factory=Door)
 
     def known(self, phase: str) -> NebulaPhase:
         """What the run's state says about a phase."""

@@ -1,0 +1,79 @@
+"""Waits out the account's limits and the service's outages, which are nobody's failure.
+
+All phases of a run share one door. A turn that the service refused closes it; then no turn begins until the limit is
+over, or a pause that grows. One turn tries first; the others follow once it came through.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from faber.agents.limits import reset_time
+from faber.agents.outcome import TEMPORARY, Outcome
+
+HOURS = 12.0  # how long a run waits unless it is told otherwise
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0  # seconds, where no time was named
+AFTER = 5.0  # seconds after the time that was named
+_LOOK = 0.5
+
+
+class Door:
+    """Open, or closed until a time. `patience` are the seconds that a closed door is waited for, 0 for none; `tell`
+    gets a line for people. `clock` and `sleep` count in seconds."""
+
+    def __init__(
+        self,
+        patience: float = HOURS * 3600,
+        tell: Callable[[str], None] = lambda text: None,
+        *,
+        clock: Callable[[], float] = time.time,
+        look: float = _LOOK,
+    ) -> None:
+        self.patience = patience
+        self._tell = tell
+        self._clock = clock
+        self._look = look
+        self._changed = threading.Condition()
+        self._since: float | None = None  # closed since then
+        self._until = 0.0
+        self._pause = FIRST_PAUSE
+        self._trying = False
+
+    def enter(self, cancel: threading.Event) -> bool:
+        """Wait until a turn may begin; False if it may not: `cancel` is set, or the patience is at its end."""
+        with self._changed:
+            while self._since is not None and not cancel.is_set():
+                now = self._clock()
+                if self._until - self._since > self.patience:
+                    return False
+                if now >= self._until and not self._trying:
+                    self._trying = True
+                    return True
+                self._changed.wait(self._look)
+            return not cancel.is_set()
+
+    def came_through(self, outcome: Outcome, said: str) -> bool:
+        """Note how a turn ended, `said` being its error; False if the service refused it, so that it did not happen."""
+        with self._changed:
+            self._trying = False
+            if outcome in TEMPORARY:
+                self._close(outcome, said)
+            elif outcome is not Outcome.CANCELLED and self._since is not None:
+                self._since, self._pause = None, FIRST_PAUSE
+                self._tell("The service answers again; the run continues.")
+            self._changed.notify_all()
+        return outcome not in TEMPORARY
+
+    def _close(self, outcome: Outcome, said: str) -> None:
+        now = self._clock()
+        if self._since is not None and now < self._until:
+            return  # another turn has closed it
+        self._since = now if self._since is None else self._since
+        reset = reset_time(said, datetime.fromtimestamp(now).astimezone()) if outcome is Outcome.LIMITED else None
+        if reset is not None:
+            self._until = reset.timestamp() + AFTER
+        else:
+            self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        if self._until - self._since <= self.patience:
+            self._tell(f"{said} The run waits until {datetime.fromtimestamp(self._until):%H:%M:%S}, then tries again.")
