@@ -55,8 +55,6 @@ class TurnResult(NamedTuple):
     error: str = ""
     stderr: str = ""
     exit_status: int | None = None
-    garbage: int = 0
-    seconds: float = 0.0
 
     @property
     def cut(self) -> bool:
@@ -156,9 +154,7 @@ def failure(result: TurnResult) -> TurnFailed:
     return _ERRORS.get(result.outcome, TurnFailed)(result)
 
 
-def judge(
-    reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None, seconds: float
-) -> TurnResult:
+def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
@@ -175,8 +171,6 @@ def judge(
         error=_error(outcome, reading, exit_status, tail),
         stderr=tail,
         exit_status=exit_status,
-        garbage=reading.garbage,
-        seconds=seconds,
     )
 
 

@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from faber.agents import supervisor
@@ -32,7 +31,6 @@ class Ended(NamedTuple):
     exit_status: int | None
     stderr: str
     ended_by: Outcome | None
-    seconds: float
 
 
 class Lines:
@@ -111,9 +109,9 @@ class Running:
         begun = time.monotonic()
         program = shutil.which(self.command[0], path=self.environment.get("PATH"))
         if program is None:
-            return Ended(None, f"{self.command[0]}: no such program", Outcome.CLIENT_MISSING, 0.0)
+            return Ended(None, f"{self.command[0]}: no such program", Outcome.CLIENT_MISSING)
         if not os.path.isdir(self.cwd):
-            return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR, 0.0)
+            return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
         lines, printed = Lines(), 0
         with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
@@ -145,7 +143,7 @@ class Running:
         stderr = self._stderr.decode("utf-8", "replace")
         if status == supervisor.NOT_STARTED and not printed and ended_by is None:
             ended_by = Outcome.CLIENT_MISSING
-        return Ended(status, stderr, ended_by, time.monotonic() - begun)
+        return Ended(status, stderr, ended_by)
 
 
 class _Supervised:
@@ -182,9 +180,7 @@ class _Supervised:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.end()
         try:
             self.process.wait(self._patience)

@@ -70,7 +70,7 @@ class DirtyFile(_Renamed):
 
 
 class BranchPart(TypedDict):
-    """What is known of a branch, as `inspect.inspect_branch` describes it; null where it cannot be told."""
+    """What is known of a branch; `inspect.begin_branch` describes the keys. None where unknown."""
 
     name: str
     exists: bool
@@ -113,7 +113,7 @@ class Inspection:
         self.first_answers = begin(list(self.first.values()))
 
     def result(self) -> BranchPart | None:
-        """The answer of `git.inspect_branch`, None where git could not be asked; to be called once."""
+        """What `inspect.begin_branch` promises; None where git could not be asked. Call it once."""
         here = self.here
         self.answers.update(zip(self.first, self.first_answers(), strict=True))
         if any(answer.problem == "missing" for answer in self.answers.values()):

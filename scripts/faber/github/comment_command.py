@@ -59,9 +59,8 @@ class _Refusal(Exception):
 
 
 class _Arrival(NamedTuple):
-    """A comment that holds one command, and where it arrived."""
+    """A comment that holds one command, and the project's configuration and issues."""
 
-    layout: Layout
     config: Config
     source: Commenting
     comment: NewComment
@@ -108,7 +107,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         runs = load_for_work_item(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _handle(_Arrival(layout, config, source, comment, command), runs)
+        return _handle(_Arrival(config, source, comment, command), runs)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
 

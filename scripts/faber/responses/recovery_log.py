@@ -100,13 +100,11 @@ class RecoveryLog:
         layout: Layout,
         *,
         run_id: str | None = None,
-        session_id: str | None = None,
         clock: Clock = utc_now,
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
         self._layout = layout
         self._run_id = run_id
-        self._session_id = session_id
         self._clock = clock
         self._busy = busy_seconds
 
@@ -139,13 +137,8 @@ class RecoveryLog:
     def _append_event(self, run_id: str, recovery: Recovery, key: str | None) -> Committed:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
         draft = response_recovered(recovery.final_status, metadata)
-        return commit(
-            self._layout,
-            run_id,
-            lambda state, plan: accept(state, plan, draft),
-            Writer(self._session_id, "agent", self._clock),
-            key=key,
-        )
+        writer = Writer(actor="agent", clock=self._clock)
+        return commit(self._layout, run_id, lambda state, plan: accept(state, plan, draft), writer, key=key)
 
 
 def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, object]]:
