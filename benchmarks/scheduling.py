@@ -127,7 +127,7 @@ def schedule(count: int, directory: str) -> None:
             nebula,
             nebula_dag(nebula),
             journal,
-            Idle(journal),
+            Idle(journal).run,
             executor,
             GroupOptions(WORKERS, PhaseCheckpoints(directory, directory), threading.Event()),
         )

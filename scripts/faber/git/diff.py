@@ -54,8 +54,9 @@ def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list
     Seed 000: a remediation builds on the failed attempt's work and does not revert it. A file is its content and its
     mode; a renamed one counts under both names.
     """
-    touched = _differing(git, base, failed_head)
-    taken = touched - _differing(git, base, new_head) | touched & _emptied(git, failed_head, new_head)
+    touched = changed_paths(git, checked(base), checked(failed_head))
+    kept = changed_paths(git, checked(base), checked(new_head))
+    taken = touched - kept | touched & _emptied(git, failed_head, new_head)
     return sorted(inert(path) for path in taken)
 
 
@@ -90,6 +91,6 @@ def moved_from(git: Git, base: str, head: str) -> set[str]:
     return {inert(path) for path in asked.out.split("\0")[1:-1:3]}
 
 
-def _differing(git: Git, base: str, head: str) -> set[str]:
-    asked = git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, checked(base), checked(head), "--")
-    return set(asked.out.split("\0")[:-1])
+def changed_paths(git: Git, *arguments: str) -> set[str]:
+    """The paths, as git spells them, that `git diff ARGUMENTS` lists; a renamed file counts under both names."""
+    return set(git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, *arguments, "--").out.split("\0")[:-1])

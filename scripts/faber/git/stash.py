@@ -7,7 +7,7 @@ even while a merge is in progress.
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from faber.git.commit_messages import parked_message
@@ -162,7 +162,7 @@ def free_locks(git: Git, since: float = float("-inf"), refs: Sequence[str] = ())
             continue
     for entry in os.listdir(git.git_directory):
         if entry.startswith(INDEX_PREFIX):
-            _unlink(git.path(entry))
+            unlink(git.path(entry))
 
 
 @contextmanager
@@ -176,8 +176,8 @@ def _own_index(git: Git) -> Iterator[dict[str, str]]:
             git.run("read-tree", "HEAD", extra={"GIT_INDEX_FILE": own})
         yield {"GIT_INDEX_FILE": own}
     finally:
-        _unlink(own)
-        _unlink(f"{own}.lock")
+        unlink(own)
+        unlink(f"{own}.lock")
 
 
 def move_aside(path: str, aside: str) -> str:
@@ -188,8 +188,7 @@ def move_aside(path: str, aside: str) -> str:
     return target
 
 
-def _unlink(path: str) -> None:
-    try:
+def unlink(path: str) -> None:
+    """Remove the file at `path`, if there is one."""
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass

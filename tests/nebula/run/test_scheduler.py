@@ -123,7 +123,7 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
                 nebula,
                 nebula_dag(nebula, {}),
                 journal,
-                runner,
+                runner.run,
                 executor,
                 GroupOptions(workers, PhaseCheckpoints(root, str(Path(root, "parked"))), threading.Event()),
             )

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 from faber.agents.pipeline import Record
 from faber.events.event_types import worker_types
 from faber.nebula.phase.cycle_state import CycleState
-from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.workshop import MakeAgents
 
@@ -39,8 +39,8 @@ class Job:
     """One phase for a worker.
 
     `faber` is the version that leader and worker must share. `attempt` grows with each job of a phase, also across
-    leaders; `token` identifies this job. `url` is the repository to fetch from and push to, `start` the commit that
-    the phase begins at. `known` is the phase's entry in the run's state.
+    leaders; `token` identifies this job. `url` is the repository to fetch from and push to. `start` says how the phase
+    starts; it names a commit and no checkpoint. `known` is the phase's entry in the run's state.
 
     With `resume` the worker continues from what was pushed for an earlier job, or else from `checkpoint` (TOML) if it
     is given; without `resume`, only from what was pushed for this job. `budget` is what this job may spend in US
@@ -60,17 +60,12 @@ class Job:
     url: str
     attempt: int
     token: str
-    start: str
+    start: Start
     agents: MakeWorkersAgents
     session: str
     resume: bool = False
     checkpoint: str | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
-    why: str = ""
-    project_context: str = ""
-    guards: tuple[Guard, ...] = ()
-    remedies: bool = False
-    integrate: bool = False
     force: bool = False
     budget: float | None = None
     task: Task = "work"
@@ -106,17 +101,8 @@ class Pushed:
 
     def to_json(self) -> str:
         """The text that is pushed, with at most the newest `MAX_EVENTS` events."""
-        return json.dumps(
-            {
-                "version": VERSION,
-                "attempt": self.attempt,
-                "token": self.token,
-                "execution": self.execution,
-                "executions": self.executions,
-                "checkpoint": self.checkpoint,
-                "events": [event._asdict() for event in self.events[-MAX_EVENTS:]],
-            }
-        )
+        events = [event._asdict() for event in self.events[-MAX_EVENTS:]]
+        return json.dumps({"version": VERSION, **vars(self), "events": events})
 
 
 def pushed_of(text: str) -> Pushed | None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from faber import __version__
 from faber.agents.pipeline import Record
@@ -28,7 +29,6 @@ from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, valida
 from faber.nebula.phase.cycle_state import Stage
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
-from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.run.phase_worker import PhaseWork
@@ -110,7 +110,8 @@ class _Execution:
         self.shared = Shared(git, job.url, names)
         self.worktrees = Worktrees(Layout(top), names)
         self.known: dict[str, str] = {}
-        self.unpushed: FaberError | None = None
+        assert job.start.start is not None
+        self.begins_at = job.start.start
         self.superseded = False
 
     def run(self) -> Report:
@@ -119,15 +120,6 @@ class _Execution:
         checkpoint = self._take_over()
         with _PREPARING:
             self._place(checkpoint)
-        start = Start(
-            checkpoint,
-            job.why,
-            start=job.start,
-            project_context=job.project_context,
-            guards=job.guards,
-            remedies=job.remedies,
-            integrate=job.integrate,
-        )
         # Unlike the leader's label: a leader on this machine kills processes with its own label when it starts.
         label = f"faber-{shared.names.short}-w"
         shop = Workshop(
@@ -143,7 +135,7 @@ class _Execution:
             notice=log.notice,
             force=job.force,
         )
-        phase = PhaseWork(shop, job.spec, start, self.push)
+        phase = PhaseWork(shop, job.spec, replace(job.start, checkpoint=checkpoint), self.push)
         try:
             result = self._done(phase, checkpoint)
         except LoopEnded:
@@ -187,7 +179,7 @@ class _Execution:
                 log.take_over(found)
                 text = found.checkpoint or text
         checkpoint = self._valid(text)
-        self._push(checkpoint.git_sha if checkpoint else job.start, text if checkpoint else None, branch=False)
+        self._push(checkpoint.git_sha if checkpoint else self.begins_at, text if checkpoint else None, branch=False)
         return checkpoint
 
     def _valid(self, text: str | None) -> Checkpoint | None:
@@ -212,7 +204,7 @@ class _Execution:
         make_directories(worktrees.directory)
         worktrees.attach()
         git = worktrees.main
-        newest, here = self.known.get(shared.integration_ref, job.start), git.commit_of(shared.integration_ref)
+        newest, here = self.known.get(shared.integration_ref, self.begins_at), git.commit_of(shared.integration_ref)
         if here is None or (here != newest and git.is_ancestor(here, newest)):
             git.move_ref(shared.integration_ref, newest, here)
         branch = shared.branch_ref(job.spec.id)
@@ -235,12 +227,10 @@ class _Execution:
             text = to_toml(checkpoint)
             self._push(checkpoint.git_sha, text, branch=True)
             self.log.checkpoint(text)
-            self.unpushed = None
         except Superseded:
             self.superseded = True
             self.cancel.set()
         except GitFailed as error:
-            self.unpushed = error
             text = f"The checkpoint of {self.job.spec.id} could not be pushed: {error.message}"
             self.log.notice(Notice("checkpoint_unpushed", Severity.WARNING, text, error.recovery))
 

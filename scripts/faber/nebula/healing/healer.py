@@ -35,11 +35,8 @@ from faber.store.layout import Layout
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
 
-class MakeArchitect(Protocol):
-    """Starts a conversation with an architect that may spend `budget` US dollars."""
-
-    def __call__(self, spec: PhaseSpec, budget: float) -> LLMClient:
-        """`spec` is the failed phase."""
+MakeArchitect = Callable[[PhaseSpec, float], LLMClient]
+"""Starts a conversation with an architect about a failed phase that may spend so many US dollars."""
 
 
 class Architects(NamedTuple):

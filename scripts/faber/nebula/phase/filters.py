@@ -24,7 +24,6 @@ class FilterResult(NamedTuple):
     passed: bool
     detail: str
     output: str
-    seconds: float
     cancelled: bool = False
 
 
@@ -78,7 +77,6 @@ def run_filter(
         passed=passed,
         detail="passed" if passed else _detail(one, ended.exit_status, ended.ended_by),
         output=output,
-        seconds=ended.seconds,
         cancelled=ended.ended_by is Outcome.CANCELLED,
     )
 

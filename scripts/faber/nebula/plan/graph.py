@@ -143,28 +143,20 @@ def shown(ring: list[str]) -> str:
 
 def direct_dependents(dag: Dag, phase: str) -> tuple[str, ...]:
     """The phases that depend directly on `phase`, sorted; raises `UnknownPhase`."""
-    return dag.dependents[_known(dag, phase)]
+    if phase not in dag.dependents:
+        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
+    return dag.dependents[phase]
 
 
 def descendants(dag: Dag, phase: str) -> set[str]:
     """The phases that depend on `phase`, directly or indirectly; raises `UnknownPhase`."""
-    return _reach(dag.dependents, _known(dag, phase))
-
-
-def _known(dag: Dag, phase: str) -> str:
-    if phase not in dag.dependencies:
-        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
-    return phase
-
-
-def _reach(edges: Edges, start: str) -> set[str]:
     found: set[str] = set()
-    left = list(edges[start])
+    left = list(direct_dependents(dag, phase))
     while left:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += edges[name]
+            left += dag.dependents[name]
     return found
 
 

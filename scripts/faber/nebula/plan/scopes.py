@@ -6,7 +6,7 @@ below what it matches: `src` and `src/` mean the whole directory. Only if its la
 `go.mod`) and no slash follows does it mean files alone.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +39,16 @@ def scope_problem(glob: str) -> str | None:
 def overlap(one: str, other: str) -> bool:
     """True if some path is covered by both globs."""
     return _meet(_parts(one), _parts(other))
+
+
+def outside(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
+    """The `paths` (of files, relative, with `/`) that no glob covers; none if there are no globs."""
+    scope = [_parts(glob) for glob in globs]
+    return [path for path in paths if scope and not any(_meet(glob, _literal(path)) for glob in scope)]
+
+
+def _literal(path: str) -> tuple[Part | str, ...]:
+    return tuple(tuple(((ord(character), ord(character)),) for character in part) for part in path.split("/"))
 
 
 def literal_prefix(glob: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import NamedTuple
 
@@ -23,9 +24,9 @@ from faber.nebula.plan.names import Names, names_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
-from faber.nebula.run.display import LocalRunner
 from faber.nebula.run.file_watch import Edits
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
+from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory
@@ -285,7 +286,7 @@ class Application:
                 self.nebula,
                 nebula_dag(self.nebula, remediations(journal.state)),
                 journal,
-                LocalRunner(shop) if self.fleet is None else self.fleet.runner(shop, workers),
+                partial(PhaseWork, shop) if self.fleet is None else self.fleet.make_work(shop, workers),
                 executor,
                 options,
                 healer=healer,

@@ -242,13 +242,16 @@ class PhaseWork:
 
     def _watch(self) -> Callable[[], list[str]]:
         worktrees = self.shop.worktrees
-        before = tamper_check.look(worktrees.main, {}, worktrees.common, worktrees.names.own_refs)
+
+        def look() -> tamper_check.Snapshot:
+            return tamper_check.look(worktrees.main, worktrees.common, worktrees.names.own_refs)
+
+        before = look()
 
         def written() -> list[str]:
-            after = tamper_check.look(worktrees.main, {}, worktrees.common, worktrees.names.own_refs)
             # faber itself writes next to the nebula's files, and people may edit those.
             own = os.path.relpath(self.shop.checkpoints, worktrees.main.directory)
-            return [line for line in tamper_check.written(before, after) if f": {own}/" not in line]
+            return [line for line in tamper_check.written(before, look()) if f": {own}/" not in line]
 
         return written
 

@@ -16,13 +16,14 @@ from faber.events.workflow_events import phase_skip
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
+from faber.nebula.healing.healer import GroupHealer
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.approvals import ASKING, Gates, Rejected, Waiting, summary
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
-from faber.nebula.run.protocols import Healer, Runner, Work
+from faber.nebula.run.protocols import MakeWork, Work
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged
@@ -73,19 +74,19 @@ class WorkerGroup:
         nebula: Nebula,
         dag: Dag,
         journal: Journal,
-        runner: Runner,
+        make_work: MakeWork,
         executor: Executor,
         options: GroupOptions,
         *,
-        healer: Healer | None = None,
+        healer: GroupHealer | None = None,
         watcher: Watcher = Watcher(),  # noqa: B008
     ) -> None:
         self.nebula = nebula
         self.journal = journal
-        self.runner = runner
         self.options = options
         self.specs: dict[str, PhaseSpec] = {spec.id: spec for spec in nebula.phases}
         self.result = GroupResult()
+        self._make_work = make_work
         self._executor = executor
         self._cancel = options.cancel
         self._healer = healer
@@ -156,7 +157,7 @@ class WorkerGroup:
             self._show(phase, f"resumes in cycle {cycle} ({stage.word.replace('_', ' ')})")
         else:
             self._show(phase, "starts")
-        work = self._work[phase] = self.runner.run(spec, start)
+        work = self._work[phase] = self._make_work(spec, start)
         self._submit(phase, work.work)
 
     def _invalid_checkpoint(self, phase: str, text: str) -> None:

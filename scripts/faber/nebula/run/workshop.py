@@ -14,12 +14,8 @@ from faber.nebula.phase.budget import Ledger
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.worktrees.pool import PhaseTrees, Worktrees
 
-
-class MakeAgents(Protocol):
-    """Makes coder and reviewer of a phase."""
-
-    def __call__(self, spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
-        """`directory` is the phase's worktree."""
+MakeAgents = Callable[[PhaseSpec, str, threading.Event], Agents]
+"""Makes coder and reviewer of a phase, whose worktree is the second argument; the event stops them."""
 
 
 class Recorder(Protocol):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from faber.errors import Notice, Severity
 from faber.git import repository as places
 from faber.git import stash, worktree_state
+from faber.git.diff import changed_paths
 from faber.git.git_errors import GitFailed, GitTimeout
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
@@ -144,7 +145,7 @@ def _restore(tree: Git, run_id: str, old: str, new: str, aside: str) -> str | No
 
 def _half(tree: Git, old: str, new: str) -> set[str]:
     """Files that git wrote before it was killed: untracked now, and added by the commit that it was moving to."""
-    return set(stash.status(tree).untracked) & _added(tree, old, new)
+    return set(stash.status(tree).untracked) & changed_paths(tree, "--diff-filter=A", checked(old), checked(new))
 
 
 def _notes(journal: str, ending: str = _NOTE) -> list[str]:
@@ -152,13 +153,3 @@ def _notes(journal: str, ending: str = _NOTE) -> list[str]:
         return [os.path.join(journal, name) for name in sorted(os.listdir(journal)) if name.endswith(ending)]
     except FileNotFoundError:
         return []
-
-
-def _added(tree: Git, old: str, new: str) -> set[str]:
-    asked = tree.run(
-        *("diff", "--name-only", "-z", "--no-renames", "--diff-filter=A", "--no-ext-diff"),
-        checked(old),
-        checked(new),
-        "--",
-    )
-    return set(asked.out.split("\0")[:-1])

@@ -5,14 +5,14 @@ built on, git refuses to publish it, and it is built again. Killed at any moment
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from faber.git.commit_messages import merge_message
-from faber.git.programs import CHECKOUT_SECONDS, Git, checked
+from faber.git.programs import Git, checked
 from faber.git.refs import shown
 from faber.nebula.plan.names import part
-from faber.nebula.worktrees import checkout
+from faber.nebula.worktrees import checkout, conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention
@@ -58,9 +58,7 @@ def merge_phase(
         if git.is_ancestor(head, base):
             return Merged(merge_of(git, base, head) or base, True, attempt, checks)
         tree = merged_tree(worktrees, base, head)
-        candidate = git.run(
-            *("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()
-        ).line
+        candidate = commit_merge(git, tree, base, head, message)
         if check is not None and tree != seen:
             with worktrees.scratch(candidate) as scratch:
                 check(scratch)
@@ -75,6 +73,11 @@ def merge_phase(
         phase=phase_id,
         attempts=attempts,
     )
+
+
+def commit_merge(git: Git, tree: str, base: str, head: str, message: str) -> str:
+    """The id of a new commit of `tree` that merges `head` into `base`; no ref moves."""
+    return git.run("commit-tree", tree, "-p", base, "-p", head, "-F", "-", stdin=message, extra=git.identity()).line
 
 
 def merge_of(git: Git, branch_head: str, head: str) -> str | None:
@@ -107,26 +110,18 @@ def merged_tree(worktrees: Worktrees, base: str, head: str, *, plumbing: bool | 
 
 def _tree_by_merging(worktrees: Worktrees, base: str, head: str) -> str:
     with worktrees.scratch(base) as scratch:
-        merged = scratch.git.run(
-            *("merge", "--quiet", "--no-ff", "--no-commit", "--no-verify", checked(head)),
-            codes=(0, 1),
-            seconds=CHECKOUT_SECONDS,
-        )
-        if merged.code:
-            asked = scratch.git.run("diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--")
-            raise _conflict(base, head, asked.out.split("\0")[:-1])
+        if not conflicts.start_merge(scratch.git, head):
+            raise _conflict(base, head, conflicts.unmerged(scratch.git))
         return scratch.git.line("write-tree")
 
 
 def integrate_into(tree: PhaseTree, worktrees: Worktrees) -> list[str]:
     """Merge the integration branch into a phase's tree, for its coder to resolve: see `conflicts.begin`."""
-    from faber.nebula.worktrees import conflicts
-
     commit = worktrees.main.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
     return conflicts.begin(tree.git, commit)
 
 
-def _conflict(base: str, head: str, files: list[str]) -> ConflictingChanges:
+def _conflict(base: str, head: str, files: Iterable[str]) -> ConflictingChanges:
     names = sorted({inert(path) for path in files})
     return ConflictingChanges(
         f"{head[:12]} and {base[:12]} changed the same lines of {len(names)} files.",

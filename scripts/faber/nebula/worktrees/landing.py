@@ -5,7 +5,7 @@ from typing import NamedTuple
 from faber.git.commit_messages import one_line
 from faber.git.refs import branch_problem, shown
 from faber.nebula.worktrees import checkout
-from faber.nebula.worktrees.integration import ATTEMPTS, Check, merged_tree
+from faber.nebula.worktrees.integration import ATTEMPTS, Check, commit_merge, merged_tree
 from faber.nebula.worktrees.pool import Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention, TreeDirty
 
@@ -64,7 +64,6 @@ def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *
 
 
 def _merge(worktrees: Worktrees, base: str, head: str) -> str:
-    git = worktrees.main
     tree = merged_tree(worktrees, base, head)
     message = f"land {worktrees.names.nebula}\n\nFaber-Run: {one_line(worktrees.names.run_id)}\n"
-    return git.run(*("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()).line
+    return commit_merge(worktrees.main, tree, base, head, message)

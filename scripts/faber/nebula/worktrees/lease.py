@@ -105,13 +105,3 @@ class Leases:
         """Release every lease."""
         for name in list(self._held):
             self.release(name)
-
-    def in_use(self, name: str) -> bool:
-        """True if this process or another one holds the lease `name`."""
-        if name in self._held:
-            return True
-        try:
-            Lease(self._path_of(name), name, patience=0.0).release()
-        except TreeInUse:
-            return True
-        return False

@@ -71,15 +71,6 @@ class Scratch(NamedTuple):
     fresh: bool
 
 
-class Leftover(NamedTuple):
-    """A worktree that exists: the phase's part of its path, its state (see `worktree`), whether a process uses it."""
-
-    name: str
-    path: str
-    state: str
-    in_use: bool
-
-
 class Worktrees:
     """The worktrees of the run `names.run_id`. One process leads a run; its threads may open phases at once."""
 
@@ -117,7 +108,7 @@ class Worktrees:
         return Beginning(branch, commit, self.names.integration, created, notices)
 
     def attach(self, leases: Sequence[int] = ()) -> UsableTree:
-        """Find the repository without leading the run: enough for `leftovers`, and to `prune` once no run is led."""
+        """Find the repository without leading the run; enough to open and prune phases whose run no process leads."""
         place = usable(self.layout.root, self.names, leases)
         self.main, self.common = place.git, place.common_directory
         return place
@@ -197,24 +188,6 @@ class Worktrees:
         finally:
             self.leases.release(name)
 
-    def leftovers(self) -> list[Leftover]:
-        """Every worktree of the run that exists, or that git still knows; nothing is changed."""
-        base = os.path.join(self.common, "worktrees")
-        names = {entry for entry in _listed(self.directory) if not entry.startswith(".")}
-        for entry in _listed(base):
-            try:
-                with open(os.path.join(base, entry, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                    place = os.path.dirname(file.readline(5000).rstrip("\n"))
-            except OSError:
-                continue
-            if os.path.realpath(os.path.dirname(place)) == os.path.realpath(self.directory):
-                names.add(os.path.basename(place))
-        names = {name for name in names if not name.startswith(".")}
-        return [
-            Leftover(name, self._linked(name).path, self._linked(name).state(), self.leases.in_use(name))
-            for name in sorted(names)
-        ]
-
     def phase_tree(self, phase_id: str, path: str, private: str, lease: Lease) -> PhaseTree:
         """The tree at `path` as that of the phase; `private` is git's directory for it, `lease` what its git holds."""
         return PhaseTree(
@@ -229,7 +202,7 @@ class Worktrees:
     def ensure_branch(self, phase_id: str, start: str | None) -> str:
         """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
         ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
-        _unlink(os.path.join(self.common, f"{ref}.lock"))
+        stash.unlink(os.path.join(self.common, f"{ref}.lock"))
         found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
         if found is not None:
             return found
@@ -300,7 +273,7 @@ class Worktrees:
             for directory, _, names in os.walk(os.path.join(self.common, prefix)):
                 for name in names:
                     if name.endswith(".lock"):
-                        _unlink(os.path.join(directory, name))
+                        stash.unlink(os.path.join(directory, name))
         for entry in _listed(self.directory):
             if entry.startswith(GONE_PREFIX):
                 delete(os.path.join(self.directory, entry))
@@ -311,10 +284,3 @@ def _listed(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
