@@ -52,6 +52,7 @@ class Event(Draft):
 def draft(
     type: str,
     phase: str | None = None,
+    step: str | None = None,
     *,
     status: str | None = None,
     message: str | None = None,
@@ -62,6 +63,8 @@ def draft(
     made: Draft = {"type": type}
     if phase is not None:
         made["phase"] = phase
+    if step is not None:
+        made["step"] = step
     if status is not None:
         made["status"] = status
     if message:

@@ -82,13 +82,10 @@ class Attempt:
     number: int = 1
     stage: AttemptStage = "started"
     kind: str = ""
-    cycles: int = 0
-    spent: float = 0.0
     remediation: str = ""
     title: str = ""
     phase_file: str = ""
     architect_cost: float | None = 0.0
-    rewired: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -162,8 +159,7 @@ def _new_attempt(event: Event, given: Mapping[str, Any]) -> Attempt:
     attempt = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
     if event["type"] == HEALING_SKIPPED:
         return replace(attempt, stage="skipped", reason=str(given.get("reason", "")))
-    cycles, spent, number = given.get("cycles", 0), given.get("spent", 0.0), given.get("attempt", 1)
-    return replace(attempt, cycles=int(cycles), spent=float(spent), number=int(number))
+    return replace(attempt, number=int(given.get("attempt", 1)))
 
 
 def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attempt:
@@ -177,8 +173,7 @@ def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attem
             architect_cost=given.get("architect_cost"),
         )
     if event["type"] == HEALING_INSERT:
-        rewired = tuple(map(str, given.get("rewired", ())))
-        return replace(attempt, stage="inserted", remediation=str(given["remediation"]), rewired=rewired)
+        return replace(attempt, stage="inserted", remediation=str(given["remediation"]))
     reason = event.get("message", "")
     if given.get("remediation"):
         return replace(attempt, stage="done" if event.get("status") == "done" else "failed", reason=reason)

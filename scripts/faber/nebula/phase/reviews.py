@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, Severity, blocking, make_finding
+from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, Severity, by_severity, make_finding
 from faber.text.safe_text import inert, redact, shorten
 
 APPROVED = "approved"
@@ -95,7 +95,7 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
         verified[position] = replace(
             old, status=status, line=finding.line or old.line, severity=_graver(old.severity, finding.severity)
         )
-    reason = _objection(answer, tree, blocking(verified))
+    reason = _objection(answer, tree, by_severity(finding for finding in verified if finding.is_blocking))
     return Review(not reason, reason, _clean(answer["summary"], SUMMARY), tuple(verified))
 
 

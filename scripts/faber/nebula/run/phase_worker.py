@@ -184,9 +184,7 @@ class PhaseWork:
     def _start_over(self, tree: PhaseTree) -> str:
         """Reset the tree to its start, parking what was there; returns the coder's note on the abandoned attempt."""
         worktrees = self.shop.worktrees
-        start = self.start.start or worktrees.main.line(
-            "rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}"
-        )
+        start = self.start.start or worktrees.integrated()
         tree.bring_home(None)
         head = tree.head()
         base = worktrees.main.line("merge-base", start, head)

@@ -92,11 +92,6 @@ class Frontier:
         self._waits[new_id] = 0
         heapq.heappush(self._heap, self.dag.rank(new_id))
 
-    @property
-    def finished(self) -> bool:
-        """True if nothing runs and nothing may start."""
-        return not self.running and not any(self._waiting(name) for _, _, name in self._heap)
-
     def _waiting(self, name: str) -> bool:
         return not (name in self.done or name in self.failed or name in self.skipped or name in self.running)
 

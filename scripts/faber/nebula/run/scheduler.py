@@ -5,7 +5,7 @@ decision is recorded as an event before it is acted upon, so that a resume knows
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from faber.errors import FaberError
 from faber.events import nebula_events
 from faber.events.workflow_events import phase_skip
-from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
 from faber.nebula.healing.healer import GroupHealer
@@ -95,7 +94,7 @@ class WorkerGroup:
         self._work: dict[str, Work] = {}
         self._gates = Gates(journal)
         self._healing: set[str] = set()
-        phases = self._phases()
+        phases = self.journal.phases
         self.frontier = Frontier(
             dag,
             done=[name for name, phase in phases.items() if phase["status"] in ("done", "decomposed")],
@@ -106,7 +105,7 @@ class WorkerGroup:
     def run(self) -> GroupResult:
         """Work until nothing can continue. The caller records the end of the run."""
         if self.options.resume:
-            self.options.checkpoints.clean_up(self._phases())
+            self.options.checkpoints.clean_up(self.journal.phases)
         try:
             if self._healer is not None:
                 self._healer.settle()
@@ -133,9 +132,6 @@ class WorkerGroup:
 
     # --- dispatching -------------------------------------------------------------------------------
 
-    def _phases(self) -> Mapping[str, NebulaPhase]:
-        return self.journal.phases
-
     def _dispatch(self) -> None:
         while len(self._running) < self.options.max_workers and (phase := self.frontier.take()) is not None:
             self._begin(phase)
@@ -144,7 +140,7 @@ class WorkerGroup:
     def _begin(self, phase: str) -> None:
         if not self._may_begin(phase):
             return
-        spec, known = self.specs[phase], self._phases().get(phase, {"status": "pending"})
+        spec, known = self.specs[phase], self.journal.phases.get(phase, {"status": "pending"})
         try:
             start = (self._healer.start_of(phase) if self._healer else None) or Start()
         except FaberError as error:  # what a remediation builds on is gone

@@ -67,7 +67,7 @@ def merge_phase(
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
             return Merged(candidate, False, attempt, checks)
         time.sleep(min(0.2, 0.002 * attempt))
-        base = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
+        base = worktrees.integrated()
     raise MergeContention(
         f"The branch {worktrees.names.integration} moved {attempts} times before {shown(phase_id)} could be merged.",
         phase=phase_id,
@@ -117,8 +117,7 @@ def _tree_by_merging(worktrees: Worktrees, base: str, head: str) -> str:
 
 def integrate_into(tree: PhaseTree, worktrees: Worktrees) -> list[str]:
     """Merge the integration branch into a phase's tree, for its coder to resolve: see `conflicts.begin`."""
-    commit = worktrees.main.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
-    return conflicts.begin(tree.git, commit)
+    return conflicts.begin(tree.git, worktrees.integrated())
 
 
 def _conflict(base: str, head: str, files: Iterable[str]) -> ConflictingChanges:

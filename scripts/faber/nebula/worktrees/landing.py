@@ -43,7 +43,7 @@ def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *
         return Landed("not", None, None, f"the branch name {shown(branch)!r} {problem}")
     ref = f"refs/heads/{branch}"
     for _ in range(attempts):
-        head = git.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
+        head = worktrees.integrated()
         base = git.commit_of(ref)
         if base is None:
             return Landed("not", branch, None, f"there is no branch {shown(branch)}")

@@ -101,9 +101,7 @@ class PhaseTree:
         are moved aside. Killed in between, the work is on the ref, in the tree, or both.
         """
         self.check()
-        parked = stash.park(
-            self.git, self.parked_refs, self.run_id, self.phase, why, aside=self.aside, exclude=self.exclude
-        )
+        parked = self._park(why)
         if parked is not None or worktree_state.operation(self.git):
             worktree_state.quit_operations(self.git)
             conflicts.forget(self.git)
@@ -149,6 +147,10 @@ class PhaseTree:
 
     # --- back to the branch ------------------------------------------------------------------------------
 
+    def _park(self, why: str) -> Parked | None:
+        names = (self.parked_refs, self.run_id, self.phase, why)
+        return stash.park(self.git, *names, aside=self.aside, exclude=self.exclude)
+
     def _known(self, commit: str | None) -> str | None:
         return self.git.commit_of(commit) if commit else None
 
@@ -157,9 +159,7 @@ class PhaseTree:
             # A branch without commits: its files are recorded on top of the base.
             self.git.run("symbolic-ref", "HEAD", self.ref)
             self._set_tip(base, seen.tip)
-        stash.park(
-            self.git, self.parked_refs, self.run_id, self.phase, "elsewhere", aside=self.aside, exclude=self.exclude
-        )
+        self._park("elsewhere")
         for commit in {seen.head, seen.tip} - {None, base}:
             if commit and not self.git.is_ancestor(commit, base):
                 stash.keep(self.git, self.parked_refs, commit)

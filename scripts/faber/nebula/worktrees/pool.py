@@ -113,6 +113,10 @@ class Worktrees:
         self.main, self.common = place.git, place.common_directory
         return place
 
+    def integrated(self) -> str:
+        """The commit that the integration branch is at."""
+        return self.main.line("rev-parse", "--verify", f"refs/heads/{self.names.integration}^{{commit}}")
+
     def end(self) -> None:
         """Release every lease; the worktrees stay."""
         self.leases.release_all()
