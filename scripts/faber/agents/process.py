@@ -1,4 +1,4 @@
-"""Running a program under a supervisor: its output line by line, until it ends or has to be ended.
+"""Runs a program under a supervisor and reads its output line by line, until it ends or is stopped.
 
 `processes.runner` collects a short answer with the least start-up time. This module streams the output of programs that
 run for minutes, and ends every process that they started.

@@ -1,4 +1,4 @@
-"""The events of questions to people and their answers, one function each. Texts are bounded by the caller."""
+"""The events of requests to people and their answers, one function each. The caller bounds the texts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ def feedback_request(
     context: Mapping[str, object],
     place: tuple[str, str] | None,
 ) -> Draft:
-    """A question is put to a person. `place` is the (phase, step) that asks."""
+    """A person is asked for a decision. `place` is the (phase, step) that asks."""
     phase, step = place or (None, None)
     metadata = {
         "request_id": request_id,

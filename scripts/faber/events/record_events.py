@@ -1,4 +1,4 @@
-"""The events by which sessions, hooks and refused commands leave a trace, one function each."""
+"""The events that record sessions, hooks and refused commands, one function each."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ def session_end(reason: str) -> Draft:
 
 
 def session_summary(file: str, summary: Mapping[str, object]) -> Draft:
-    """A session leaves a summary to the next; `file` is the name that it gets."""
+    """A session leaves a summary for the next one, in the file named `file`."""
     return {"type": event_types.SESSION_END, "metadata": {"summary_file": file, "summary": summary}}
 
 
@@ -38,7 +38,7 @@ def stop_failure(error: str) -> Draft:
 
 
 def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Draft:
-    """The recovery of a response that was cut has ended."""
+    """The recovery of a cut response has ended."""
     return {"type": event_types.RESPONSE_RECOVERED, "status": final_status, "metadata": dict(recovery)}
 
 

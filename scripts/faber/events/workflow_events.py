@@ -1,4 +1,4 @@
-"""The events of runs, phases, steps and retry loops, one function each. Texts are bounded by the caller."""
+"""The events of runs, phases, steps and retry loops, one function each. The caller bounds the texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -33,7 +33,7 @@ def workflow_cancelled(reason: str) -> Draft:
 
 
 def run_held() -> Draft:
-    """The session that records this works on the step in progress from here on."""
+    """From now on, the session that records this works on the step in progress."""
     return {"type": event_types.RUN_HELD}
 
 
@@ -43,7 +43,7 @@ def run_released(message: str) -> Draft:
 
 
 def workflow_rerun(rerun_of: str, *, actor: str) -> Draft:
-    """The run does again what the run `rerun_of` was to do."""
+    """The run repeats the task of the run `rerun_of`."""
     return {"type": event_types.WORKFLOW_RERUN, "metadata": {"rerun_of": rerun_of}, "actor": actor}
 
 
@@ -63,14 +63,14 @@ def phase_error(phase: str, message: str) -> Draft:
 
 
 def phase_skip(phase: str, message: str | None = None) -> Draft:
-    """A person decides that what is unfinished in a phase is not needed."""
+    """A person decides that the unfinished steps of a phase are not needed."""
     return draft(event_types.PHASE_SKIP, phase, message=message)
 
 
 def step_start(
     phase: str, step: str, *, again: bool = False, base_commit: str | None = None, message: str | None = None
 ) -> Draft:
-    """Work on a step starts, or with `again` one more time: `step_retry`. `base_commit` is the branch's commit then."""
+    """A step starts or, with `again`, is retried (`step_retry`). `base_commit` is the branch's commit at that time."""
     kind = event_types.STEP_RETRY if again else event_types.STEP_START
     return draft(kind, phase, step, message=message, metadata={"base_commit": base_commit})
 
@@ -84,7 +84,7 @@ def step_complete(
     artifacts: Sequence[Artifact] = (),
     message: str | None = None,
 ) -> Draft:
-    """A step is done, with what it made and the evidence that was found."""
+    """A step is complete, with its artifacts and the evidence that was found."""
     metadata = {"evidence": list(evidence) or None}
     made = draft(event_types.STEP_COMPLETE, phase, step, status=status, message=message, metadata=metadata)
     if artifacts:
@@ -93,7 +93,7 @@ def step_complete(
 
 
 def decision(phase: str, step: str, message: str) -> Draft:
-    """A decision was made while a step was done."""
+    """A decision was made during a step."""
     return draft(event_types.DECISION_POINT, phase, step, message=message)
 
 

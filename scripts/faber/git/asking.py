@@ -1,4 +1,4 @@
-"""Questions to git: read-only, side by side, in a short time. Never raises; a failure is part of the answer."""
+"""Read-only questions to git, asked side by side with a short time limit. A failure is an answer, not an exception."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One branch inspected: which questions, in which wave, and what the answers mean."""
+"""Inspects one branch: which questions git is asked, in which wave, and what the answers mean."""
 
 import os
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Commit(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """How many commits only the default branch has (`behind`), and how many only the branch (`ahead`)."""
+    """The number of commits that only the default branch has (`behind`), and that only the branch has (`ahead`)."""
 
     behind: int
     ahead: int
@@ -146,8 +146,8 @@ class Inspection:
         if self.since and recent is None:
             recent = self._recent()
         if self.repository.is_shallow:
-            message = "The history was cut when it was fetched; counts and changes may be incomplete."
-            self._warn("shallow_clone", message, "Run `git fetch --unshallow` for the whole history.")
+            message = "This is a shallow clone: counts and changes may be incomplete."
+            self._warn("shallow_clone", message, "Run `git fetch --unshallow` to get the whole history.")
         changes, counts = self._compared(default)
         dirty = parse_status(self.answers["status"].out) if self._believed("status") else None
         return {
@@ -205,7 +205,7 @@ class Inspection:
     # --- answers -----------------------------------------------------------------------------------
 
     def _believed(self, key: str) -> bool:
-        """True if the question was asked and its answer can be used; a problem becomes a notice."""
+        """True if the question was asked and the answer is usable; a problem becomes a notice."""
         answer = self.answers.get(key)
         if answer is None:
             return False
@@ -222,12 +222,12 @@ class Inspection:
     def _absent(self, refs: dict[str, Ref]) -> BranchPart:
         name = shown(self.name)
         if self.repository.head == self.ref:
-            self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Nothing to do before the first.")
+            self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Make the first commit.")
         elif f"refs/remotes/origin/{self.name}" in refs:
-            message = f"The branch {name} is not there locally; it is on origin (may need to fetch)."
+            message = f"The branch {name} does not exist locally, only on origin (may need to fetch)."
             self._warn("branch_not_found", message, "Check it out from origin.")
         else:
-            message = f"The branch {name} is not there locally (may need to fetch, or not be created yet)."
+            message = f"The branch {name} does not exist locally (may need to fetch, or is not created yet)."
             self._warn("branch_not_found", message, "Nothing to do before the build phase; otherwise `git fetch`.")
         return {
             "name": self.name,
@@ -270,7 +270,7 @@ class Inspection:
         return None
 
     def _compared(self, default: str | None) -> tuple[list[str] | None, Distance | None]:
-        """The changed files, and how far the branch is from `default`; None where git did not tell."""
+        """The changed files and the distance from `default`; None where git gave no answer."""
         changes: list[str] | None = None
         counts: list[str] = []
         if default is None:
@@ -290,11 +290,11 @@ class Inspection:
 
 
 def warning(code: str, message: str, recovery: str = "", source: str | None = None) -> Notice:
-    """A notice that something about git is missing: the context is complete without it."""
+    """A notice about something that git could not answer; the rest of the context is still usable."""
     return Notice(code, Severity.WARNING, message, recovery, source)
 
 
-# --- what git prints. A record that was cut off lacks its end and is left out. ----------------------
+# --- git's output. A truncated last record is left out. ----------------------
 
 
 def parse_log(out: str) -> list[Commit]:

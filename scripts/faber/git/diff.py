@@ -48,8 +48,8 @@ def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
 
 
 def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list[str]:
-    """The files that the work from `base` to `failed_head` changed and that are as in `base` again at `new_head`, or
-    empty or gone there.
+    """The files that changed from `base` to `failed_head` and that at `new_head` are as in `base` again, empty, or
+    deleted.
 
     Seed 000: a remediation builds on the failed attempt's work and does not revert it. A file is its content and its
     mode; a renamed one counts under both names.
@@ -70,7 +70,7 @@ _EMPTY = frozenset(
 
 
 def _emptied(git: Git, before: str, after: str) -> set[str]:
-    """The files of `before` that are gone or empty at `after`."""
+    """The files of `before` that are deleted or empty at `after`."""
     asked = git.run(
         "diff", "--raw", "-z", "--no-abbrev", "--no-renames", *_PLAIN, checked(before), checked(after), "--"
     )
@@ -84,7 +84,7 @@ def _emptied(git: Git, before: str, after: str) -> set[str]:
 
 
 def moved_from(git: Git, base: str, head: str) -> set[str]:
-    """The files of `base` (inert) that git takes for renamed at `head`."""
+    """The files of `base` (inert) that git detects as renamed at `head`."""
     asked = git.run(
         "diff", "--name-status", "-z", "-M", "-l1000", "--diff-filter=R", *_PLAIN, checked(base), checked(head), "--"
     )

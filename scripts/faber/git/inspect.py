@@ -57,12 +57,12 @@ def begin_branch(
 
 
 def head_commit(root: StrPath) -> str | None:
-    """The id of the commit that HEAD names, None without commits or without a repository."""
+    """The id of HEAD's commit; None without commits or without a repository."""
     return _commit_at(root, "HEAD")
 
 
 def branch_head(root: StrPath, name: str | None) -> str | None:
-    """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
+    """The commit of the local branch `name`, by default HEAD's; None if there is no such branch or no commit."""
     if name is None:
         return head_commit(root)
     if branch_problem(name):
@@ -83,7 +83,7 @@ def current_branch(root: StrPath) -> str | None:
 
 
 def remote_slug(root: StrPath) -> tuple[str, str] | None:
-    """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
+    """`(organisation, project)` from the URL of the remote `origin`; None without one, or if its URL has no such parts.
 
     Host, user and password of the URL never leave this function. Both segments match
     `[A-Za-z0-9][A-Za-z0-9._-]*`.

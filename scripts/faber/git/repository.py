@@ -12,8 +12,8 @@ _LIMIT = 64_000
 class Repository(NamedTuple):
     """A repository, found from a directory in it. `top` is None where it is bare.
 
-    `head` is the full ref that HEAD names, None where HEAD names a commit (detached). A ref store
-    that does not keep refs in files names one here that cannot exist.
+    `head` is the full ref that HEAD names, None where HEAD is detached. With a ref store other than files it is a ref
+    that cannot exist.
     """
 
     top: str | None

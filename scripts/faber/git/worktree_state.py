@@ -1,4 +1,4 @@
-"""What an agent did with git in its worktree, and how to end operations that it left in progress."""
+"""The state in which an agent left git in its worktree; ends operations that it left in progress."""
 
 import os
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class Condition(NamedTuple):
     history: str
 
     def problems(self, ref: str) -> list[str]:
-        """What is not as the cycle left it, as sentences; the agent's own commits on the phase's branch are allowed."""
+        """What an agent must not have changed, each as a clause; its own commits on the phase's branch are allowed."""
         found = []
         if not self.linked:
             found.append("the worktree's .git no longer leads to the repository")
@@ -56,7 +56,7 @@ class Condition(NamedTuple):
 
 
 def look(git: Git, ref: str, recorded: str | None) -> Condition:
-    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the last commit that is known of it."""
+    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the branch's last recorded commit."""
     on = git.head_ref()
     head, tip, *found = git.commits_of("HEAD", ref, *([recorded] if recorded else []))
     known = found[0] if found else None

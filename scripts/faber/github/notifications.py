@@ -1,4 +1,5 @@
-"""When to post about a run on its issue: after something was recorded, under no lock, and never failing the command."""
+"""Decides what to post about a run on its issue. It runs after an event was recorded and without a lock; if posting
+fails, the command still succeeds."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ ASKED = FEEDBACK_REQUEST
 def tell(
     layout: Layout, committed: Committed, *, post: bool = False, config: "Config | None" = None
 ) -> PostReport | None:
-    """Post what these events should tell people, as `feedback.post` says; requests also where `post` is true.
+    """Post what people should know of these events, as `feedback.post` says; with `post`, requests in any case.
 
     None where there was nothing to post.
     """

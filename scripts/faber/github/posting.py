@@ -1,7 +1,7 @@
 """The comments that faber posts on an issue: a request, a run's progress, a reply to a refused command.
 
-Text from elsewhere (prompts, context, errors, names) is set as code, where nothing in it acts: no mention notifies
-anybody, no number links, no image loads, and no command counts. Every comment passes through `outbound` before it is
+Text from elsewhere (prompts, context, errors, names) is set as code and has no effect: no mention notifies anybody, no
+number becomes a link, no image loads, and no command counts. Every comment passes through `outbound` before it is
 posted. Pure, but for `Board`.
 """
 
@@ -97,7 +97,7 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) 
 
 
 def _further(request: FeedbackRequest) -> str:
-    """Where a remark goes: after `answer` the whole line is the answer itself."""
+    """How to add a remark. After `answer`, the rest of the line is the answer itself."""
     if request["type"] == FREE_TEXT:
         return "The answer may continue on the following lines."
     verbs = {line.split()[1] for line in commands(request)}

@@ -1,4 +1,4 @@
-"""Response recovery: detecting a cut response, having it continued, joining and validating it, and the log of all that.
+"""Response recovery: detects a cut response, asks for the rest, joins and validates it, and logs what happened.
 
 It implements seed 003 (requirement 3_MCP-TAS-072); docs/response-recovery.md explains it and lists the seed's names.
 Importing the package needs the standard library only. Of the functions here, only `resume` and `resume_if_truncated`

@@ -65,7 +65,7 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
     """
-    from faber.sources.sections import extract  # its patterns take longer to compile than a remembered answer to read
+    from faber.sources.sections import extract  # compiling its patterns takes longer than reading a cached result
 
     spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
     if problem is None:
@@ -120,7 +120,7 @@ def _inside(real: str, real_root: str) -> bool:
 
 
 def _exists(real: str) -> bool:
-    # What cannot be looked at (no permission, a circle of links) is there: reading it tells why not.
+    # Any other error (no permission, a loop of links) means that the file exists: reading it gives the reason.
     try:
         os.lstat(real)
     except OSError as error:

@@ -174,12 +174,12 @@ _NOTICES = (
 def load_issue(
     source: WorkItemSource | None, work_id: str, *, cached: Mapping[str, Any] | None, now: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[Notice]]:
-    """`(issue, what to keep for next time, notices)` of context reconstitution 0.3.
+    """`(issue, copy to cache, notices)` of context reconstitution 0.3.
 
     `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
-    of it inert and redacted; None if there is nothing to show. `cached` is what an earlier call returned
-    to keep: if the fetch fails it is served as `stale`, with its age. What to keep is None unless the
-    fetch succeeded. Without a `source` nothing is fetched and `cached` is served unchanged.
+    of it inert and redacted; None if there is nothing to show. `cached` is the copy that an earlier call
+    returned: if the fetch fails it is served as `stale`, with its age. The copy to cache is None unless the
+    fetch succeeded. Without a `source` nothing is fetched and `cached` is served.
     `now` is an ISO 8601 time.
 
     Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),

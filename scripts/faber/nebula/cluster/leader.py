@@ -122,17 +122,17 @@ class RemoteWork:
 
     @property
     def state(self) -> CycleState:
-        """The cycles so far, as the run's state has them."""
+        """The cycles so far, from the run's state."""
         cycles = self.shop.nebula.settings(self.spec).max_review_cycles
         known = self.shop.known(self.spec.id)
         return CycleState(self.spec.title, cycles, cycle=known.get("cycle", 0), total_cost_usd=known.get("cost", 0.0))
 
     def work(self) -> TaskResult:
-        """The phase until its reviewer approves; raises the `LoopEnded` that it ends with instead."""
+        """Have the phase worked on until its reviewer approves; otherwise raises a `LoopEnded`."""
         return self._do(lambda job: job)
 
     def revise(self, comment: str) -> TaskResult:
-        """More cycles for an approved phase, because a person asked for changes."""
+        """Have more cycles run for an approved phase, because a person asked for changes."""
         return self._do(lambda job: replace(job, task="revise", comment=comment))
 
     def merge(self) -> Merged:
@@ -143,7 +143,7 @@ class RemoteWork:
         return merged
 
     def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
-        """Have a worker's coder bring the approved commit and `base` together in one cycle."""
+        """Have a worker's coder merge the approved commit and `base` in one cycle."""
         return self._do(lambda job: replace(job, task="resolve", base=base, failed=failed))
 
     def close(self) -> None:
@@ -161,8 +161,8 @@ class RemoteWork:
     def _do(self, asking: Callable[[Job], Job]) -> TaskResult:
         """Run jobs until the phase is approved or has ended. `asking` sets what a job is about.
 
-        A job that spent its share of the budget is followed by another while the run and the phase have more. So is one
-        that stopped without being asked to.
+        If a job spent its share of the budget, another one follows while the run and the phase have money. The same
+        holds for a job that stopped without being asked to.
         """
         cancel = self.shop.cancel
         for _ in range(JOBS):
@@ -186,7 +186,7 @@ class RemoteWork:
             self._resume = True
             if report.result is not None and report.result.approved:
                 return self._accept(report, report.result)
-            if cancel.is_set() or not self._may_go_on(report):
+            if cancel.is_set() or not self._may_continue(report):
                 self._bring_home()
                 raise self._error(report)
         raise RemoteFailed("job_lost", f"{JOBS} jobs did not finish it.", "", self.spec.id)
@@ -243,11 +243,11 @@ class RemoteWork:
             if shop.cancel.is_set():
                 raise self._cancelled("It was stopped while it waited for its budget.")
             spent, limit = ledger.spent, ledger.limit or 0.0
-            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; the rest does not pay for a turn."
+            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; too little is left for another turn."
             raise BudgetExceeded(said, self._empty(), self.state, spent=spent, limit=limit)
         return grant
 
-    def _may_go_on(self, report: Report) -> bool:
+    def _may_continue(self, report: Report) -> bool:
         if report.ended == PhaseCancelled.__name__:
             return True  # the worker had lost its leader, which is this one
         ledger, limit = self.shop.ledger, self.shop.nebula.settings(self.spec).max_budget_usd
@@ -271,7 +271,7 @@ class RemoteWork:
     # --- its result -----------------------------------------------------------------------------------
 
     def _accept(self, report: Report, result: TaskResult) -> TaskResult:
-        """Fetch the approved commit, provided the shared repository has it from this very execution."""
+        """Fetch the approved commit; raises `Superseded` unless this execution pushed last to the shared repository."""
         shared, phase = self.runner.shared, self.spec.id
         heads, pushed = shared.read(phase)
         if (
@@ -293,7 +293,7 @@ class RemoteWork:
             self.shop.notice(Notice("branch_unfetched", Severity.WARNING, text, error.recovery, self.spec.id))
 
     def _take(self, heads: Mapping[str, str]) -> None:
-        """Move the phase's branch here to where it is in the shared repository."""
+        """Move the phase's local branch to its commit in the shared repository."""
         worktrees, ref = self.shop.worktrees, self.runner.shared.branch_ref(self.spec.id)
         git, there = worktrees.main, heads.get(ref)
         here = git.commit_of(ref)

@@ -78,7 +78,7 @@ class Job:
     patience: float = 120.0
 
 
-class Told(NamedTuple):
+class ReportedEvent(NamedTuple):
     """An event of a phase as a worker reports it. `id` stays the same however often it is reported."""
 
     id: str
@@ -90,14 +90,14 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Pushed:
-    """What is pushed with a phase's branch. `execution` wrote it, the `executions`-th of its job."""
+    """What is pushed with a phase's branch, by the execution named `execution`, number `executions` of its job."""
 
     attempt: int
     token: str
     execution: str
     executions: int
     checkpoint: str | None
-    events: Sequence[Told] = ()
+    events: Sequence[ReportedEvent] = ()
 
     def to_json(self) -> str:
         """The text that is pushed, with at most the newest `MAX_EVENTS` events."""
@@ -111,7 +111,7 @@ def pushed_of(text: str) -> Pushed | None:
         raw = json.loads(text)
         if raw["version"] != VERSION:
             return None
-        events = tuple(told for each in raw["events"] if (told := told_of(each)) is not None)
+        events = tuple(event for each in raw["events"] if (event := reported_event(each)) is not None)
         checkpoint = raw["checkpoint"]
         return Pushed(
             int(raw["attempt"]),
@@ -125,16 +125,16 @@ def pushed_of(text: str) -> Pushed | None:
         return None
 
 
-def told_of(raw: Any) -> Told | None:
-    """An event that came from outside; None if it is malformed or of a type that a worker may not report."""
+def reported_event(raw: Any) -> ReportedEvent | None:
+    """An event from a worker; None if it is malformed or of a type that a worker may not report."""
     if not isinstance(raw, Mapping) or raw.get("type") not in EVENT_TYPES:
         return None
-    told, metadata = raw.get("id"), raw.get("metadata")
-    if not isinstance(told, str) or not 0 < len(told) <= 100 or not isinstance(metadata, Mapping):
+    name, metadata = raw.get("id"), raw.get("metadata")
+    if not isinstance(name, str) or not 0 < len(name) <= 100 or not isinstance(metadata, Mapping):
         return None
     status, message = raw.get("status"), raw.get("message")
-    return Told(
-        told,
+    return ReportedEvent(
+        name,
         raw["type"],
         None if status is None else str(status),
         None if message is None else str(message),
@@ -152,7 +152,7 @@ class Report:
     """
 
     execution: str
-    events: Sequence[Told] = ()
+    events: Sequence[ReportedEvent] = ()
     result: TaskResult | None = None
     ended: str = ""
     reason: str = ""

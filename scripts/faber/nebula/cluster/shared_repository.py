@@ -126,10 +126,10 @@ class Shared:
         return heads, pushed_of(text.out) if text.code == 0 and not text.cut else None
 
     def push(self, phase: str, head: str, pushed: Pushed, known: Mapping[str, str], *, branch: bool) -> dict[str, str]:
-        """Push the phase's checkpoint, and with `branch` its branch at `head`; `known` is where their refs were.
+        """Push the phase's checkpoint, and with `branch` its branch at `head`.
 
-        Returns where the refs are now. Raises `Superseded` if they had moved, `GitFailed` if the repository cannot be
-        reached.
+        `known` are the last known commits of the refs; the new ones are returned. Raises `Superseded` if the refs had
+        moved, `GitFailed` if the repository cannot be reached.
         """
         git = self.git
         blob = git.run("hash-object", "-w", "--stdin", stdin=pushed.to_json()).line
@@ -158,7 +158,7 @@ class Shared:
         return {**known, **wanted}
 
     def forget(self, phase: str) -> None:
-        """Remove the checkpoint of a merged phase, so that a worker that is still at it cannot push any more."""
+        """Remove the checkpoint of a merged phase, so that a worker that still works on it cannot push."""
         there = self.heads(self.checkpoint_ref(phase), self.start_ref(phase))
         if there:
             self._push("--", self.url, *(f":{ref}" for ref in there))

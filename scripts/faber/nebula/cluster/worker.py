@@ -60,12 +60,12 @@ def work(job: Job, link: Link, place: str) -> Report:
         with _stopped_by(link, cancel, job.poll):
             return _Execution(job, log, cancel, place).run()
     except Superseded:
-        return Report(execution, log.told, superseded=True)
+        return Report(execution, log.reported, superseded=True)
     except LoopEnded as error:
         spent, limit = (error.spent, error.limit) if isinstance(error, BudgetExceeded) else (0.0, 0.0)
         return Report(
             execution,
-            log.told,
+            log.reported,
             ended=type(error).__name__,
             reason=error.result.reason,
             result=error.result,
@@ -74,7 +74,7 @@ def work(job: Job, link: Link, place: str) -> Report:
             limit=limit,
         )
     except FaberError as error:
-        return Report(execution, log.told, error=(error.code, error.message, error.recovery))
+        return Report(execution, log.reported, error=(error.code, error.message, error.recovery))
 
 
 @contextmanager
@@ -115,7 +115,7 @@ class _Execution:
         self.superseded = False
 
     def run(self) -> Report:
-        """The job, from the clone to the last push."""
+        """Do the job, from the clone to the last push."""
         job, log, shared = self.job, self.log, self.shared
         checkpoint = self._take_over()
         with _PREPARING:
@@ -145,7 +145,7 @@ class _Execution:
         finally:
             phase.close()
         self._push_at_last(phase, result)
-        return Report(log.execution, log.told, result=result)
+        return Report(log.execution, log.reported, result=result)
 
     def _done(self, phase: PhaseWork, checkpoint: Checkpoint | None) -> TaskResult:
         job = self.job
@@ -163,7 +163,7 @@ class _Execution:
     # --- what is shared ----------------------------------------------------------------------------
 
     def _take_over(self) -> Checkpoint | None:
-        """Claim the phase, so that no earlier execution can push any more; the checkpoint to resume from, if any."""
+        """Claim the phase, so that no earlier execution can push; returns the checkpoint to resume from, if any."""
         job, shared, log = self.job, self.shared, self.log
         self.known, found = shared.read(job.spec.id)
         text = job.checkpoint if job.resume else None
@@ -199,7 +199,7 @@ class _Execution:
         return checkpoint
 
     def _place(self, checkpoint: Checkpoint | None) -> None:
-        """Bring this clone's refs of the run and the phase to where the work begins."""
+        """Move this clone's refs of the run and the phase to the commits at which the work begins."""
         job, worktrees, shared = self.job, self.worktrees, self.shared
         make_directories(worktrees.directory)
         worktrees.attach()
@@ -236,7 +236,7 @@ class _Execution:
 
     def _push(self, head: str, text: str | None, *, branch: bool) -> None:
         job, log = self.job, self.log
-        pushed = Pushed(job.attempt, job.token, log.execution, log.executions, text, tuple(log.told))
+        pushed = Pushed(job.attempt, job.token, log.execution, log.executions, text, tuple(log.reported))
         self.known = self.shared.push(job.spec.id, head, pushed, self.known, branch=branch)
 
     def _push_at_last(self, phase: PhaseWork, result: TaskResult) -> None:

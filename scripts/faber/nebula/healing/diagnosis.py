@@ -1,4 +1,4 @@
-"""Why a phase failed, and whether it can be healed. Pure."""
+"""The diagnosis of a failed phase: why it failed, and whether it can be healed. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -86,9 +86,12 @@ class Inserted(NamedTuple):
 
 
 class GroupHealer:
-    """Heals the failed phases of one run. `policy` says whether and how often; `again` also heals what an earlier run
-    gave up. `directory` is the nebula's. Everything runs in the group's own thread, except what `begin` and `resume`
-    return. `placed` are the names of the phase files that were written."""
+    """Heals the failed phases of one run.
+
+    `policy` says whether and how often; with `again`, phases that an earlier run gave up on are healed too. `directory`
+    is the nebula's. The functions that `begin` and `resume` return run in a worker, because an architect takes minutes;
+    everything else runs in the group's own thread. `placed` are the names of the phase files that were written.
+    """
 
     def __init__(
         self,
@@ -189,7 +192,7 @@ class GroupHealer:
         return Inserted(spec, insertion)
 
     def gave_up(self, phase: str, error: BaseException) -> None:
-        """There is no remediation: the phase stays failed."""
+        """Record that there is no remediation: the phase stays failed."""
         reason = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         cost = error.cost_usd if isinstance(error, ArchitectFailed) else None
         self.journal.record(healing_events.healing_done(phase, success=False, cost=cost, reason=reason))

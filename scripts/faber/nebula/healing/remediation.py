@@ -105,7 +105,7 @@ def split_partial_work(body: str) -> tuple[str, str]:
 
 
 def _lines(body: str) -> Iterator[tuple[str, int | None, str]]:
-    """Each line, with level and text if it is a heading."""
+    """Each line, with its level and text if it is a heading."""
     fence = ""
     for line in body.split("\n"):
         found = _FENCE.match(line)

@@ -183,7 +183,7 @@ class Loop:
             if self._commit(cycle, turn) or turn.outcome in (Outcome.COMPLETED, Outcome.CUT):
                 break
             if turn.outcome is Outcome.BUDGET_STOP:
-                progress.stop_if_broke()
+                progress.stop_if_budget_spent()
             if turn.outcome in HOPELESS or attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The coder's turn produced nothing: {turn.error}")
         if turn.outcome in _STOPPED:

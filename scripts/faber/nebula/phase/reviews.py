@@ -87,7 +87,7 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
             known[finding.id] = len(verified)
             verified.append(finding)
             continue
-        # Raised again in the same words: the old finding is still present.
+        # Raised again with the same words: the old finding is still present.
         old = verified[position]
         status: FindingStatus = old.status
         if position < len(earlier):

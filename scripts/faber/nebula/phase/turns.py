@@ -1,4 +1,4 @@
-"""The turns of a phase's agents: paid for, watched, repeated once, and kept within their rights."""
+"""The turns of a phase's agents: within the budget, watched, retried once, and without effects they may not have."""
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Notice, Severity
@@ -8,7 +8,7 @@ from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.worktrees.tree_errors import TreeLost
 
 AGENT_TRIES = 2
-# Another try would end the same way.
+# A retry would end the same way.
 HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
 
 
@@ -36,7 +36,7 @@ class Turns:
         return turn
 
     def reviewer(self, prompt: str) -> ReviewTurn:
-        """A review with an answer; raises `AgentFailed` if the second try brings none either."""
+        """A review with an answer; raises `AgentFailed` if the second attempt gives no answer either."""
         progress = self._progress
         attempt = 0
         while True:
@@ -51,7 +51,7 @@ class Turns:
             if turn.answer is not None:
                 return turn
             if turn.outcome is Outcome.BUDGET_STOP:
-                progress.stop_if_broke()
+                progress.stop_if_budget_spent()
             if turn.outcome in HOPELESS or attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
 

@@ -39,8 +39,10 @@ class Insertion(NamedTuple):
 
 
 def edges_of(phases: Iterable[PhaseSpec]) -> dict[str, set[str]]:
-    """Each phase's direct dependencies, from its own `depends_on` and from the `blocks` of others. Unknown names are
-    left out. If two phases share an id, the first counts."""
+    """Each phase's direct dependencies, from its own `depends_on` and the `blocks` of others.
+
+    Unknown names are left out. If two phases share an id, the first counts.
+    """
     specs: dict[str, PhaseSpec] = {}
     for spec in phases:
         specs.setdefault(spec.id, spec)
@@ -185,7 +187,7 @@ def critical_path(dag: Dag) -> list[str]:
     return path
 
 
-# --- surgery ---------------------------------------------------------------------------------------
+# --- insertion -------------------------------------------------------------------------------------
 
 
 def insert_remediation_phase(dag: Dag, failed_id: str, spec: PhaseSpec, priority: int | None = None) -> Insertion:

@@ -64,7 +64,7 @@ class NebulaFile:
 
 
 def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
-    """The state file of the nebula in `directory` (None if there is none), and notices about oddities in it.
+    """The state file of the nebula in `directory` (None if there is none), and notices about invalid values in it.
 
     Raises `NebulaStateUnreadable` if the file exists and is not TOML; it is left unchanged.
     """

@@ -46,7 +46,7 @@ class PlainDisplay:
         self.line(noticed(notice))
 
     def heard(self, phase: str, role: str, event: Mapping[str, object]) -> None:
-        """Nothing is printed about an agent's stream."""
+        """Events of an agent's stream are not shown."""
 
     def line(self, text: str) -> None:
         """Print one line."""
@@ -54,7 +54,7 @@ class PlainDisplay:
             self._say("faber: " + safe_line(text))
 
     def follow(self, phases: Phases) -> None:
-        """The lines do not need the state of the phases."""
+        """Lines are printed without the state of the phases."""
 
     def __enter__(self) -> Self:
         return self

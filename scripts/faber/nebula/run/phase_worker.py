@@ -158,7 +158,7 @@ class PhaseWork:
         if checkpoint is None:
             return None
         shop, phase = self.shop, self.spec.id
-        # To the branch as it is; whether that fits the checkpoint is judged next.
+        # Back to the branch as it is; whether it fits the checkpoint is decided next.
         for notice in tree.bring_home(None):
             shop.notice(notice)
         facts = load_facts(tree, checkpoint.git_sha)

@@ -51,7 +51,7 @@ class Display(Protocol):
         """Print one line, inert and without credentials."""
 
     def follow(self, phases: Callable[[], Mapping[str, NebulaPhase]]) -> None:
-        """From now on, `phases` returns the current phases of the run."""
+        """Read the current phases of the run from `phases` from now on."""
 
 
 class RemoteExecution(Protocol):

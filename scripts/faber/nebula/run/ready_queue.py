@@ -17,8 +17,8 @@ class Frontier:
     def __init__(
         self, dag: Dag, done: Collection[str] = (), failed: Collection[str] = (), skipped: Collection[str] = ()
     ) -> None:
-        """Start from the state of a run: `done`, `failed` and `skipped` phases are not handed out. Phases that are not
-        in the graph are ignored."""
+        """`done`, `failed` and `skipped` phases of an earlier process are never returned. Phases that are not in the
+        graph are ignored."""
         self.dag = dag
         self.done: set[str] = set()
         self.failed: set[str] = set(failed)
@@ -79,7 +79,7 @@ class Frontier:
         return sorted(found)
 
     def skip(self, phase: str) -> None:
-        """`phase` is not to be started after all."""
+        """`phase` will not be started."""
         self._end(phase)
         self.skipped.add(phase)
 

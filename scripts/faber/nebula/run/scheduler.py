@@ -27,7 +27,7 @@ from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged
 
-POLL = 0.2  # seconds between looks at cancellation and people's answers
+POLL = 0.2  # seconds between checks for cancellation and answers
 
 
 @dataclass
@@ -55,11 +55,11 @@ class GroupOptions(NamedTuple):
 
 
 def _unseen(phase: str, what: str) -> None:
-    """Nobody watches."""
+    """Show nothing."""
 
 
 class Watcher(NamedTuple):
-    """Who watches a group: `show` gets what happens to a phase, `look` is called at every turn of its loop."""
+    """Observers of a group: `show` gets what happens to a phase, `look` is called in every iteration of its loop."""
 
     show: Callable[[str, str], None] = _unseen
     look: Callable[[], None] = lambda: None
@@ -116,7 +116,7 @@ class WorkerGroup:
             while True:
                 if not self._cancel.is_set():
                     for phase, heard in self._gates.heard():
-                        self._obey(phase, heard)
+                        self._answered(phase, heard)
                     self._dispatch()
                 if not self._running and (self._cancel.is_set() or not self.frontier.ready()):
                     break
@@ -301,8 +301,8 @@ class WorkerGroup:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def _obey(self, phase: str, heard: StepAnswer) -> None:
-        """Act on a person's answer about an approved phase, or about one that is to start."""
+    def _answered(self, phase: str, heard: StepAnswer) -> None:
+        """Act on a person's answer about an approved phase, or about one that has not started."""
         if phase not in self._work:
             self._begin(phase)
             return

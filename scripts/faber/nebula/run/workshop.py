@@ -33,9 +33,12 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True)
 class Workshop:
-    """`trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
+    """What all phases of one run share.
+
+    `trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
     checkpoint files, `label` marks the processes of the run. With `force`, a phase resumes from its checkpoint even if
-    others have committed to its branch."""
+    others have committed to its branch.
+    """
 
     nebula: Nebula
     journal: Recorder

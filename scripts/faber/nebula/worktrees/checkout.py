@@ -1,7 +1,7 @@
-"""Moves a branch, and with it the tree that has it checked out, if there is one.
+"""Moves a branch, together with the tree that has it checked out, if there is one.
 
-Such a tree is a person's own. It is moved only while nothing in it is uncommitted, and the move is recorded in a
-journal before: after a kill half way, the next faber knows that the differences it finds are its own.
+Such a tree belongs to a person. It is moved only if nothing in it is uncommitted, and the move is first recorded in a
+journal: after a kill in between, the next faber knows that the differences it finds are faber's.
 """
 
 import json
@@ -47,8 +47,8 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, s
     if tree is None:
         with noted(journal, git, ref, old, new, moves=False):
             return git.move_ref(ref, new, old, why)
-    # One git at a time in a person's tree: of two that move it at once, the second would find the first one's files
-    # without its commit, and leave its own there. One process leads a run, so its threads are the only competitors.
+    # One git at a time in a person's tree: the second of two would find the first one's files without its commit, and
+    # leave its own there. One process leads a run, so only its threads compete.
     with _ONE_AT_A_TIME:
         return _advance_tree(tree, git, ref, new, old, journal)
 
@@ -106,9 +106,9 @@ def noted(journal: str, tree: Git, ref: str | None, old: str, new: str, *, moves
 
 
 def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[Notice]:
-    """Finish the moves of a killed faber in `journal`: each tree is at its HEAD again.
+    """Finish the moves in `journal` that a killed faber started: each tree is reset to its HEAD.
 
-    Only for the holder of the run's lease. Differences from HEAD are parked first: a person may have edited since.
+    Only for the holder of the run's lease. Differences from HEAD are parked first: they may be a person's edits.
     """
     notices = []
     for note in _notes(journal):

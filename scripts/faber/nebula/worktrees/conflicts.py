@@ -1,4 +1,4 @@
-"""A merge that a phase's coder has to resolve: started in its worktree, and checked before it is committed."""
+"""A merge that a phase's coder must resolve: started in its worktree, and checked before it is committed."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from faber.store.files import write_atomic
 from faber.text.safe_text import inert
 
-# Beside MERGE_HEAD, so that it lives as long: a digest of each conflicting file as git left it.
+# In the directory of MERGE_HEAD: a digest of each conflicting file as git left it.
 _LEFT = "faber-conflicts"
 _MARKERS = (re.compile(rb"^<{7}(?: .*)?\r?$", re.MULTILINE), re.compile(rb"^>{7}(?: .*)?\r?$", re.MULTILINE))
 _LARGE = 8_000_000
@@ -48,9 +48,8 @@ def merging(git: Git) -> bool:
 def unresolved(git: Git) -> list[str]:
     """The unresolved files of the merge in progress, inert and sorted.
 
-    Unresolved is a file with conflict markers, unless one of the two sides has them too; and a conflicting file that
-    was not added and is still as git left it: git leaves no markers in a binary file, or in one that only one side
-    deleted.
+    A file is unresolved if it has conflict markers that neither side has, or if it conflicts, was not added and is as
+    git left it: git writes no markers into a binary file, or into a file that one side deleted.
     """
     if not merging(git):
         return []

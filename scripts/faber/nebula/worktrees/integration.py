@@ -1,7 +1,8 @@
 """Merges approved phases: a merge is built without touching any tree, checked, and published in one step.
 
-No lock is held meanwhile. If another phase was merged first, the branch is no longer at the commit that the merge was
-built on, git refuses to publish it, and it is built again. Killed at any moment, the branch has the merge or not.
+No lock is held. If another phase was merged in the meantime, the branch is no longer at the commit that the merge was
+built on: git refuses to publish it, and it is built again. After a kill at any moment, the branch has either all of the
+merge or none.
 """
 
 import time

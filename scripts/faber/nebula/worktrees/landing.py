@@ -29,10 +29,10 @@ class Landed(NamedTuple):
 def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *, attempts: int = ATTEMPTS) -> Landed:
     """Land everything that was integrated on `branch`, the one that the run began on (`Beginning.base_branch`).
 
-    It is moved forward if nobody committed to it meanwhile; otherwise the two are merged and `check` checks the merge
-    first. A tree that has the branch checked out moves with it, if no tracked file in it is changed. Killed at any
-    moment, `Worktrees.begin` and the same call again lead to the same result. Raises what `check` raises, and
-    `MergeContention` where the branch moves all the time.
+    The branch is fast-forwarded if it has no new commits; otherwise the two are merged, and `check` first checks the
+    merge. A tree that has the branch checked out moves with it, if no tracked file in it is changed. After a kill at
+    any moment, `Worktrees.begin` and the same call give the same result. Raises what `check` raises, and
+    `MergeContention` if the branch moves at every attempt.
     """
     git = worktrees.main
     if branch is None:

@@ -14,10 +14,10 @@ _WHAT = "The project's own tree"
 class MainTree:
     """Opens the phases of a run in the person's own tree: their branches are checked out in it, one after the other.
 
-    Everything else is left to the run's `Worktrees`: branches, merges, landing; scratch worktrees are still made where
-    a merge has to be checked. The tree must be clean, untracked files included, whenever a branch is checked out in it,
-    because a cycle commits everything there is. The files that the worktrees exclude are left out of both. `leave`
-    checks out the branch that the run began on.
+    The run's `Worktrees` does everything else: branches, merges, landing, and scratch worktrees for checking a merge.
+    The tree must be clean, untracked files included, whenever a branch is checked out in it, because a cycle commits
+    all files. The files that `Worktrees` excludes are ignored and never committed. `leave` checks out the branch that
+    the run began on.
     """
 
     def __init__(self, worktrees: Worktrees) -> None:

@@ -1,7 +1,7 @@
 """The tree that one phase is worked on in: its content, and its commits.
 
-An agent may do anything in it. `condition` says what it did with git, `bring_home` returns to the phase's branch
-without losing anything, and only then is anything committed.
+An agent may do anything in it. `condition` says what the agent did with git. `bring_home` returns to the phase's branch
+without losing anything; only after that is anything committed.
 """
 
 import os
@@ -57,7 +57,7 @@ class PhaseTree:
         return stash.tree_id(self.git, self.exclude)
 
     def condition(self, recorded: str | None = None) -> Condition:
-        """What was done with git here; `recorded` is the last commit that is known to belong to the phase."""
+        """The state of git in this tree; `recorded` is the last commit that is known to belong to the phase."""
         self.check()
         return worktree_state.look(self.git, self.ref, recorded)
 
@@ -97,8 +97,8 @@ class PhaseTree:
     def park_dirty(self, why: str = "uncommitted work") -> Parked | None:
         """Keep uncommitted work on a new ref `refs/faber/parked/<run>/<phase>/<n>`, then reset the tree to its head.
 
-        None, and nothing changed, where there is none. A merge in progress is abandoned. Repositories inside the tree
-        are moved aside. Killed in between, the work is on the ref, in the tree, or both.
+        Without any, it returns None and changes nothing. A merge in progress is abandoned. Repositories inside the tree
+        are moved aside. After a kill in between, the work is on the ref, in the tree, or in both.
         """
         self.check()
         parked = self._park(why)

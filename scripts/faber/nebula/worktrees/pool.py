@@ -44,7 +44,7 @@ class Beginning(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A phase's tree, and whether it was `created`, `completed` (git was killed while creating it) or `reused`."""
+    """A phase's tree, and how it was opened: `created`, `completed` (git was killed while creating it) or `reused`."""
 
     tree: PhaseTree
     how: str

@@ -1,6 +1,6 @@
-"""Whether a phase's agent wrote outside its worktree: a cheap snapshot before, one after, and what differs.
+"""Finds out whether a phase's agent wrote outside its worktree, by comparing cheap snapshots from before and after.
 
-Differences are reported, never undone: the person may have been at work there as well.
+Differences are reported, never undone: they may be the person's own work.
 """
 
 import os
