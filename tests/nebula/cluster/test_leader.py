@@ -149,7 +149,7 @@ class Quiet:
     def __init__(self) -> None:
         self.stop = False
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Do nothing."""
 
     def stop_wanted(self) -> bool:
