@@ -92,7 +92,7 @@ class Nothing:
 
     def merge(self) -> Merged:
         """Nothing to merge."""
-        return Merged(COMMIT, False, 1, 0)
+        return Merged(COMMIT, 1)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -1,13 +1,8 @@
 """`ClaudeCodeClient`: one conversation with a headless Claude Code client, turn by turn.
 
-    client = ClaudeCodeClient(AgentOptions(cwd=worktree, agent="faber:coder", permission_mode="acceptEdits",
-                                           allowed_tools=["Bash(make *)"], max_turns=40, max_budget_usd=2.0))
-    result = client.turn("Implement …")         # a TurnResult, however the turn ends
-    result = client.turn("Now …")               # the same session
-    AgentLoop(client).run_turn(…)               # `complete`, as response recovery needs it
-
 Each turn is a process `claude -p --output-format stream-json` under `agents.supervisor`, so that none of its processes
-outlives the turn or faber. Comments note the client's measured behavior where code depends on it.
+outlives the turn or faber. Comments note the client's measured behavior where code depends on it. docs/agents.md has an
+example.
 """
 
 import os
@@ -164,7 +159,7 @@ class ClaudeCodeClient:
                 self.on_event(event)
 
         running = Running(
-            [*command, *options.arguments(self.session_id, budget)],
+            command=[*command, *options.arguments(self.session_id, budget)],
             cwd=options.cwd,
             environment=environment,
             marker=f"{TURN}={marker}",

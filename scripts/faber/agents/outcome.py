@@ -71,7 +71,6 @@ class TurnFailed(FaberError):
     """A turn gave no answer; `result` says how it ended."""
 
     code = "agent_error"
-    exit_code = Exit.FAILED
     recovery = "Look at the exit status and the client's message; `claude -p hello` shows whether the client works."
 
     def __init__(self, result: TurnResult) -> None:

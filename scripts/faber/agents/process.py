@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from faber.agents import supervisor
@@ -66,6 +67,7 @@ class Lines:
                 self._skipping = True
 
 
+@dataclass(kw_only=True)
 class Running:
     """A command under its supervisor; `wait` runs it, once.
 
@@ -73,23 +75,12 @@ class Running:
     SIGKILL, `prompt` its standard input.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: str,
-        environment: Mapping[str, str],
-        marker: str,
-        prompt: str,
-        grace: float,
-    ) -> None:
-        self.command = list(command)
-        self.cwd = cwd
-        self.environment = dict(environment)
-        self.marker = marker
-        self.prompt = prompt
-        self.grace = grace
-        self._stderr = bytearray()
+    command: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+    marker: str
+    prompt: str
+    grace: float
 
     def wait(
         self,
@@ -113,12 +104,12 @@ class Running:
         if not os.path.isdir(self.cwd):
             return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
-        lines, printed = Lines(), 0
+        lines, printed, stderr = Lines(), 0, bytearray()
         with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
             for stream, data in supervised.chunks():
                 if stream is supervised.process.stderr:
-                    self._stderr += data
-                    del self._stderr[:-_STDERR_KEPT]
+                    stderr += data
+                    del stderr[:-_STDERR_KEPT]
                 elif data and ended_by is not Outcome.TOO_MUCH_OUTPUT:
                     printed += len(data)
                     for line in lines.feed(data):
@@ -140,10 +131,9 @@ class Running:
             if lines.rest():
                 take(lines.rest())
         status = supervised.process.returncode
-        stderr = self._stderr.decode("utf-8", "replace")
         if status == supervisor.NOT_STARTED and not printed and ended_by is None:
             ended_by = Outcome.CLIENT_MISSING
-        return Ended(status, stderr, ended_by)
+        return Ended(status, stderr.decode("utf-8", "replace"), ended_by)
 
 
 class _Supervised:

@@ -16,9 +16,6 @@ class GitQuestion(NamedTuple):
     arguments: Sequence[str]
 
 
-Ask = Callable[[Sequence[GitQuestion]], list[ProgramResult]]
-"""Asks all questions at once and returns the answers in the same order."""
-
 Begin = Callable[[Sequence[GitQuestion]], Callable[[], list[ProgramResult]]]
 """Asks all questions at once and returns a function that waits for the answers."""
 

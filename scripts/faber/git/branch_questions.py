@@ -43,13 +43,6 @@ class Commit(NamedTuple):
     line: str
 
 
-class Distance(NamedTuple):
-    """The number of commits that only the default branch has (`behind`), and that only the branch has (`ahead`)."""
-
-    behind: int
-    ahead: int
-
-
 class Ref(NamedTuple):
     """The commit of a ref, the ref that it stands for ('' unless symbolic), where it is checked out ('' if nowhere)."""
 
@@ -161,8 +154,8 @@ class Inspection:
             "shallow": self.repository.is_shallow,
             "default_branch": _short(default) if default else None,
             "files_changed": changes,
-            "ahead": counts.ahead if counts else None,
-            "behind": counts.behind if counts else None,
+            "ahead": counts[1] if counts else None,
+            "behind": counts[0] if counts else None,
             "dirty_files": dirty[:FILES] if dirty is not None else None,
             "dirty_count": len(dirty) if dirty is not None else None,
         }
@@ -269,8 +262,8 @@ class Inspection:
             return [inert(line[1:]) for line in lines]
         return None
 
-    def _compared(self, default: str | None) -> tuple[list[str] | None, Distance | None]:
-        """The changed files and the distance from `default`; None where git gave no answer."""
+    def _compared(self, default: str | None) -> tuple[list[str] | None, tuple[int, int] | None]:
+        """The changed files, and how many commits only `default` and only the branch has; None without an answer."""
         changes: list[str] | None = None
         counts: list[str] = []
         if default is None:
@@ -283,7 +276,7 @@ class Inspection:
             changes = [inert(line).strip() for line in self.answers["diff"].out.splitlines()]
         if default is not None and self._believed("count"):
             counts = self.answers["count"].out.split()
-        return changes, Distance(int(counts[0]), int(counts[1])) if len(counts) == 2 else None
+        return changes, (int(counts[0]), int(counts[1])) if len(counts) == 2 else None
 
     def _warn(self, code: str, message: str, recovery: str = "") -> None:
         self.notices.append(warning(code, message, recovery, shown(self.name)))

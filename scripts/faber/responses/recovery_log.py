@@ -32,15 +32,6 @@ RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
-_COLUMNS = (
-    "task_id",
-    "turn_number",
-    "truncation_index",
-    "initial_chunk_length",
-    "resume_attempts",
-    "final_status",
-    "timestamp",
-)
 CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
 
 
@@ -74,6 +65,9 @@ class Recovery(NamedTuple):
         if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
             raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
         return self
+
+
+_COLUMNS = Recovery._fields
 
 
 def recovery_of(metadata: Mapping[str, Any]) -> Recovery:

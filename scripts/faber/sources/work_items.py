@@ -125,7 +125,6 @@ class WorkItemSource(Protocol):
 
     def fetch(self, work_id: str) -> WorkItem:
         """The work item of that id; raises only `WorkItemError`."""
-        ...
 
 
 @runtime_checkable
@@ -134,7 +133,6 @@ class Commenting(Protocol):
 
     def comments(self, work_id: str) -> list[PostedComment]:
         """The comments of a work item, oldest first; if there are more than the limit, the newest."""
-        ...
 
     def post_comment(self, work_id: str, body: str) -> PostedComment:
         """Write a new comment.
@@ -142,23 +140,18 @@ class Commenting(Protocol):
         Not retried if it is unknown whether the comment was created: the error then has the field `uncertain`,
         and the caller searches `comments` for its own marker before it tries again.
         """
-        ...
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace a comment's text. Idempotent, so failures are retried."""
-        ...
 
     def account(self) -> str:
         """The login under which this source comments."""
-        ...
 
     def web(self) -> str:
         """The address of the repository on the web, without a slash at its end."""
-        ...
 
     def permission(self, login: str) -> Permission:
         """What a user may do in the repository; raises `WorkItemNotFound` for an unknown user."""
-        ...
 
 
 _NOTICES = (

@@ -80,7 +80,7 @@ class _Work:
     def merge(self) -> Merged:
         with self.of.lock:
             self.of.log.append(("merge", self.phase))
-        return Merged("2" * 40, False, 1, 0)
+        return Merged("2" * 40, 1)
 
     def close(self) -> None:
         pass

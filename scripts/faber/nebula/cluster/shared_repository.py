@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, InvalidInput
 from faber.git.git_errors import GitFailed
@@ -66,13 +67,12 @@ def url_of(git: Git, remote: str) -> str:
     return checked_url(os.path.realpath(path) if ":" not in remote and os.path.isdir(path) else remote)
 
 
-class Shared:
+class Shared(NamedTuple):
     """The shared repository at `url`, accessed by the `git` of one worktree, for the run `names.run_id`."""
 
-    def __init__(self, git: Git, url: str, names: Names) -> None:
-        self.git = git
-        self.url = url
-        self.names = names
+    git: Git
+    url: str
+    names: Names
 
     def branch_ref(self, phase: str) -> str:
         """A phase's branch."""

@@ -254,13 +254,8 @@ def _partial_work(root: str, state: CycleState, phase: str, notices: list[Notice
     """The work of the failed phase; without its files, and with a notice, if git cannot list them."""
     try:
         asked = state.base_commit_sha and state.cycle_commits
-        return build_partial_work(state, RepositoryDiff(root) if asked else _NoDiff(), phase_id=phase)
+        return build_partial_work(state, RepositoryDiff(root) if asked else None, phase_id=phase)
     except FaberError as error:
         text = f"The files that {phase} touched are unknown: {error.message}"
         notices.append(Notice(error.code, Severity.WARNING, text, error.recovery, phase))
-        return build_partial_work(replace(state, base_commit_sha=""), _NoDiff(), phase_id=phase)
-
-
-class _NoDiff:
-    def diff_file_list(self, base: str, head: str) -> list[str]:
-        return []
+        return build_partial_work(state, None, phase_id=phase)

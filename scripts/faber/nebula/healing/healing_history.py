@@ -51,18 +51,15 @@ def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float 
 
 def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = "") -> Draft:
     """The remediation is in the graph; the phases `rewired` depend on it now; `file` is its phase file."""
-    message = healing_message(spec.id, rewired)
+    if rewired:
+        named = ", ".join(rewired[:5]) + (f" and {len(rewired) - 5} more" if len(rewired) > 5 else "")
+        effect = f"{named} now {'depend' if len(rewired) > 1 else 'depends'} on it."
+    else:
+        effect = "no phase depended on the failed phase."
+    message = f"{spec.id} is queued; {effect}"
     return healing_events.healing_insert(
         failed, message, remediation=spec.id, rewired=rewired, file=file, digest=digest or None
     )
-
-
-def healing_message(remediation: str, rewired: Sequence[str]) -> str:
-    """The effect of an insertion, in a sentence."""
-    if not rewired:
-        return f"{remediation} is queued; no phase depended on the failed phase."
-    named = ", ".join(rewired[:5]) + (f" and {len(rewired) - 5} more" if len(rewired) > 5 else "")
-    return f"{remediation} is queued; {named} now {'depend' if len(rewired) > 1 else 'depends'} on it."
 
 
 # --- the history -----------------------------------------------------------------------------------

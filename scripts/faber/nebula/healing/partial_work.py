@@ -54,7 +54,7 @@ def as_json(record: object) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(record).items()}
 
 
-def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id: str) -> PartialWork | None:
+def build_partial_work(state: CycleState | None, git: GitDiffLister | None, *, phase_id: str) -> PartialWork | None:
     """The work of the phase with this `state`; None if its coder finished no cycle.
 
     The files are those that differ between its base and its last commit; without either, git is not asked. Raises the
@@ -66,7 +66,7 @@ def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id
     if not cycles and not state.cycle_commits:
         return None
     files: Sequence[str] = ()
-    if state.base_commit_sha and state.cycle_commits:
+    if git is not None and state.base_commit_sha and state.cycle_commits:
         files = git.diff_file_list(state.base_commit_sha, state.cycle_commits[-1])
     return PartialWork(
         phase_id,

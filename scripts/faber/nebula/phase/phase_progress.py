@@ -34,10 +34,6 @@ TURN_USD = 5.0  # the most that one turn may spend, in US dollars
 Watch = Callable[[], Callable[[], Sequence[str]]]
 
 
-def _ignore(notice: Notice) -> None:
-    """Ignore it."""
-
-
 class LoopSetup(NamedTuple):
     """What a loop works with, besides its task, its tree and its agents.
 
@@ -53,7 +49,7 @@ class LoopSetup(NamedTuple):
     label: str
     healing: bool = False
     guards: Sequence[Guard] = ()
-    notice: Callable[[Notice], None] = _ignore
+    notice: Callable[[Notice], None] = lambda notice: None
     watch: Watch = lambda: list
 
 

@@ -71,28 +71,25 @@ class Caller(NamedTuple):
     cancel: threading.Event
 
 
+@dataclass
 class Application:
-    """One `apply`. With `fleet`, a cluster's workers work on the phases."""
+    """One `apply`. With `fleet`, a cluster's workers work on the phases.
 
-    def __init__(
-        self,
-        layout: Layout,
-        nebula: Nebula,
-        directory: str,
-        wanted: Wanted,
-        caller: Caller,
-        fleet: RemoteExecution | None = None,
-    ) -> None:
-        self.layout = layout
-        self.nebula = nebula
-        self.directory = directory
-        self.wanted = wanted
-        self.caller = caller
-        self.fleet = fleet
-        self._display = caller.display
-        if wanted.heal and not wanted.resume:
+    Raises `InvalidInput` for options that exclude each other.
+    """
+
+    layout: Layout
+    nebula: Nebula
+    directory: str
+    wanted: Wanted
+    caller: Caller
+    fleet: RemoteExecution | None = None
+
+    def __post_init__(self) -> None:
+        self._display = self.caller.display
+        if self.wanted.heal and not self.wanted.resume:
             raise InvalidInput("--heal heals what failed in an earlier run: it requires --resume.")
-        if wanted.resume and wanted.fresh:
+        if self.wanted.resume and self.wanted.fresh:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
     def run(self, agents: Callable[[str, str], Crew]) -> Applied:

@@ -54,14 +54,10 @@ class GroupOptions(NamedTuple):
     gate: str | None = None
 
 
-def _unseen(phase: str, what: str) -> None:
-    """Show nothing."""
-
-
 class Watcher(NamedTuple):
     """Observers of a group: `show` gets what happens to a phase, `look` is called in every iteration of its loop."""
 
-    show: Callable[[str, str], None] = _unseen
+    show: Callable[[str, str], None] = lambda phase, what: None
     look: Callable[[], None] = lambda: None
 
 

@@ -29,14 +29,11 @@ Check = Callable[[Scratch], None]
 class Merged(NamedTuple):
     """The merge commit of a phase (or, if there was nothing to merge, the integration branch's commit).
 
-    `already` is true if the phase was merged before; `checks` counts how often a candidate was checked, `attempts` how
-    often one was built.
+    `attempts` counts how often a candidate was built.
     """
 
     commit: str
-    already: bool
     attempts: int
-    checks: int
 
 
 def merge_phase(
@@ -53,20 +50,18 @@ def merge_phase(
     git = worktrees.main
     ref = f"refs/heads/{worktrees.names.integration}"
     message = merge_message(worktrees.names.run_id, part(phase_id), title)
-    checks = 0
     seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}", f"{ref}^{{commit}}").split("\n")
     for attempt in range(1, attempts + 1):
         if git.is_ancestor(head, base):
-            return Merged(merge_of(git, base, head) or base, True, attempt, checks)
+            return Merged(merge_of(git, base, head) or base, attempt)
         tree = merged_tree(worktrees, base, head)
         candidate = commit_merge(git, tree, base, head, message)
         if check is not None and tree != seen:
             with worktrees.scratch(candidate) as scratch:
                 check(scratch)
-            checks += 1
             seen = tree
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
-            return Merged(candidate, False, attempt, checks)
+            return Merged(candidate, attempt)
         time.sleep(min(0.2, 0.002 * attempt))
         base = worktrees.integrated()
     raise MergeContention(

@@ -33,13 +33,11 @@ _SCRATCHES = 64
 class Beginning(NamedTuple):
     """What a run began from: `base_branch` is None where HEAD was detached (the run then lands only on a named branch).
 
-    `integration` is the branch that phases are merged into; `created` is false if the run is being resumed.
+    `notices` are about moves that a killed faber left unfinished.
     """
 
     base_branch: str | None
     base_commit: str
-    integration: str
-    created: bool
     notices: list[Notice]
 
 
@@ -100,12 +98,12 @@ class Worktrees:
             place = self.attach((lease.fileno(),))
             notices = checkout.recover(self.journal, self.main, self.common, self.names.run_id)
             self._sweep()
-            branch, commit, created = self._begun(place.branch, place.commit)
+            branch, commit = self._begun(place.branch, place.commit)
             self.main.move_ref(f"refs/heads/{self.names.integration}", commit, None, "faber: a run begins")
         except BaseException:
             self.leases.release("run")
             raise
-        return Beginning(branch, commit, self.names.integration, created, notices)
+        return Beginning(branch, commit, notices)
 
     def attach(self, leases: Sequence[int] = ()) -> UsableTree:
         """Find the repository without leading the run; enough to open and prune phases whose run no process leads."""
@@ -255,12 +253,12 @@ class Worktrees:
     def _linked(self, name: str) -> Linked:
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
 
-    def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str, bool]:
+    def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str]:
         path = self.layout.start_point(self.names.run_id)
         try:
             with open(path, encoding="utf-8") as file:
                 begun = json.load(file)
-            return begun["branch"], begun["commit"], False
+            return begun["branch"], begun["commit"]
         except FileNotFoundError:
             if branch and branch.startswith(f"{self.names.prefix}/"):
                 raise BranchInTheWay(
@@ -269,7 +267,7 @@ class Worktrees:
                     recovery="Check out the branch that the work is for.",
                 ) from None
             write_atomic(path, json.dumps({"branch": branch, "commit": commit}).encode())
-            return branch, commit, True
+            return branch, commit
 
     def _sweep(self) -> None:
         """Remove what only a killed faber of this run can have left."""
