@@ -25,9 +25,8 @@ _NOBODY = {
 class _Known:
     """Cached answers that all trees of a repository share: the committer's identity and git's version."""
 
-    def __init__(self) -> None:
-        self.identity: dict[str, str] | None = None
-        self.version: tuple[int, int] | None = None
+    identity: dict[str, str] | None = None
+    version: tuple[int, int] | None = None
 
 
 class Git:

@@ -1,5 +1,7 @@
 """The turns of a phase's agents: within the budget, watched, retried once, and without effects they may not have."""
 
+from typing import NamedTuple
+
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Notice, Severity
 from faber.nebula.phase.agents import Agents, ReviewTurn
@@ -12,20 +14,19 @@ AGENT_TRIES = 2
 HOPELESS = frozenset({Outcome.NOT_LOGGED_IN, Outcome.CLIENT_MISSING})
 
 
-class Turns:
-    """The turns of one phase; what they cost and what they did goes to `progress`."""
+class Turns(NamedTuple):
+    """The turns of one phase; their cost and their effects go to `progress`."""
 
-    def __init__(self, agents: Agents, progress: PhaseProgress) -> None:
-        self._agents = agents
-        self._progress = progress
+    agents: Agents
+    progress: PhaseProgress
 
     def coder(self, prompt: str) -> TurnResult:
         """One turn of the coder. Writes outside its worktree are reported, not undone."""
-        progress = self._progress
+        progress = self.progress
         setup, phase = progress.setup, progress.task.id
         with progress.grant() as grant:
             written = setup.watch()
-            turn = self._agents.coder(prompt, grant.amount)
+            turn = self.agents.coder(prompt, grant.amount)
             progress.count("coder", turn, grant)
         outside = written()
         if outside:
@@ -37,13 +38,13 @@ class Turns:
 
     def reviewer(self, prompt: str) -> ReviewTurn:
         """A review with an answer; raises `AgentFailed` if the second attempt gives no answer either."""
-        progress = self._progress
+        progress = self.progress
         attempt = 0
         while True:
             attempt += 1
             before = progress.tree.tree_id()
             with progress.grant() as grant:
-                turn = self._agents.reviewer(prompt, grant.amount)
+                turn = self.agents.reviewer(prompt, grant.amount)
                 progress.count("reviewer", turn, grant)
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
@@ -57,7 +58,7 @@ class Turns:
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""
-        progress = self._progress
+        progress = self.progress
         tree, phase = progress.tree, progress.task.id
         try:
             notices = tree.bring_home(progress.head)
