@@ -71,7 +71,7 @@ class TestMerge:
         """A phase that could be fast-forwarded is merged by a commit that names it; its checkout is untouched."""
         head = run.phase("parser", {"new": "x"})
         merged = merge_phase(run.worktrees, "parser", head, "Write the\nparser")
-        assert merged == (git(run.root, "rev-parse", INTEGRATION), False, 1, 0)
+        assert merged == (git(run.root, "rev-parse", INTEGRATION), 1)
         assert run.parents() == [run.began.base_commit, head]
         body = git(run.root, "show", "-s", "--format=%B", INTEGRATION)
         assert body == f"merge parser: Write the parser\n\nFaber-Run: {RUN}\nFaber-Phase: parser"
@@ -84,13 +84,13 @@ class TestMerge:
         merges = {name: merge_phase(run.worktrees, name, head, name).commit for name, head in heads.items()}
         at = git(run.root, "rev-parse", INTEGRATION)
         for name, head in heads.items():
-            assert merge_phase(run.worktrees, name, head, name) == (merges[name], True, 1, 0)
+            assert merge_phase(run.worktrees, name, head, name) == (merges[name], 1)
         assert git(run.root, "rev-parse", INTEGRATION) == at
 
     def test_a_phase_that_changed_nothing(self, run: Run) -> None:
         """Without commits there is nothing to merge, and that is not an error."""
         merged = merge_phase(run.worktrees, "idle", run.phase("idle", {}), "idle")
-        assert merged == (run.began.base_commit, True, 1, 0)
+        assert merged == (run.began.base_commit, 1)
 
     @pytest.mark.parametrize("plumbing", [True, False])
     def test_conflicts_are_named_and_change_nothing(
