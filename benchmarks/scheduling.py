@@ -92,7 +92,7 @@ class Nothing:
 
     def merge(self) -> Merged:
         """Nothing to merge."""
-        return Merged(COMMIT, False, 1, 0)
+        return Merged(COMMIT, 1)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -127,7 +127,7 @@ def schedule(count: int, directory: str) -> None:
             nebula,
             nebula_dag(nebula),
             journal,
-            Idle(journal),
+            Idle(journal).run,
             executor,
             GroupOptions(WORKERS, PhaseCheckpoints(directory, directory), threading.Event()),
         )

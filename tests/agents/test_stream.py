@@ -73,7 +73,7 @@ def read(*events: dict[str, Any] | bytes) -> Reading:
 
 def judged(*events: dict[str, Any] | bytes, status: int | None = 0, **how: Any) -> TurnResult:
     """How a turn with these lines ended."""
-    return judge(read(*events), exit_status=status, **{"stderr": "", "ended_by": None, "seconds": 1.0, **how})
+    return judge(read(*events), exit_status=status, **{"stderr": "", "ended_by": None, **how})
 
 
 def test_every_piece_of_a_continued_answer_is_kept() -> None:
@@ -219,7 +219,7 @@ def test_what_the_client_said_of_an_error_is_told() -> None:
 def test_garbage_on_stdout_is_counted_and_shown() -> None:
     """Lines that are not events end nothing; where nothing else came, the error shows the first."""
     result = judged(b"Segmentation fault", b"[1, 2]", b'{"type": 3}', b"\xff\xfe", b"  ", status=139)
-    assert result.garbage == 4
+    assert "after 4 lines that are not events" in result.error
     assert "Segmentation fault" in result.error
     assert judged(b"warning", *response("ok", "end_turn"), RESULT).text == "ok"
 

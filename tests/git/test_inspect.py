@@ -14,7 +14,7 @@ from faber.errors import Notice, Severity
 from faber.git.asking import GitQuestion, ask
 from faber.git.branch_questions import parse_log, parse_status
 from faber.git.configuration import environment
-from faber.git.inspect import current_branch, head_commit, inspect_branch, remote_slug
+from faber.git.inspect import Inspected, begin_branch, current_branch, head_commit, remote_slug
 from faber.git.refs import branch_problem, slug_of
 from faber.processes.runner import ProgramResult
 from support.git_environment import COMMITTER
@@ -69,6 +69,17 @@ def counting(waves: list[int], **replaced: ProgramResult) -> Callable[[Sequence[
         return [replaced.get(q.arguments[0].replace("-", "_"), a) for q, a in zip(questions, answers, strict=True)]
 
     return run
+
+
+def inspect_branch(
+    root: Path,
+    name: str,
+    *,
+    run: Callable[[Sequence[GitQuestion]], list[ProgramResult]] = ask,
+    since: str | None = None,
+) -> Inspected:
+    """The branch, with git asked by `run`."""
+    return begin_branch(root, name, since=since, begin=lambda questions: lambda: run(questions))()
 
 
 class TestBranch:

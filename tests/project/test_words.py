@@ -47,6 +47,20 @@ ODD = {
     r"in its turn": "then",
     r"by no means": "not",
     r"(is|are|was|were) told as": "is reported as",
+    r"asking nobody": "without prompting",
+    r"nobody (is told|watches)": "nothing is shown",
+    r"pa(id|ys?) for (a|an|the|another|one|its) (turn|cycle)s?": "is left for another turn, is in the budget",
+    r"in the making": "a draft",
+    r"what to make of": "how to combine, how to treat",
+    r"(once|commit|connection|object) a (request|push|file)": "per",
+    r"(there is|is there) none to": "there is no",
+    r"if (it|that) is none": "if it does not describe one",
+    r"within (his|her|its|their) rights": "what it may do",
+    r"as much of it as": "the keys that it has",
+    r"brings? none": "gives no answer",
+    r"came to so far": "the result so far",
+    r"is to be (ended|stopped)": "must end",
+    r"does not end the response": "does not complete it",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 GENERATED = {"docs/cli.md", "docs/transcript.md"}

@@ -194,7 +194,7 @@ def test_what_no_log_could_be_searched_by_is_refused(layout: Layout, wrong: dict
 
 def test_inside_a_run_the_log_is_rebuilt_from_events(layout: Layout, run: str) -> None:
     """Without its database, or with a part of it, the same rows come back; doing it again changes nothing."""
-    log = RecoveryLog(layout, run_id=run, session_id="s-1")
+    log = RecoveryLog(layout, run_id=run)
     made = [ONE, ONE._replace(truncation_index=None), ONE._replace(turn_number=0, final_status="EXHAUSTED"), ONE]
     for each in made:
         assert log.record(each) == []

@@ -127,11 +127,9 @@ def test_a_function_that_answers_text_is_a_model():
 
 
 def test_a_cut_continuation_is_continued():
-    """Two continuations, the first of them cut: both are merged, and what each cost is heard of."""
-    heard = []
-    made = resume(Model(echo(300, "max_tokens"), echo(5000)), DOCUMENT[:200], join="proven", on_reply=heard.append)
-    assert made == (DOCUMENT, "complete", 2, 35, 200)
-    assert [reply.stop_reason for reply in heard] == ["max_tokens", "end_turn"]
+    """Two continuations, the first of them cut: both are merged."""
+    made = resume(Model(echo(300, "max_tokens"), echo(5000)), DOCUMENT[:200], join="proven")
+    assert made == (DOCUMENT, "complete", 2, 35)
 
 
 def test_a_refused_join_is_asked_again_with_a_longer_anchor():

@@ -90,7 +90,7 @@ class _Link:
         self._stop = stop
         self._lock = threading.Lock()
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         with self._lock:
             self._hear(message)
 

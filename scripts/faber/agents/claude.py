@@ -1,16 +1,12 @@
 """`ClaudeCodeClient`: one conversation with a headless Claude Code client, turn by turn.
 
-    client = ClaudeCodeClient(AgentOptions(cwd=worktree, agent="faber:coder", permission_mode="acceptEdits",
-                                           allowed_tools=["Bash(make *)"], max_turns=40, max_budget_usd=2.0))
-    result = client.turn("Implement …")         # a TurnResult, however the turn ends
-    result = client.turn("Now …")               # the same session
-    AgentLoop(client).run_turn(…)               # `complete`, as response recovery needs it
-
 Each turn is a process `claude -p --output-format stream-json` under `agents.supervisor`, so that none of its processes
-outlives the turn or faber. Comments note the client's measured behavior where code depends on it.
+outlives the turn or faber. Comments note the client's measured behavior where code depends on it. docs/agents.md has an
+example.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +33,11 @@ class AgentOptions:
 
     - `cwd`: its working directory. `command`: starts the client; default: what `versions.client_program` names.
     - `agent`: the agent's name (`faber:reviewer`); its plugin is at `plugin_dir`, or installed.
-    - `allowed_tools`, `disallowed_tools`: granted and denied tools (`Bash(git *)`). `tools`: the only tools that it
-      sees (`["Read", "Bash"]`); empty for the agent's own.
+    - `allowed_tools`: the tools that it may use without asking (`Bash(git *)`).
     - Limits: `max_turns` steps per turn, `max_budget_usd` US dollars for the conversation, `timeout` seconds per turn,
       `max_output` bytes printed per turn. `grace`: the seconds that an interrupted client has to save its work.
     - `environment`: added to `inherited` (default: this process's environment).
-    - `label`: marks the processes of its turns, for `end_turns` after a crash. `extra`: further arguments.
+    - `label`: marks the processes of its turns, for `end_turns` after a crash.
 
     Raises `InvalidInput` for limits that are not positive and finite, and for a malformed label.
     """
@@ -53,10 +48,7 @@ class AgentOptions:
     model: str | None = None
     permission_mode: str | None = None
     allowed_tools: Sequence[str] = ()
-    disallowed_tools: Sequence[str] = ()
-    tools: Sequence[str] = ()
     plugin_dir: str | None = None
-    append_system_prompt: str | None = None
     max_turns: int = 50
     max_budget_usd: float = 5.0
     timeout: float = 1800.0
@@ -65,15 +57,11 @@ class AgentOptions:
     environment: Mapping[str, str] = field(default_factory=dict)
     inherited: Mapping[str, str] | None = None
     label: str = "turn"
-    extra: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.max_turns < 1 or not 0 < self.max_budget_usd < float("inf") or not 0 < self.timeout < float("inf"):
             raise InvalidInput("An agent needs at least one turn, a budget and a time limit.")
-        if (
-            not self.label
-            or not self.label.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum()
-        ):
+        if not re.fullmatch(r"[\w/.-]*[^\W_][\w/.-]*", self.label):
             raise InvalidInput("A label consists of letters, digits, '/', '-', '_' and '.'.", label=self.label)
 
     def arguments(self, session_id: str | None, budget: float) -> list[str]:
@@ -90,17 +78,9 @@ class AgentOptions:
             ("--model", self.model),
             ("--permission-mode", self.permission_mode),
             ("--plugin-dir", self.plugin_dir),
-            ("--append-system-prompt", self.append_system_prompt),
         ):
             words += [option, value] if value else []
-        words += self.extra
-        for option, values in (
-            ("--allowedTools", self.allowed_tools),
-            ("--disallowedTools", self.disallowed_tools),
-            ("--tools", self.tools),
-        ):
-            words += [option, *values] if values else []
-        return words
+        return words + (["--allowedTools", *self.allowed_tools] if self.allowed_tools else [])
 
 
 class ClaudeCodeClient:
@@ -179,7 +159,7 @@ class ClaudeCodeClient:
                 self.on_event(event)
 
         running = Running(
-            [*command, *options.arguments(self.session_id, budget)],
+            command=[*command, *options.arguments(self.session_id, budget)],
             cwd=options.cwd,
             environment=environment,
             marker=f"{TURN}={marker}",

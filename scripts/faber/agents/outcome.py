@@ -66,8 +66,6 @@ class TurnResult(NamedTuple):
     error: str = ""
     stderr: str = ""
     exit_status: int | None = None
-    garbage: int = 0
-    seconds: float = 0.0
 
     @property
     def cut(self) -> bool:
@@ -84,7 +82,6 @@ class TurnFailed(FaberError):
     """A turn gave no answer; `result` says how it ended."""
 
     code = "agent_error"
-    exit_code = Exit.FAILED
     recovery = "Look at the exit status and the client's message; `claude -p hello` shows whether the client works."
 
     def __init__(self, result: TurnResult) -> None:
@@ -199,9 +196,7 @@ def failure(result: TurnResult) -> TurnFailed:
     return _ERRORS.get(result.outcome, TurnFailed)(result)
 
 
-def judge(
-    reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None, seconds: float
-) -> TurnResult:
+def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
@@ -218,8 +213,6 @@ def judge(
         error=_error(outcome, reading, exit_status, tail),
         stderr=tail,
         exit_status=exit_status,
-        garbage=reading.garbage,
-        seconds=seconds,
     )
 
 

@@ -1,4 +1,4 @@
-"""Running a program under a supervisor: its output line by line, until it ends or has to be ended.
+"""Runs a program under a supervisor and reads its output line by line, until it ends or is stopped.
 
 `processes.runner` collects a short answer with the least start-up time. This module streams the output of programs that
 run for minutes, and ends every process that they started.
@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from faber.agents import supervisor
@@ -32,7 +32,6 @@ class Ended(NamedTuple):
     exit_status: int | None
     stderr: str
     ended_by: Outcome | None
-    seconds: float
 
 
 class Lines:
@@ -68,6 +67,7 @@ class Lines:
                 self._skipping = True
 
 
+@dataclass(kw_only=True)
 class Running:
     """A command under its supervisor; `wait` runs it, once.
 
@@ -75,23 +75,12 @@ class Running:
     SIGKILL, `prompt` its standard input.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: str,
-        environment: Mapping[str, str],
-        marker: str,
-        prompt: str,
-        grace: float,
-    ) -> None:
-        self.command = list(command)
-        self.cwd = cwd
-        self.environment = dict(environment)
-        self.marker = marker
-        self.prompt = prompt
-        self.grace = grace
-        self._stderr = bytearray()
+    command: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+    marker: str
+    prompt: str
+    grace: float
 
     def wait(
         self,
@@ -111,16 +100,16 @@ class Running:
         begun = time.monotonic()
         program = shutil.which(self.command[0], path=self.environment.get("PATH"))
         if program is None:
-            return Ended(None, f"{self.command[0]}: no such program", Outcome.CLIENT_MISSING, 0.0)
+            return Ended(None, f"{self.command[0]}: no such program", Outcome.CLIENT_MISSING)
         if not os.path.isdir(self.cwd):
-            return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR, 0.0)
+            return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
-        lines, printed = Lines(), 0
+        lines, printed, stderr = Lines(), 0, bytearray()
         with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
             for stream, data in supervised.chunks():
                 if stream is supervised.process.stderr:
-                    self._stderr += data
-                    del self._stderr[:-_STDERR_KEPT]
+                    stderr += data
+                    del stderr[:-_STDERR_KEPT]
                 elif data and ended_by is not Outcome.TOO_MUCH_OUTPUT:
                     printed += len(data)
                     for line in lines.feed(data):
@@ -142,10 +131,9 @@ class Running:
             if lines.rest():
                 take(lines.rest())
         status = supervised.process.returncode
-        stderr = self._stderr.decode("utf-8", "replace")
         if status == supervisor.NOT_STARTED and not printed and ended_by is None:
             ended_by = Outcome.CLIENT_MISSING
-        return Ended(status, stderr, ended_by, time.monotonic() - begun)
+        return Ended(status, stderr.decode("utf-8", "replace"), ended_by)
 
 
 class _Supervised:
@@ -182,9 +170,7 @@ class _Supervised:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.end()
         try:
             self.process.wait(self._patience)

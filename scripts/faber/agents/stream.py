@@ -54,7 +54,6 @@ class Reading(NamedTuple):
     complaint: str
     fault: str | None
     refusals: int
-    events: int
     garbage: int
     garbage_sample: str
     version: str | None
@@ -95,7 +94,6 @@ class StreamReader:
         self._fault: str | None = None
         self.refusals = 0  # see `Reading`
         self._retried: str | None = None  # why the client repeats a request
-        self._events = 0
         self._garbage = 0
         self._sample = ""
         self._denied: list[Denial] = []
@@ -114,7 +112,6 @@ class StreamReader:
             self._garbage += 1
             self._sample = self._sample or line[:_SHOWN].decode("utf-8", "replace").strip()
             return None
-        self._events += 1
         if isinstance(event.get("session_id"), str):
             self._session = event["session_id"]
         if event.get("parent_tool_use_id") is None:  # the messages of subagents are not part of the answer
@@ -207,7 +204,6 @@ class StreamReader:
             complaint=self._complaint or (str(said) if is_error else ""),
             fault=self._retried if is_error and self._fault == "unknown" else self._fault,
             refusals=self.refusals,
-            events=self._events,
             garbage=self._garbage,
             garbage_sample=self._sample,
             version=self._version,

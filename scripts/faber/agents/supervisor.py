@@ -159,7 +159,7 @@ class _Supervisor:
         return self.status if self.status >= 0 else 128 - self.status
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait until the client ends, `seconds` are over, or (without `seconds`) the turn is to be ended."""
+        """Wait until the client ends, `seconds` are over, or (without `seconds`) the turn must end."""
         deadline = None if seconds is None else time.monotonic() + seconds
         watched = [self._woken] if seconds is not None else [self._woken, self.lifeline]
         while not self._reap():

@@ -1,4 +1,4 @@
-"""The versions of the Claude Code client that faber is tested with, and which one is at hand."""
+"""The versions of the Claude Code client that faber is tested with, and which one is installed."""
 
 import os
 import re
@@ -41,8 +41,10 @@ def client_program(environ: Mapping[str, str]) -> str:
 
 
 def installed(environ: Mapping[str, str]) -> Installed | None:
-    """The client of this session, else the one that faber would start; None if there is none. Asks it for its version,
-    which takes a tenth of a second."""
+    """The client of this session, else the one that faber would start; None if there is none.
+
+    Runs it with `--version`, which takes a tenth of a second.
+    """
     program = environ.get("CLAUDE_CODE_EXECPATH") or client_program(environ)
     said = run(Program([program, "--version"], {**environ, "DISABLE_AUTOUPDATER": "1"}), seconds=SECONDS)
     if said.problem in ("missing", "failed"):
@@ -51,6 +53,6 @@ def installed(environ: Mapping[str, str]) -> Installed | None:
 
 
 def totals_cover_the_session(version: str | None) -> bool:
-    """Whether a client of this version prints totals of its session. One that names no version prints the turn's; one
-    that spells it in a way of its own is taken for a new one."""
+    """True if a client of this version prints totals of its session. A client without a version prints the turn's; a
+    version that cannot be parsed counts as new."""
     return version is not None and (parse(version) or NEWEST) >= SESSION_TOTALS

@@ -1,4 +1,4 @@
-"""An event, and an event in the making, as `TypedDict`s."""
+"""An event and its draft, as `TypedDict`s."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -52,16 +52,19 @@ class Event(Draft):
 def draft(
     type: str,
     phase: str | None = None,
+    step: str | None = None,
     *,
     status: str | None = None,
     message: str | None = None,
     error: str | None = None,
     metadata: Mapping[str, object] | None = None,
 ) -> Draft:
-    """An event in the making, for the modules that have a function for each type. What is None is left out."""
+    """A draft, for the modules with one function per event type. None and an empty `message` are left out."""
     made: Draft = {"type": type}
     if phase is not None:
         made["phase"] = phase
+    if step is not None:
+        made["step"] = step
     if status is not None:
         made["status"] = status
     if message:

@@ -109,7 +109,7 @@ WORKFLOW_CANCELLED = _type("workflow_cancelled", ("message",), command="faber ru
 WORKFLOW_RESUMED = _type("workflow_resumed", command="faber run resume", notable=True)
 WORKFLOW_RERUN = _type("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True)
 RUN_ADOPTED = _type("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt")
-# Another session works on a step in progress from here on; a person lets one do so.
+# Another session works on the step in progress from now on; a person releases the run for that.
 RUN_HELD = _type("run_held", command="faber next", notable=True)
 RUN_RELEASED = _type("run_released", command="faber run takeover", person=True, notable=True)
 CONTEXT_LOADED = _type("context_loaded", command="faber context --record")

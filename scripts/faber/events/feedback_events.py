@@ -1,9 +1,9 @@
-"""The events of questions to people and their answers, one function each. Texts are bounded by the caller."""
+"""The events of requests to people and their answers, one function each. The caller bounds the texts."""
 
 from collections.abc import Mapping, Sequence
 
 from faber.events import event_types
-from faber.events.drafts import Draft
+from faber.events.drafts import Draft, draft
 
 
 def feedback_request(
@@ -15,23 +15,18 @@ def feedback_request(
     context: Mapping[str, object],
     place: tuple[str, str] | None,
 ) -> Draft:
-    """A question is put to a person. `place` is the (phase, step) that asks."""
-    draft: Draft = {
-        "type": event_types.FEEDBACK_REQUEST,
-        "message": prompt,
-        "metadata": {
-            "request_id": request_id,
-            "type": kind,
-            "prompt": prompt,
-            "options": list(options),
-            "context": dict(context),
-            "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
-        },
+    """A person is asked for a decision. `place` is the (phase, step) that asks."""
+    phase, step = place or (None, None)
+    metadata = {
+        "request_id": request_id,
+        "type": kind,
+        "prompt": prompt,
+        "options": list(options),
+        "context": dict(context),
+        "notification_sent": {"cli": True, "issue_comment": False, "comment_url": None},
+        "resume_point": {"phase": phase, "step": step} if place else None,
     }
-    if place is not None:
-        draft["phase"], draft["step"] = place
-        draft["metadata"]["resume_point"] = {"phase": place[0], "step": place[1]}
-    return draft
+    return draft(event_types.FEEDBACK_REQUEST, phase, step, message=prompt, metadata=metadata)
 
 
 def feedback_received(
@@ -44,16 +39,14 @@ def feedback_received(
     message: str,
 ) -> Draft:
     """A person answered; `responder` says who and from where."""
-    draft: Draft = {
-        "type": event_types.FEEDBACK_RECEIVED,
-        "message": message,
-        "metadata": {"request_id": request_id, "response": response, "action": action},
+    metadata = {
+        "request_id": request_id,
+        "response": response,
+        "action": action,
+        "comment": comment or None,
+        "responder": responder,
     }
-    if comment:
-        draft["metadata"]["comment"] = comment
-    if responder is not None:
-        draft["metadata"]["responder"] = responder
-    return draft
+    return draft(event_types.FEEDBACK_RECEIVED, message=message, metadata=metadata)
 
 
 def feedback_notified(request_id: str, *, comment_id: int, comment_url: str | None) -> Draft:

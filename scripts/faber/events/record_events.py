@@ -1,9 +1,9 @@
-"""The events by which sessions, hooks and refused commands leave a trace, one function each."""
+"""The events that record sessions, hooks and refused commands, one function each."""
 
 from collections.abc import Mapping, Sequence
 
 from faber.events import event_types
-from faber.events.drafts import Draft
+from faber.events.drafts import Draft, draft
 
 
 def context_loaded(warnings: Sequence[Mapping[str, object]]) -> Draft:
@@ -18,38 +18,27 @@ def command_refused(message: str, *, code: str, command: str) -> Draft:
 
 def checkpoint(trigger: str) -> Draft:
     """The client is about to compact its conversation."""
-    return {
-        "type": event_types.CHECKPOINT,
-        "message": f"Before a compaction ({trigger})",
-        "metadata": {"trigger": trigger},
-    }
+    return draft(event_types.CHECKPOINT, message=f"Before a compaction ({trigger})", metadata={"trigger": trigger})
 
 
 def session_end(reason: str) -> Draft:
     """The session that works on the run is over, for the client's reason."""
-    return {
-        "type": event_types.SESSION_END,
-        "message": f"The session ended ({reason})",
-        "metadata": {"reason": reason},
-    }
+    return draft(event_types.SESSION_END, message=f"The session ended ({reason})", metadata={"reason": reason})
 
 
 def session_summary(file: str, summary: Mapping[str, object]) -> Draft:
-    """A session leaves a summary to the next; `file` is the name that it gets."""
+    """A session leaves a summary for the next one, in the file named `file`."""
     return {"type": event_types.SESSION_END, "metadata": {"summary_file": file, "summary": summary}}
 
 
 def stop_failure(error: str) -> Draft:
     """A turn of the session ended with an error."""
-    return {
-        "type": event_types.HOOK_EXECUTE,
-        "message": f"A turn ended with an error: {error}",
-        "metadata": {"hook": "StopFailure", "error": error},
-    }
+    metadata = {"hook": "StopFailure", "error": error}
+    return draft(event_types.HOOK_EXECUTE, message=f"A turn ended with an error: {error}", metadata=metadata)
 
 
 def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Draft:
-    """The recovery of a response that was cut has ended."""
+    """The recovery of a cut response has ended."""
     return {"type": event_types.RESPONSE_RECOVERED, "status": final_status, "metadata": dict(recovery)}
 
 

@@ -1,10 +1,10 @@
 """Runtime checks and JSON Schemas, both derived from the `TypedDict`s that describe faber's documents.
 
-The two ask different things. The check runs on every read and every write, and asks for what code relies on: the
-keys, the types, the fixed sets of words. It ignores keys it does not know, so that a document of a newer faber can
-be read. The schema asks for everything else too: bounds, patterns, unknown keys. `faber doctor` and the tests use it.
+They differ in strictness. The check runs on every read and write and requires what the code relies on: keys, types and
+fixed sets of words. It ignores unknown keys, so that a document of a newer faber can be read. The schema also requires
+bounds and patterns, and refuses unknown keys; `faber doctor` and the tests use it.
 
-Nothing is derived before it is asked for.
+Both are derived only when they are needed.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping

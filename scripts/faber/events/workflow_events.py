@@ -1,10 +1,10 @@
-"""The events of runs, phases, steps and retry loops, one function each. Texts are bounded by the caller."""
+"""The events of runs, phases, steps and retry loops, one function each. The caller bounds the texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from faber.events import event_types
-from faber.events.drafts import Artifact, Draft
+from faber.events.drafts import Artifact, Draft, draft
 
 
 def workflow_start() -> Draft:
@@ -24,57 +24,55 @@ def workflow_complete() -> Draft:
 
 def workflow_error(message: str) -> Draft:
     """The run stops until it is resumed."""
-    return {"type": event_types.WORKFLOW_ERROR, "error": {"message": message}}
+    return draft(event_types.WORKFLOW_ERROR, error=message)
 
 
 def workflow_cancelled(reason: str) -> Draft:
     """The run ends for good."""
-    return {"type": event_types.WORKFLOW_CANCELLED, "message": reason}
+    return draft(event_types.WORKFLOW_CANCELLED, message=reason)
 
 
 def run_held() -> Draft:
-    """The session that records this works on the step in progress from here on."""
+    """From now on, the session that records this works on the step in progress."""
     return {"type": event_types.RUN_HELD}
 
 
 def run_released(message: str) -> Draft:
     """A person takes the run from the session that works on it, so that another one can continue it."""
-    return {"type": event_types.RUN_RELEASED, "message": message}
+    return draft(event_types.RUN_RELEASED, message=message)
 
 
 def workflow_rerun(rerun_of: str, *, actor: str) -> Draft:
-    """The run does again what the run `rerun_of` was to do."""
+    """The run repeats the task of the run `rerun_of`."""
     return {"type": event_types.WORKFLOW_RERUN, "metadata": {"rerun_of": rerun_of}, "actor": actor}
 
 
 def phase_start(phase: str, message: str | None = None) -> Draft:
     """Work on a phase starts."""
-    return _about(event_types.PHASE_START, phase, message=message)
+    return draft(event_types.PHASE_START, phase, message=message)
 
 
 def phase_complete(phase: str, message: str | None = None) -> Draft:
     """Every step of a phase is complete."""
-    return _about(event_types.PHASE_COMPLETE, phase, message=message)
+    return draft(event_types.PHASE_COMPLETE, phase, message=message)
 
 
 def phase_error(phase: str, message: str) -> Draft:
     """A phase and its run stop; a step in progress counts as failed."""
-    return {"type": event_types.PHASE_ERROR, "phase": phase, "error": {"message": message}}
+    return draft(event_types.PHASE_ERROR, phase, error=message)
 
 
 def phase_skip(phase: str, message: str | None = None) -> Draft:
-    """A person decides that what is unfinished in a phase is not needed."""
-    return _about(event_types.PHASE_SKIP, phase, message=message)
+    """A person decides that the unfinished steps of a phase are not needed."""
+    return draft(event_types.PHASE_SKIP, phase, message=message)
 
 
 def step_start(
     phase: str, step: str, *, again: bool = False, base_commit: str | None = None, message: str | None = None
 ) -> Draft:
-    """Work on a step starts, or with `again` one more time: `step_retry`. `base_commit` is the branch's commit then."""
-    draft = _about(event_types.STEP_RETRY if again else event_types.STEP_START, phase, step, message)
-    if base_commit is not None:
-        draft["metadata"] = {"base_commit": base_commit}
-    return draft
+    """A step starts or, with `again`, is retried (`step_retry`). `base_commit` is the branch's commit at that time."""
+    kind = event_types.STEP_RETRY if again else event_types.STEP_START
+    return draft(kind, phase, step, message=message, metadata={"base_commit": base_commit})
 
 
 def step_complete(
@@ -86,52 +84,39 @@ def step_complete(
     artifacts: Sequence[Artifact] = (),
     message: str | None = None,
 ) -> Draft:
-    """A step is done, with what it made and the evidence that was found."""
-    draft = _about(event_types.STEP_COMPLETE, phase, step, message)
-    draft["status"] = status
-    if evidence:
-        draft["metadata"] = {"evidence": list(evidence)}
+    """A step is complete, with its artifacts and the evidence that was found."""
+    metadata = {"evidence": list(evidence) or None}
+    made = draft(event_types.STEP_COMPLETE, phase, step, status=status, message=message, metadata=metadata)
     if artifacts:
-        draft["artifacts"] = list(artifacts)
-    return draft
+        made["artifacts"] = list(artifacts)
+    return made
 
 
 def decision(phase: str, step: str, message: str) -> Draft:
-    """A decision was made while a step was done."""
-    return _about(event_types.DECISION_POINT, phase, step, message)
+    """A decision was made during a step."""
+    return draft(event_types.DECISION_POINT, phase, step, message=message)
 
 
 def step_blocked(phase: str, step: str, missing: Sequence[Mapping[str, object]]) -> Draft:
     """A step was not completed because evidence is missing."""
-    return {"type": event_types.STEP_BLOCKED, "phase": phase, "step": step, "metadata": {"missing": list(missing)}}
+    return draft(event_types.STEP_BLOCKED, phase, step, metadata={"missing": list(missing)})
 
 
 def step_error(phase: str, step: str, message: str) -> Draft:
     """A step failed, and the run stops."""
-    return {"type": event_types.STEP_ERROR, "phase": phase, "step": step, "error": {"message": message}}
+    return draft(event_types.STEP_ERROR, phase, step, error=message)
 
 
 def step_skip(phase: str, step: str, message: str | None = None) -> Draft:
     """A person decides that a step is not needed."""
-    return _about(event_types.STEP_SKIP, phase, step, message)
+    return draft(event_types.STEP_SKIP, phase, step, message=message)
 
 
 def retry_loop_enter(phase: str, return_to: str, message: str) -> Draft:
     """The failed phase goes back to `return_to`."""
-    draft = _about(event_types.RETRY_LOOP_ENTER, phase, message=message)
-    draft["metadata"] = {"return_to": return_to}
-    return draft
+    return draft(event_types.RETRY_LOOP_ENTER, phase, message=message, metadata={"return_to": return_to})
 
 
 def retry_loop_exit(phase: str, return_to: str) -> Draft:
     """The phase whose failure led back to `return_to` is complete."""
-    return {"type": event_types.RETRY_LOOP_EXIT, "phase": phase, "metadata": {"return_to": return_to}}
-
-
-def _about(type: str, phase: str, step: str | None = None, message: str | None = None) -> Draft:
-    draft: Draft = {"type": type, "phase": phase}
-    if step is not None:
-        draft["step"] = step
-    if message is not None:
-        draft["message"] = message
-    return draft
+    return draft(event_types.RETRY_LOOP_EXIT, phase, metadata={"return_to": return_to})

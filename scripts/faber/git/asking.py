@@ -1,4 +1,4 @@
-"""Questions to git: read-only, side by side, in a short time. Never raises; a failure is part of the answer."""
+"""Read-only questions to git, asked side by side with a short time limit. A failure is an answer, not an exception."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,9 +15,6 @@ class GitQuestion(NamedTuple):
     directory: StrPath
     arguments: Sequence[str]
 
-
-Ask = Callable[[Sequence[GitQuestion]], list[ProgramResult]]
-"""Asks all questions at once and returns the answers in the same order."""
 
 Begin = Callable[[Sequence[GitQuestion]], Callable[[], list[ProgramResult]]]
 """Asks all questions at once and returns a function that waits for the answers."""

@@ -1,4 +1,4 @@
-"""One branch inspected: which questions, in which wave, and what the answers mean."""
+"""Inspects one branch: which questions git is asked, in which wave, and what the answers mean."""
 
 import os
 from collections.abc import Mapping
@@ -43,13 +43,6 @@ class Commit(NamedTuple):
     line: str
 
 
-class Distance(NamedTuple):
-    """How many commits only the default branch has (`behind`), and how many only the branch (`ahead`)."""
-
-    behind: int
-    ahead: int
-
-
 class Ref(NamedTuple):
     """The commit of a ref, the ref that it stands for ('' unless symbolic), where it is checked out ('' if nowhere)."""
 
@@ -70,7 +63,7 @@ class DirtyFile(_Renamed):
 
 
 class BranchPart(TypedDict):
-    """What is known of a branch, as `inspect.inspect_branch` describes it; null where it cannot be told."""
+    """What is known of a branch; `inspect.begin_branch` describes the keys. None where unknown."""
 
     name: str
     exists: bool
@@ -113,7 +106,7 @@ class Inspection:
         self.first_answers = begin(list(self.first.values()))
 
     def result(self) -> BranchPart | None:
-        """The answer of `git.inspect_branch`, None where git could not be asked; to be called once."""
+        """What `inspect.begin_branch` promises; None where git could not be asked. Call it once."""
         here = self.here
         self.answers.update(zip(self.first, self.first_answers(), strict=True))
         if any(answer.problem == "missing" for answer in self.answers.values()):
@@ -146,8 +139,8 @@ class Inspection:
         if self.since and recent is None:
             recent = self._recent()
         if self.repository.is_shallow:
-            message = "The history was cut when it was fetched; counts and changes may be incomplete."
-            self._warn("shallow_clone", message, "Run `git fetch --unshallow` for the whole history.")
+            message = "This is a shallow clone: counts and changes may be incomplete."
+            self._warn("shallow_clone", message, "Run `git fetch --unshallow` to get the whole history.")
         changes, counts = self._compared(default)
         dirty = parse_status(self.answers["status"].out) if self._believed("status") else None
         return {
@@ -161,8 +154,8 @@ class Inspection:
             "shallow": self.repository.is_shallow,
             "default_branch": _short(default) if default else None,
             "files_changed": changes,
-            "ahead": counts.ahead if counts else None,
-            "behind": counts.behind if counts else None,
+            "ahead": counts[1] if counts else None,
+            "behind": counts[0] if counts else None,
             "dirty_files": dirty[:FILES] if dirty is not None else None,
             "dirty_count": len(dirty) if dirty is not None else None,
         }
@@ -205,7 +198,7 @@ class Inspection:
     # --- answers -----------------------------------------------------------------------------------
 
     def _believed(self, key: str) -> bool:
-        """True if the question was asked and its answer can be used; a problem becomes a notice."""
+        """True if the question was asked and the answer is usable; a problem becomes a notice."""
         answer = self.answers.get(key)
         if answer is None:
             return False
@@ -222,12 +215,12 @@ class Inspection:
     def _absent(self, refs: dict[str, Ref]) -> BranchPart:
         name = shown(self.name)
         if self.repository.head == self.ref:
-            self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Nothing to do before the first.")
+            self._warn("unborn_branch", f"The branch {name} has no commits yet.", "Make the first commit.")
         elif f"refs/remotes/origin/{self.name}" in refs:
-            message = f"The branch {name} is not there locally; it is on origin (may need to fetch)."
+            message = f"The branch {name} does not exist locally, only on origin (may need to fetch)."
             self._warn("branch_not_found", message, "Check it out from origin.")
         else:
-            message = f"The branch {name} is not there locally (may need to fetch, or not be created yet)."
+            message = f"The branch {name} does not exist locally (may need to fetch, or is not created yet)."
             self._warn("branch_not_found", message, "Nothing to do before the build phase; otherwise `git fetch`.")
         return {
             "name": self.name,
@@ -269,8 +262,8 @@ class Inspection:
             return [inert(line[1:]) for line in lines]
         return None
 
-    def _compared(self, default: str | None) -> tuple[list[str] | None, Distance | None]:
-        """The changed files, and how far the branch is from `default`; None where git did not tell."""
+    def _compared(self, default: str | None) -> tuple[list[str] | None, tuple[int, int] | None]:
+        """The changed files, and how many commits only `default` and only the branch has; None without an answer."""
         changes: list[str] | None = None
         counts: list[str] = []
         if default is None:
@@ -283,18 +276,18 @@ class Inspection:
             changes = [inert(line).strip() for line in self.answers["diff"].out.splitlines()]
         if default is not None and self._believed("count"):
             counts = self.answers["count"].out.split()
-        return changes, Distance(int(counts[0]), int(counts[1])) if len(counts) == 2 else None
+        return changes, (int(counts[0]), int(counts[1])) if len(counts) == 2 else None
 
     def _warn(self, code: str, message: str, recovery: str = "") -> None:
         self.notices.append(warning(code, message, recovery, shown(self.name)))
 
 
 def warning(code: str, message: str, recovery: str = "", source: str | None = None) -> Notice:
-    """A notice that something about git is missing: the context is complete without it."""
+    """A notice about something that git could not answer; the rest of the context is still usable."""
     return Notice(code, Severity.WARNING, message, recovery, source)
 
 
-# --- what git prints. A record that was cut off lacks its end and is left out. ----------------------
+# --- git's output. A truncated last record is left out. ----------------------
 
 
 def parse_log(out: str) -> list[Commit]:

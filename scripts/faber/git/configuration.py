@@ -1,16 +1,16 @@
 """How every git that faber starts is configured: one environment, one set of options.
 
-The repository's and the person's configuration may not run programs in faber's own work, change what is printed, or ask
-somebody:
+The configuration of the repository and of the person must not start programs in faber's own work, change git's output
+or prompt for anything:
 
-* Hooks do not run. A project's checks are its filters, which run on every cycle and every merge; a hook would run them
-  once more, could change what is committed, or ask somebody. Only where the person's own branch is pushed do their
-  hooks run (`hooks=True`).
-* Commits are not signed: a signature may ask for a passphrase.
-* Nothing is collected in the background, and submodules are left alone: in a new worktree their directories are
+* Hooks do not run. A project's checks are its filters, which run on every cycle and every merge; a hook would repeat
+  them, could change what is committed, or prompt. Only a push of the person's own branch runs their hooks
+  (`hooks=True`).
+* Commits are not signed: signing may prompt for a passphrase.
+* No garbage collection runs in the background. Submodules are not updated: in a new worktree their directories are
   empty, and a nebula's `setup` command may fill them.
-* Clean and smudge filters, LFS among them, do run: without them files would be committed as something else. Where
-  their program is missing, the git command fails and says so.
+* Clean and smudge filters run, LFS included: without them, files would be committed with other content. If the program
+  of a filter is missing, the git command fails with its name.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _SETTINGS = (
     "diff.relative=false",
     "i18n.commitEncoding=UTF-8",
     "i18n.logOutputEncoding=UTF-8",
-    # what is changed besides
+    # side effects
     "commit.gpgSign=false",
     "tag.gpgSign=false",
     "merge.verifySignatures=false",
@@ -51,8 +51,8 @@ _COMMAND = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 
 # A hook inherits variables that point git at the repository of the command it belongs to, and a person's environment
-# may hold tracing or a pager. Of git's own variables only these stay: those that configure it, who the person is, and
-# the ssh program that reaches a remote.
+# may enable tracing or a pager. Of git's own variables only these are kept: its configuration, the person's identity,
+# and the ssh program.
 _KEPT = (
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
@@ -72,7 +72,7 @@ _KEPT = (
 _SET = {
     "GIT_OPTIONAL_LOCKS": "0",  # a question must not take the index lock from the agent's own git
     "GIT_PAGER": "cat",
-    # Nobody is there to ask: no terminal, no dialog, no passphrase, no editor.
+    # No prompts: no terminal, no dialog, no passphrase, no editor.
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
     "SSH_ASKPASS": "",
@@ -92,6 +92,6 @@ def command(directory: str, *, hooks: bool = False) -> list[str]:
 
 
 def environment(variables: Mapping[str, str], *, fetches: bool = True) -> dict[str, str]:
-    """`variables` as git is to see them. Without `fetches` a partial clone does not fetch what it lacks."""
+    """git's environment, made from `variables`. Without `fetches`, a partial clone does not fetch missing objects."""
     kept = {name: value for name, value in variables.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     return kept | _SET | ({} if fetches else {"GIT_NO_LAZY_FETCH": "1"})

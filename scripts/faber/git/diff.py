@@ -48,14 +48,15 @@ def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
 
 
 def reverted_files(git: Git, base: str, failed_head: str, new_head: str) -> list[str]:
-    """The files that the work from `base` to `failed_head` changed and that are as in `base` again at `new_head`, or
-    empty or gone there.
+    """The files that changed from `base` to `failed_head` and that at `new_head` are as in `base` again, empty, or
+    deleted.
 
     Seed 000: a remediation builds on the failed attempt's work and does not revert it. A file is its content and its
     mode; a renamed one counts under both names.
     """
-    touched = _differing(git, base, failed_head)
-    taken = touched - _differing(git, base, new_head) | touched & _emptied(git, failed_head, new_head)
+    touched = changed_paths(git, checked(base), checked(failed_head))
+    kept = changed_paths(git, checked(base), checked(new_head))
+    taken = touched - kept | touched & _emptied(git, failed_head, new_head)
     return sorted(inert(path) for path in taken)
 
 
@@ -69,7 +70,7 @@ _EMPTY = frozenset(
 
 
 def _emptied(git: Git, before: str, after: str) -> set[str]:
-    """The files of `before` that are gone or empty at `after`."""
+    """The files of `before` that are deleted or empty at `after`."""
     asked = git.run(
         "diff", "--raw", "-z", "--no-abbrev", "--no-renames", *_PLAIN, checked(before), checked(after), "--"
     )
@@ -83,13 +84,13 @@ def _emptied(git: Git, before: str, after: str) -> set[str]:
 
 
 def moved_from(git: Git, base: str, head: str) -> set[str]:
-    """The files of `base` (inert) that git takes for renamed at `head`."""
+    """The files of `base` (inert) that git detects as renamed at `head`."""
     asked = git.run(
         "diff", "--name-status", "-z", "-M", "-l1000", "--diff-filter=R", *_PLAIN, checked(base), checked(head), "--"
     )
     return {inert(path) for path in asked.out.split("\0")[1:-1:3]}
 
 
-def _differing(git: Git, base: str, head: str) -> set[str]:
-    asked = git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, checked(base), checked(head), "--")
-    return set(asked.out.split("\0")[:-1])
+def changed_paths(git: Git, *arguments: str) -> set[str]:
+    """The paths, as git spells them, that `git diff ARGUMENTS` lists; a renamed file counts under both names."""
+    return set(git.run("diff", "--name-only", "-z", "--no-renames", *_PLAIN, *arguments, "--").out.split("\0")[:-1])

@@ -1,4 +1,4 @@
-"""A commit made by one `git fast-import`: no loose object a file, no index, no working tree.
+"""A commit made by one `git fast-import`, without loose objects, index or working tree.
 
 Measured against `hash-object -w --stdin-paths` with `mktree`: 10,000 new files become one pack instead of 10,000
 files, and a later commit writes only what is new.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class NewCommit(NamedTuple):
-    """A commit to make: `ref` is where it is put, `author` is `Name <address>`.
+    """A commit to make, and the `ref` to move to it; `author` is `Name <address>`.
 
     The tree is that of the commit `base` (None: empty) with `files` in it, by path. `base_tree` is the id of that tree;
     it is needed only where `base` is not `parent`.

@@ -4,10 +4,9 @@ Implements context reconstitution 0.4. A branch is optional: every problem is re
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from faber.errors import Notice
-from faber.git.asking import Ask, Begin, GitQuestion, ask, begin
+from faber.git.asking import Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import BranchPart, Inspection, warning
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
@@ -16,15 +15,15 @@ from faber.store.external_files import StrPath
 Inspected = tuple[BranchPart | None, list[Notice]]
 
 
-def inspect_branch(
-    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, run: Ask = ask
-) -> Inspected:
-    """The state of the local branch `name`, or None where git cannot say (context reconstitution 0.4).
+def begin_branch(
+    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
+) -> Callable[[], Inspected]:
+    """Start git; the function returned waits for it and returns the state of the local branch `name`, None where git
+    cannot tell (context reconstitution 0.4).
 
     `root` is a directory of the repository: its main worktree, a linked one, or a bare repository.
-    `since` is the commit at which the last session ended, `default_branch` the branch to compare with
-    where the project names one. `run` asks git (see `asking.ask`). Keys,
-    null where it cannot be told:
+    `since` is the commit at which the last session ended, `default_branch` the branch that the project compares with,
+    if it names one. `begin` asks git (see `asking.begin`). Keys, null where unknown:
 
     * `name`, `exists`, `head` (commit id);
     * `commits`: the last 10 as `git log --oneline` prints them;
@@ -43,15 +42,6 @@ def inspect_branch(
     `default_branch_unknown`, `no_common_history`, `session_commit_unknown`, `shallow_clone`,
     `not_a_repository`, `git_missing`, `git_failed`, `git_timeout`, `git_output_cut`.
     """
-    return begin_branch(
-        root, name, since=since, default_branch=default_branch, begin=lambda questions: partial(run, questions)
-    )()
-
-
-def begin_branch(
-    root: StrPath, name: str, *, since: str | None = None, default_branch: str | None = None, begin: Begin = begin
-) -> Callable[[], Inspected]:
-    """`inspect_branch` in two halves: git is running when this returns; the function returned waits for it."""
     problem = branch_problem(name)
     if problem:
         message = f"The branch name {shown(name)!r} {problem}; git was not asked."
@@ -67,18 +57,21 @@ def begin_branch(
 
 
 def head_commit(root: StrPath) -> str | None:
-    """The id of the commit that HEAD names, None without commits or without a repository."""
-    answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])])[0]
-    return answer.out.strip() or None if answer.code == 0 else None
+    """The id of HEAD's commit; None without commits or without a repository."""
+    return _commit_at(root, "HEAD")
 
 
 def branch_head(root: StrPath, name: str | None) -> str | None:
-    """The commit that the local branch `name` is at, or HEAD's where there is no name; None if neither is there."""
+    """The commit of the local branch `name`, by default HEAD's; None if there is no such branch or no commit."""
     if name is None:
         return head_commit(root)
     if branch_problem(name):
         return None
-    answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}"])])[0]
+    return _commit_at(root, f"refs/heads/{name}")
+
+
+def _commit_at(root: StrPath, ref: str) -> str | None:
+    answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
 
@@ -90,7 +83,7 @@ def current_branch(root: StrPath) -> str | None:
 
 
 def remote_slug(root: StrPath) -> tuple[str, str] | None:
-    """`(organisation, project)` from the URL of the remote `origin`, None if there is none to tell.
+    """`(organisation, project)` from the URL of the remote `origin`; None without one, or if its URL has no such parts.
 
     Host, user and password of the URL never leave this function. Both segments match
     `[A-Za-z0-9][A-Za-z0-9._-]*`.

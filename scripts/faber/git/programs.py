@@ -23,11 +23,10 @@ _NOBODY = {
 
 
 class _Known:
-    """What the trees of a repository have in common and is asked once: who commits, and git's version."""
+    """Cached answers that all trees of a repository share: the committer's identity and git's version."""
 
-    def __init__(self) -> None:
-        self.identity: dict[str, str] | None = None
-        self.version: tuple[int, int] | None = None
+    identity: dict[str, str] | None = None
+    version: tuple[int, int] | None = None
 
 
 class Git:
@@ -114,7 +113,7 @@ class Git:
         return found + [None] * (len(names) - len(found))
 
     def head_ref(self) -> str | None:
-        """The full ref that HEAD names, None where HEAD is detached. Read from git's own file where that tells it."""
+        """The full ref that HEAD names, None where HEAD is detached. Read from git's own file where possible."""
         path = self.path("HEAD")
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -153,7 +152,7 @@ class Git:
             pause *= 2
 
     def identity(self) -> dict[str, str]:
-        """Environment variables that name faber as the committer where git knows nobody; else none."""
+        """Environment variables that make faber the committer if git has no identity configured; otherwise empty."""
         if self._known.identity is None:
             asked = (
                 self.run("-c", "user.useConfigOnly=true", "var", f"GIT_{role}_IDENT", codes=(0, 1, 128))

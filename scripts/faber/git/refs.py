@@ -60,9 +60,8 @@ def shown(name: str) -> str:
 def slug_of(url: str) -> tuple[str, str] | None:
     """`(organisation, project)` from the URL or path of a remote, None if it has fewer than two parts.
 
-    Takes `https://`, `ssh://`, `git@host:org/project.git` and paths; of nested groups the last two
-    parts. Never any part of the host, the user or the password. Both are valid in a run id and as
-    part of a ref.
+    Accepts `https://`, `ssh://`, `git@host:org/project.git` and paths; of nested groups it takes the last two parts,
+    and never a part of the host, the user or the password. Both are valid in a run id and as part of a ref.
     """
     location = url.strip().split("?", 1)[0].split("#", 1)[0]
     if "://" in location:

@@ -1,6 +1,7 @@
 """Where a repository keeps its files: read from the files themselves, because that costs no process."""
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber.store.external_files import StrPath, Unreadable, read_text
@@ -11,8 +12,8 @@ _LIMIT = 64_000
 class Repository(NamedTuple):
     """A repository, found from a directory in it. `top` is None where it is bare.
 
-    `head` is the full ref that HEAD names, None where HEAD names a commit (detached). A ref store
-    that does not keep refs in files names one here that cannot exist.
+    `head` is the full ref that HEAD names, None where HEAD is detached. With a ref store other than files it is a ref
+    that cannot exist.
     """
 
     top: str | None
@@ -54,18 +55,26 @@ def checked_out(repository: Repository, ref: str) -> str | None:
     common = repository.common_directory
     if _line(os.path.join(common, "HEAD"), "ref:") == ref and os.path.basename(os.path.normpath(common)) == ".git":
         return os.path.realpath(os.path.dirname(os.path.normpath(common)))
-    try:
-        linked = sorted(os.listdir(os.path.join(common, "worktrees")))
-    except OSError:
-        return None
-    for name in linked:
-        private = os.path.join(common, "worktrees", name)
-        dot_git = _line(os.path.join(private, "gitdir"))
-        if dot_git and _line(os.path.join(private, "HEAD"), "ref:") == ref:
-            top = os.path.dirname(os.path.join(private, dot_git))
-            if os.path.isdir(top):
-                return os.path.realpath(top)
+    for private, top in linked_worktrees(common):
+        if _line(os.path.join(private, "HEAD"), "ref:") == ref and os.path.isdir(top):
+            return os.path.realpath(top)
     return None
+
+
+def linked_worktrees(common_directory: str) -> Iterator[tuple[str, str]]:
+    """git's own directory for each linked worktree that it knows, and the worktree's top, which may be gone."""
+    base = os.path.join(common_directory, "worktrees")
+    try:
+        names = sorted(os.listdir(base))
+    except OSError:
+        return
+    for name in names:
+        private = os.path.join(base, name)
+        try:
+            with open(os.path.join(private, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+                yield private, os.path.dirname(os.path.join(private, file.readline(5000).rstrip("\n")))
+        except OSError:
+            continue
 
 
 def _repository(top: str | None, git_directory: str) -> Repository:

@@ -7,7 +7,7 @@ even while a merge is in progress.
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from faber.git.commit_messages import parked_message
@@ -23,7 +23,7 @@ _LOCKED = ("index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVE
 
 
 class Parked(NamedTuple):
-    """Where work is kept: a ref and its commit, and directories that were moved (from where, to where)."""
+    """Where work is kept: a ref and its commit, and the directories that were moved, as (from, to)."""
 
     ref: str
     commit: str
@@ -59,7 +59,7 @@ def everything_but(exclude: Sequence[str]) -> list[str]:
 
 
 def status(git: Git, exclude: Sequence[str] = ()) -> Status:
-    """What differs from HEAD in the tree; ignored files and what is inside submodules do not count."""
+    """The differences between the tree and HEAD, without ignored files and the content of submodules."""
     shown_as = ("--porcelain=v2", "-z", "--branch", "--no-ahead-behind")
     asked = git.run("status", *shown_as, "--untracked-files=all", "--ignore-submodules=dirty", *everything_but(exclude))
     found = Status([], [], [], "", "")
@@ -87,7 +87,7 @@ def refuse_embedded(found: Status) -> None:
 
 
 def tree_id(git: Git, exclude: Sequence[str] = ()) -> str:
-    """The id of the tree that a commit of everything would have now; nothing visible changes.
+    """The id of the tree that a commit of all files would have now; worktree and index stay unchanged.
 
     Raises `EmbeddedRepository` where git cannot record a directory.
     """
@@ -144,7 +144,7 @@ def last_parked(git: Git, prefix: str) -> tuple[str, str] | None:
 
 
 def reset(git: Git, exclude: Sequence[str] = ()) -> None:
-    """Make the tree that of HEAD; other files are deleted, except ignored ones. Park first."""
+    """Reset the tree to HEAD and delete all other files except ignored ones. Park first."""
     git.run("reset", "--quiet", "--hard", "HEAD", seconds=CHECKOUT_SECONDS)
     git.run("clean", "--quiet", "-f", "-d", *everything_but(exclude), seconds=CHECKOUT_SECONDS)
 
@@ -162,7 +162,7 @@ def free_locks(git: Git, since: float = float("-inf"), refs: Sequence[str] = ())
             continue
     for entry in os.listdir(git.git_directory):
         if entry.startswith(INDEX_PREFIX):
-            _unlink(git.path(entry))
+            unlink(git.path(entry))
 
 
 @contextmanager
@@ -176,8 +176,8 @@ def _own_index(git: Git) -> Iterator[dict[str, str]]:
             git.run("read-tree", "HEAD", extra={"GIT_INDEX_FILE": own})
         yield {"GIT_INDEX_FILE": own}
     finally:
-        _unlink(own)
-        _unlink(f"{own}.lock")
+        unlink(own)
+        unlink(f"{own}.lock")
 
 
 def move_aside(path: str, aside: str) -> str:
@@ -188,8 +188,7 @@ def move_aside(path: str, aside: str) -> str:
     return target
 
 
-def _unlink(path: str) -> None:
-    try:
+def unlink(path: str) -> None:
+    """Remove the file at `path`, if there is one."""
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass

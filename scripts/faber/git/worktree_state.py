@@ -1,4 +1,4 @@
-"""What an agent did with git in its worktree, and how to end operations that it left in progress."""
+"""The state in which an agent left git in its worktree; ends operations that it left in progress."""
 
 import os
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Condition(NamedTuple):
     where HEAD is detached. `head`: the commit, None where the branch has none. `tip`: the commit of the phase's branch,
     None where it was deleted. `operation`: merge, rebase, am, cherry-pick, revert or bisect, if one is in progress.
     `history`: the head compared with the last recorded commit: `same`, `ahead`, `rewritten` (moved backwards counts),
-    or `unknown` where none was recorded. `commits`: how many are new where it is `ahead`.
+    or `unknown` where none was recorded.
     """
 
     linked: bool
@@ -36,10 +36,9 @@ class Condition(NamedTuple):
     tip: str | None
     operation: str | None
     history: str
-    commits: int
 
     def problems(self, ref: str) -> list[str]:
-        """What is not as the cycle left it, as sentences; the agent's own commits on the phase's branch are allowed."""
+        """What an agent must not have changed, each as a clause; its own commits on the phase's branch are allowed."""
         found = []
         if not self.linked:
             found.append("the worktree's .git no longer leads to the repository")
@@ -57,29 +56,17 @@ class Condition(NamedTuple):
 
 
 def look(git: Git, ref: str, recorded: str | None) -> Condition:
-    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the last commit that is known of it."""
+    """The condition of the tree of `git`, whose branch is `ref`; `recorded` is the branch's last recorded commit."""
     on = git.head_ref()
     head, tip, *found = git.commits_of("HEAD", ref, *([recorded] if recorded else []))
-    history, commits = "unknown", 0
     known = found[0] if found else None
-    if head is not None and known is not None:
-        if head == known:
-            history = "same"
-        elif git.is_ancestor(known, head):
-            history, commits = "ahead", int(git.line("rev-list", "--count", f"{known}..{head}"))
-        else:
-            history = "rewritten"
-    elif recorded is not None:
+    if recorded is None:
+        history = "unknown"
+    elif head is not None and known is not None:
+        history = "same" if head == known else "ahead" if git.is_ancestor(known, head) else "rewritten"
+    else:
         history = "rewritten"
-    return Condition(
-        is_linked(git),
-        inert(on) if on is not None else None,
-        head,
-        tip,
-        operation(git),
-        history,
-        commits,
-    )
+    return Condition(is_linked(git), inert(on) if on is not None else None, head, tip, operation(git), history)
 
 
 def operation(git: Git) -> str | None:

@@ -3,6 +3,7 @@
 import random as _random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from faber.github.api_responses import (
@@ -39,7 +40,6 @@ class Transport(Protocol):
 
     def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request, without following redirects; raises `NoResponse`."""
-        ...
 
 
 class Timing(NamedTuple):
@@ -58,19 +58,18 @@ class ApiAnswer(NamedTuple):
     headers: dict[str, str]
 
 
+@dataclass
 class Calls:
-    """Calls over one transport, one at a time.
+    """Calls over one transport, one at a time. `seconds` limits one request.
 
     Reads and idempotent writes are retried after network failures and 5xx; other writes only where nothing was sent
     or done. A pause that GitHub asks for is waited out if the deadline allows it, and is an error otherwise.
     """
 
-    def __init__(self, transport: Transport, seconds: float, timing: Timing) -> None:
-        """`seconds` limits one request."""
-        self.transport = transport
-        self.seconds = seconds
-        self.timing = timing
-        self._written: float | None = None
+    transport: Transport
+    seconds: float
+    timing: Timing
+    _written: float | None = None
 
     def call(self, request: ApiRequest, deadline: float, *, repeatable: bool) -> ApiAnswer:
         """The answer to `request`, before `deadline` (of `timing.clock`); raises a `WorkItemError`."""

@@ -1,4 +1,4 @@
-"""Finding the run, and its open request, that the command of a comment is about. Pure."""
+"""Finds the run, and its open request, that the command of a comment is about. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

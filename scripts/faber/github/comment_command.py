@@ -45,12 +45,12 @@ REASONS = {
     "awaiting_feedback": "The run waits for an answer.",
 }
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
-# Outputs that are always there.
+# Keys that every answer has.
 _FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
 
 
 class _Refusal(Exception):
-    """The comment is not taken: result, reason and what else is known."""
+    """The comment is refused: `result`, `reason` and further keys of the answer."""
 
     def __init__(self, result: str, reason: str, **known: object) -> None:
         super().__init__(reason)
@@ -59,9 +59,8 @@ class _Refusal(Exception):
 
 
 class _Arrival(NamedTuple):
-    """A comment that holds one command, and where it arrived."""
+    """A comment that holds one command, and the project's configuration and issues."""
 
-    layout: Layout
     config: Config
     source: Commenting
     comment: NewComment
@@ -79,7 +78,7 @@ class _Arrival(NamedTuple):
 
 
 def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
-    """Take the comment in the event file; returns what `faber feedback from-event` prints.
+    """Process the comment in the event file; returns what `faber feedback from-event` prints.
 
     `find_layout` finds the store; it is called for a comment only, so that other events need none. Raises
     `InvalidInput` if the file is not an event file, and the store's errors. Must not be called for an agent: whoever
@@ -108,7 +107,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         runs = load_for_work_item(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _handle(_Arrival(layout, config, source, comment, command), runs)
+        return _handle(_Arrival(config, source, comment, command), runs)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
 
@@ -190,14 +189,14 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
 
 
 def _recorded_before(arrival: _Arrival, run: Run, event_id: int) -> Mapping[str, object]:
-    # A repetition finishes what a killed first attempt left undone, and changes nothing else.
+    # A repetition finishes a killed first attempt and changes nothing else.
     committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.key, known=run)
     outcome = _recorded_answer(arrival, committed)
     return {**outcome, "reason": "recorded_before", "event_id": event_id, "repeated": True}
 
 
 def _nothing(state: State, plan: Plan) -> Decision:
-    raise IllegalTransition("This comment was taken before.")
+    raise IllegalTransition("This comment was processed before.")
 
 
 def _run_of(bound: BoundCommand, runs: list[Run]) -> Run:

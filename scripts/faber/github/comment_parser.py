@@ -2,11 +2,11 @@
 
 A command is a line that begins, in its first column, with `@faber` and one of `VERBS`; then perhaps the id of
 a request, then words. It counts only where GitHub certainly shows it as plain text of the comment itself.
-What is certainly quoted or code is passed over. Everywhere else there is doubt: after anything that could be
-HTML or mathematics, in a paragraph that a quotation, a list, a code span or a link could reach into. A
-command in doubt is never taken, but it is counted, so that it can still make another one ambiguous.
+Text that is certainly quoted or code is skipped. All other text is in doubt: after anything that could be HTML or
+mathematics, and in a paragraph that a quotation, a list, a code span or a link could extend into. A command in doubt is
+not executed, but it still makes another command ambiguous.
 
-Nothing is normalised before the match: a look-alike letter or an invisible character makes it another text.
+Nothing is normalised before the match: with a look-alike letter or an invisible character, it is not a command.
 """
 
 import re
@@ -33,12 +33,12 @@ _REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)(?:[ \t]++|\Z)", r
 _LIKE_REQUEST = re.compile(r"fr[^A-Za-z0-9\s]", re.ASCII | re.IGNORECASE)
 _FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n`]*+`)|(~{3,}+))")
 _CLOSING = {mark: re.compile(rf"\n {{0,3}}({mark}{{3,}}+)[ \t]*+(?=\n)") for mark in "`~"}
-# What can begin HTML; an address between angle brackets is none.
+# What can begin HTML. An address between angle brackets cannot.
 _TAG = re.compile(
     r"<(?!(?:https?://[^\s<>]{1,300}+|[A-Za-z0-9.+_-]{1,100}+@[A-Za-z0-9.-]{1,100}+)>)[A-Za-z/!?]", re.ASCII
 )
 _SPAN = re.compile("`[^`]*+`")
-# What can reach from one line of a paragraph into the next, or makes of the paragraph something else.
+# What can extend from one line of a paragraph into the next, or turns the paragraph into something else.
 _REACHING = "`<[]$|~"
 _NOT_TEXT = re.compile(r"\n(?:[\s>#+*=_:-]|[0-9]{1,9}[.)])")
 
@@ -117,11 +117,11 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _outside_fences(text: str, end: int) -> tuple[list[tuple[int, int]], int]:
-    """What of `text` before `end` is in no fenced code, each part from a line's end to a line's end; and where
-    that can no longer be told, else the text's length.
+    """The parts of `text` before `end` outside fenced code, each from a line's end to a line's end; and the position
+    after which that is unknown, at most the text's length.
 
-    A fence that begins in the first column ends whatever list or quotation was open and is the comment's own;
-    an indented one could be a list's item's, or not.
+    A fence in the first column ends any open list or quotation and belongs to the comment itself; an indented one may
+    belong to an item of a list.
     """
     shown: list[tuple[int, int]] = []
     start = 0
@@ -149,9 +149,9 @@ def _outside_fences(text: str, end: int) -> tuple[list[tuple[int, int]], int]:
 
 
 def _first_doubt(text: str, start: int, stop: int) -> int:
-    """Where between `start` and `stop` HTML or mathematics could begin, else the text's length.
+    """Where HTML or mathematics could begin between `start` and `stop`; else the text's length.
 
-    What stands between single backticks in one line, the first in their paragraph, is code and neither.
+    Text between single backticks in one line, the first ones of their paragraph, is code.
     """
     mathematics = text.find("$$", start, stop)
     nothing = len(text)
@@ -179,7 +179,7 @@ def _found(position: int, otherwise: int) -> int:
 
 
 class _Paragraph:
-    """Whether a line is certainly text: asked for lines in order, each part of the comment is looked at once."""
+    """Tells whether a line is certainly text. Ask for lines in order: each part of the comment is read once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -187,7 +187,7 @@ class _Paragraph:
         self._plain = True
 
     def plain(self, start: int, at: int) -> bool:
-        """True if nothing between the last empty line (or `start`) and the line at `at` can reach into it."""
+        """True if nothing between the last empty line (or `start`) and the line at `at` can extend into it."""
         text = self._text
         if start > self._seen:
             self._seen, self._plain = start, True

@@ -32,7 +32,7 @@ def logged_in(host: str, environ: Mapping[str, str]) -> "GhTransport | None":
 
 
 class GhTransport:
-    """Runs `gh api` once a request. gh follows redirects of reads itself, with its own rules for the token."""
+    """Runs `gh api` once per request. gh follows redirects of reads itself, with its own rules for the token."""
 
     def __init__(self, program: str, host: str, environment: Mapping[str, str], token: str) -> None:
         self.root = standard_api(host)

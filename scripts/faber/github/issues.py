@@ -185,9 +185,9 @@ class GitHubWorkItems:
         return issue, now if now and _ISSUE.fullmatch(now) else path
 
     def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[_Payload], int]:
-        """The comments on the pages with the newest `most` of `total`, by id, and how many there are in all.
+        """The comments on the pages with the newest `most` of `total`, by id, and the total.
 
-        The last page, where it was read, gives a better count than the issue.
+        If the last page was read, it gives a better total than the issue.
         """
         page = first_page(total, most) if most else 0
         request: ApiRequest | None = (

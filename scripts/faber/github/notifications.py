@@ -1,4 +1,5 @@
-"""When to post about a run on its issue: after something was recorded, under no lock, and never failing the command."""
+"""Decides what to post about a run on its issue. It runs after an event was recorded and without a lock; if posting
+fails, the command still succeeds."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ ASKED = FEEDBACK_REQUEST
 def tell(
     layout: Layout, committed: Committed, *, post: bool = False, config: "Config | None" = None
 ) -> PostReport | None:
-    """Post what these events should tell people, as `feedback.post` says; requests also where `post` is true.
+    """Post what people should know of these events, as `feedback.post` says; with `post`, requests in any case.
 
     None where there was nothing to post.
     """
@@ -56,9 +57,7 @@ def tell(
         return PostReport(warnings=(not_posted(error, committed.state["run_id"]),)) if post else None
     asked = {event["metadata"]["request_id"] for event in committed.events if event["type"] == ASKED}
     requests = [
-        request
-        for request in committed.state["feedback_queue"]
-        if (post or mode != "never") and request["request_id"] in asked and not _is_posted(request)
+        request for request in _unposted(committed.run) if (post or mode != "never") and request["request_id"] in asked
     ]
     progress = mode == "all" and bool(types & ENDS)
     if not requests and not progress:
@@ -75,8 +74,7 @@ def with_report(answer: Mapping[str, object], report: PostReport | None) -> dict
 
 def tell_all(run: Run, *, progress: bool) -> PostReport:
     """Post every open request that is not posted yet, and the progress if wanted."""
-    requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
-    return _post(run, None, requests, progress=progress, fresh=False)
+    return _post(run, None, _unposted(run), progress=progress, fresh=False)
 
 
 def tell_as_configured(layout: Layout, run: Run) -> PostReport:
@@ -88,7 +86,7 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
 
     config = load_config(layout)
     mode = config.at("feedback.post")
-    requests = [request for request in run.state["feedback_queue"] if not _is_posted(request)]
+    requests = _unposted(run)
     if run.state["work_id"] is None or mode == "never" or not (requests or mode == "all"):
         return PostReport()
     return _post(run, config, requests, progress=mode == "all", fresh=False)
@@ -99,8 +97,8 @@ def tell_progress(run: Run, config: "Config") -> PostReport:
     return _post(run, config, [], progress=True, fresh=False)
 
 
-def _is_posted(request: FeedbackRequest) -> bool:
-    return bool(request["notification_sent"].get("issue_comment"))
+def _unposted(run: Run) -> list[FeedbackRequest]:
+    return [asked for asked in run.state["feedback_queue"] if not asked["notification_sent"].get("issue_comment")]
 
 
 def _post(

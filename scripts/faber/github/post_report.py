@@ -1,4 +1,4 @@
-"""What came of posting comments."""
+"""The result of posting comments."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """The comments that faber posts on an issue: a request, a run's progress, a reply to a refused command.
 
-Text from elsewhere (prompts, context, errors, names) is set as code, where nothing in it acts: no mention notifies
-anybody, no number links, no image loads, and no command counts. Every comment passes through `outbound` before it is
+Text from elsewhere (prompts, context, errors, names) is set as code and has no effect: no mention notifies anybody, no
+number becomes a link, no image loads, and no command counts. Every comment passes through `outbound` before it is
 posted. Pure, but for `Board`.
 """
 
@@ -97,7 +97,7 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) 
 
 
 def _further(request: FeedbackRequest) -> str:
-    """Where a remark goes: after `answer` the whole line is the answer itself."""
+    """How to add a remark. After `answer`, the rest of the line is the answer itself."""
     if request["type"] == FREE_TEXT:
         return "The answer may continue on the following lines."
     verbs = {line.split()[1] for line in commands(request)}
@@ -177,14 +177,12 @@ def _safe(name: str) -> str:
 # --- posting once ----------------------------------------------------------------------------------
 
 
-class Board:
-    """The comments of one issue. Posting the same text again posts nothing new."""
+class Board(NamedTuple):
+    """The comments of one issue. Posting the same text again posts nothing new. `secrets` are never posted."""
 
-    def __init__(self, source: Commenting, work_id: str, secrets: Iterable[str]) -> None:
-        """`secrets` are values that are never posted."""
-        self._source = source
-        self._work_id = work_id
-        self._secrets = secrets
+    source: Commenting
+    work_id: str
+    secrets: Iterable[str]
 
     def post(self, text: str, *, perhaps_posted: bool) -> PostedComment:
         """Post `text`, whose last line is its marker; returns the comment, or the one that was posted before.
@@ -192,12 +190,12 @@ class Board:
         `perhaps_posted`: an earlier attempt may have been killed after posting, so search the issue first. Raises
         `WorkItemError`.
         """
-        body = outbound(text, self._secrets)
+        body = outbound(text, self.secrets)
         marker = body.rpartition("\n")[2]
         if perhaps_posted and (found := self._own(marker)):
             return found
         try:
-            return self._source.post_comment(self._work_id, body)
+            return self.source.post_comment(self.work_id, body)
         except WorkItemNetworkError as error:
             if not error.fields.get("uncertain"):
                 raise
@@ -207,14 +205,14 @@ class Board:
 
     def edit(self, comment_id: int, text: str) -> PostedComment:
         """Replace the text of a comment of faber's own; raises `WorkItemError`."""
-        return self._source.edit_comment(comment_id, outbound(text, self._secrets))
+        return self.source.edit_comment(comment_id, outbound(text, self.secrets))
 
     def _own(self, marker: str) -> PostedComment | None:
         """The first comment by faber's own account that ends with `marker`; anybody else could write one too."""
-        marked = [comment for comment in self._source.comments(self._work_id) if _marked(comment.body, marker)]
+        marked = [comment for comment in self.source.comments(self.work_id) if _marked(comment.body, marker)]
         if not marked:
             return None
-        account = self._source.account()
+        account = self.source.account()
         return next((comment for comment in marked if comment.author == account), None)
 
 

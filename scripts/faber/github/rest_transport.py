@@ -15,7 +15,7 @@ _CHUNK = 64 * 1024
 
 
 class RestTransport:
-    """Opens one connection a request and never follows a redirect.
+    """Opens one connection per request and never follows a redirect.
 
     The environment's proxies are used for https only: an http proxy would see the token.
     """

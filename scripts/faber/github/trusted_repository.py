@@ -36,10 +36,6 @@ class GitHubRepository(NamedTuple):
         """`owner/name`."""
         return f"{self.owner}/{self.name}"
 
-    def same(self, other: "GitHubRepository") -> bool:
-        """True if both name one repository; GitHub ignores case."""
-        return (self.host, self.slug.lower()) == (other.host, other.slug.lower())
-
 
 def remote_place(url: str) -> GitHubRepository | None:
     """The repository that a git remote's URL (https, ssh, `git@host:owner/name`) names, or None."""

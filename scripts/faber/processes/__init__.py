@@ -1,1 +1,1 @@
-"""Programs run without a shell, bounded in time and output, in an environment that the caller gives; and stdout."""
+"""Starts other programs: without a shell, bounded in time and output. Also writes to this program's own stdout."""

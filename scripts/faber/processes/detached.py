@@ -1,4 +1,4 @@
-"""Starting a program that outlives this one and is not waited for."""
+"""Start a program that outlives this one; nobody waits for it."""
 
 import os
 

@@ -22,9 +22,9 @@ class Program(NamedTuple):
     """A program to run.
 
     `command` is its path (or a name looked up on the PATH) and its arguments, `environment` its whole environment.
-    `stdin` is what it reads; without any it reads nothing. `held` are descriptors that it and its children keep open:
-    a lock on one of them lasts until they end. `output` is a descriptor of a file that takes stdout and stderr; the
-    result has none of either then.
+    `stdin` is its standard input, by default empty. `held` are descriptors that it and its children keep open: a lock
+    on one of them lasts until they end. `output` is the descriptor of a file for stdout and stderr; the result then has
+    neither.
     """
 
     command: Sequence[str]
@@ -74,7 +74,7 @@ class ProgramResult(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """The line of stderr that says what is wrong, as the program spelled it; empty if there is none."""
+        """The line of stderr that says what went wrong, verbatim; empty if the program printed nothing there."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         fatal = (line for line in lines if line.startswith(("fatal:", "error:")))
         serious = (line for line in lines if not line.startswith(("warning:", "hint:")))

@@ -1,4 +1,4 @@
-"""Response recovery: detecting a cut response, having it continued, joining and validating it, and the log of all that.
+"""Response recovery: detects a cut response, asks for the rest, joins and validates it, and logs what happened.
 
 It implements seed 003 (requirement 3_MCP-TAS-072); docs/response-recovery.md explains it and lists the seed's names.
 Importing the package needs the standard library only. Of the functions here, only `resume` and `resume_if_truncated`
@@ -6,10 +6,10 @@ call a model; the others are pure.
 """
 
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join
-from faber.responses.detect import TruncationDetectionResult, detect_truncation
-from faber.responses.envelope import Envelope, extract_envelope
+from faber.responses.detect import detect_truncation
+from faber.responses.envelope import extract_envelope
 from faber.responses.llm import Completion, LLMClient
-from faber.responses.merge import Chunk, Merge, join_chunks, merge_chunks
+from faber.responses.merge import Chunk, join_chunks, merge_chunks
 from faber.responses.response_errors import (
     ChunkMergeError,
     CorrectionExhausted,
@@ -17,49 +17,29 @@ from faber.responses.response_errors import (
     PartialCompletionResumeExhaustedError,
     RecoveryLogUnreadable,
     ResponseTooLarge,
-    ValidationTimeout,
 )
-from faber.responses.resuming import (
-    PartialCompletionResumeProtocol,
-    Resumption,
-    build_resume_prompt,
-    resume,
-    resume_if_truncated,
-)
+from faber.responses.resuming import PartialCompletionResumeProtocol, build_resume_prompt, resume, resume_if_truncated
 from faber.responses.scanner import JsonScanner
-from faber.responses.schema_validation import (
-    MAX_CORRECTION_ATTEMPTS,
-    MalformedResponseHandler,
-    SchemaProblem,
-    Validation,
-)
+from faber.responses.schema_validation import MalformedResponseHandler
 
 __all__ = [
     "ANCHOR_LENGTH",
     "CUT_STOP_REASONS",
-    "MAX_CORRECTION_ATTEMPTS",
     "MAX_RESPONSE",
     "MAX_RESUME_ATTEMPTS",
     "Chunk",
     "ChunkMergeError",
     "Completion",
     "CorrectionExhausted",
-    "Envelope",
     "InvalidSchema",
     "Join",
     "JsonScanner",
     "LLMClient",
     "MalformedResponseHandler",
-    "Merge",
     "PartialCompletionResumeExhaustedError",
     "PartialCompletionResumeProtocol",
     "RecoveryLogUnreadable",
     "ResponseTooLarge",
-    "Resumption",
-    "SchemaProblem",
-    "TruncationDetectionResult",
-    "Validation",
-    "ValidationTimeout",
     "build_resume_prompt",
     "detect_truncation",
     "extract_envelope",

@@ -1,15 +1,15 @@
 """The anchor: the text that a continuation is asked to begin with, so that the join can be proven.
 
 An anchor ends where the certain part of a chunk ends. It is chosen so that a continuation that begins with it can only
-be an echo of it:
+be an echo:
 
-- It is no shorter or longer overlap with the chunk: no prefix of the anchor is also a suffix of it, and the anchor does
-  not occur earlier in the chunk.
-- It is no exact continuation, wherever the grammar can tell: nothing that may follow the chunk begins like that.
+- It cannot be another overlap with the chunk: no prefix of the anchor is also its suffix, and the anchor does not occur
+  earlier in the chunk.
+- It cannot be new text, where the grammar rules that out: nothing that may follow the chunk begins with the anchor.
 
-Where the grammar cannot tell, an exact continuation begins with the anchor only if the text repeats exactly that many
-characters. Such a repetition usually began before the cut, so that the character before the anchor equals the anchor's
-last character: an anchor never begins after such a character.
+Where the grammar does not rule it out, new text begins with the anchor only if the document repeats exactly that many
+characters. Such a repetition usually began before the cut; then the character before the anchor equals the anchor's
+last character. An anchor therefore never begins after such a character.
 """
 
 import re
@@ -64,7 +64,7 @@ def anchor(text: str, end: int, token_end: int, length: int = ANCHOR_LENGTH, sca
 
 
 def is_unambiguous(text: str, end: int, size: int) -> bool:
-    """True if the `size` characters before `end` are all there are, or occur nowhere else: no overlap is like them."""
+    """True if the `size` characters before `end` are the whole text or occur nowhere else: an echo is certain."""
     return not text[: end - size].strip(SPACES) or not _larger(text, end, size)
 
 

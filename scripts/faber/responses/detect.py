@@ -24,25 +24,21 @@ from faber.responses.syntax import (
 )
 
 
-class _Found(NamedTuple):
+class TruncationDetectionResult(NamedTuple):
+    """The result of `detect_truncation`.
+
+    `status` is `complete`, `truncated` or `malformed`. For a truncated text, `truncation_index` is the end of its last
+    complete token (a cut string is not one: the index lies before it), and `certain_end` the end of what a continuation
+    can be joined to (inside a cut string, after its last complete character). For a malformed text, `error` says what
+    is wrong at which character. Fields that do not apply are None. `raw` is the text.
+    """
+
     truncated: bool
     status: str
     truncation_index: int | None
     certain_end: int | None
     error: SyntaxProblem | None
     raw: str
-
-
-class TruncationDetectionResult(_Found):
-    """The result of `detect_truncation`.
-
-    `status` is `complete`, `truncated` or `malformed`. For a truncated text, `truncation_index` is the end of its last
-    complete token (a cut string is not one: the index lies before it), and `certain_end` the end of what a continuation
-    can be joined to (inside a cut string, after its last complete character). For a malformed text, `error` says what
-    is wrong at which character. Fields that do not apply are None.
-    """
-
-    __slots__ = ()
 
     @property
     def last_valid_token(self) -> str | None:

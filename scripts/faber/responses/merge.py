@@ -43,11 +43,11 @@ class Merge(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """A possible text after the certain part; `goes_on` is False if it adds nothing to the chunk."""
+    """A possible text after the certain part; `adds` is False if the chunk has all of it already."""
 
     rest: str
     complete: bool
-    goes_on: bool
+    adds: bool
     scanner: JsonScanner
 
 
@@ -122,8 +122,8 @@ class Chunk:
         for group in self._grouped(views):
             rests = [rest for view in group for rest in self._fitting(view)]
             found = self._decided(rests, stop_reason)
-            if found and not found.complete and not self._goes_on(group, stop_reason):
-                raise ChunkMergeError("The continuation ends, and does not end the response.", reason="unfinished")
+            if found and not found.complete and not self._may_be_cut(group, stop_reason):
+                raise ChunkMergeError("The continuation ends without completing the response.", reason="unfinished")
             if found:
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
@@ -146,9 +146,9 @@ class Chunk:
     def _doubtful(self, found: _Reading, view: str, stop_reason: str | None) -> bool:
         """True if `found` repeats so few characters that `view` may just as well repeat nothing.
 
-        The whole text may be that short. Then only the end decides. An exact continuation cannot close the brackets
-        that the text and its repetition open together, so a document that is complete with the repetition is right,
-        unless the source says that more was to come.
+        The whole text may be that short; then the end of the document decides. New text cannot close the brackets that
+        the text and its repetition open together. A document that is complete with the repetition is therefore right,
+        unless the source says that it was cut.
         """
         repeated = len(view) - len(found.rest)
         if not self.certain_end or (
@@ -159,8 +159,8 @@ class Chunk:
             return False
         return any(rest is not None and self._read(rest, stop_reason) for rest in self._plain(view))
 
-    def _goes_on(self, views: list[str], stop_reason: str | None) -> bool:
-        """True if an unfinished continuation without the echo may be a piece of the response that was cut itself."""
+    def _may_be_cut(self, views: list[str], stop_reason: str | None) -> bool:
+        """True if an unfinished continuation without the echo may itself have been cut."""
         if stop_reason is None:
             return not (self._scanner.in_string and is_talk(views[0]))
         return stop_reason in CUT_STOP_REASONS
@@ -213,7 +213,7 @@ class Chunk:
         found = complete + unfinished
         if len(found) > 1 and (unfinished or len({self._tokens(reading.rest) for reading in complete}) > 1):
             raise ChunkMergeError("The continuation can be read in several ways that differ.", reason="ambiguous")
-        return found[0] if found and found[0].goes_on else None
+        return found[0] if found and found[0].adds else None
 
     def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
         """`rest` after the certain part, without what follows a complete value; None if it is not JSON."""
@@ -226,8 +226,8 @@ class Chunk:
             rest = rest[: value_end - end]
             scanner = self._scanner.certain(end).feed(rest)
         complete = not result(scanner, self.text[:end] + rest, stop_reason).truncated
-        goes_on = complete or len(rest.strip(SPACES)) > len(self.text[end:].strip(SPACES))
-        return _Reading(rest, complete, goes_on, scanner)
+        adds = complete or len(rest.strip(SPACES)) > len(self.text[end:].strip(SPACES))
+        return _Reading(rest, complete, adds, scanner)
 
     def _tokens(self, rest: str) -> tuple[str, ...]:
         """The tokens of the certain part and `rest`, regardless of white space."""

@@ -32,15 +32,6 @@ RESOLVED, EXHAUSTED = "RESOLVED", "EXHAUSTED"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_TASK_ID = 200
 BUSY_SECONDS = 5.0
-_COLUMNS = (
-    "task_id",
-    "turn_number",
-    "truncation_index",
-    "initial_chunk_length",
-    "resume_attempts",
-    "final_status",
-    "timestamp",
-)
 CORRUPT = "Run `faber repair --store`: it sets the file aside and rebuilds the log from the events."
 
 
@@ -76,8 +67,11 @@ class Recovery(NamedTuple):
         return self
 
 
+_COLUMNS = Recovery._fields
+
+
 def recovery_of(metadata: Mapping[str, Any]) -> Recovery:
-    """The recovery in an event's metadata; raises `InvalidInput` if it is none."""
+    """The recovery in an event's metadata; raises `InvalidInput` if that does not describe one."""
     index = metadata.get("truncation_index")  # a journal leaves out what is None
     counts = [metadata.get(name) for name in ("turn_number", "initial_chunk_length", "resume_attempts")]
     task_id, status = metadata.get("task_id"), metadata.get("final_status")
@@ -100,13 +94,11 @@ class RecoveryLog:
         layout: Layout,
         *,
         run_id: str | None = None,
-        session_id: str | None = None,
         clock: Clock = utc_now,
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
         self._layout = layout
         self._run_id = run_id
-        self._session_id = session_id
         self._clock = clock
         self._busy = busy_seconds
 
@@ -139,13 +131,8 @@ class RecoveryLog:
     def _append_event(self, run_id: str, recovery: Recovery, key: str | None) -> Committed:
         metadata = {name: value for name, value in recovery._asdict().items() if name != "timestamp"}
         draft = response_recovered(recovery.final_status, metadata)
-        return commit(
-            self._layout,
-            run_id,
-            lambda state, plan: accept(state, plan, draft),
-            Writer(self._session_id, "agent", self._clock),
-            key=key,
-        )
+        writer = Writer(actor="agent", clock=self._clock)
+        return commit(self._layout, run_id, lambda state, plan: accept(state, plan, draft), writer, key=key)
 
 
 def entries(layout: Layout, *, task_id: str | None = None, last: int | None = None) -> list[dict[str, object]]:
@@ -173,12 +160,12 @@ def rebuild(layout: Layout) -> Rebuilt:
     A database that cannot be read is moved to `damaged/` first. Readable rows of work outside any run are kept: they
     have no event. Rebuilding again changes nothing.
     """
-    told, unreadable = _told_by_events(layout)
+    recorded, unreadable = _recorded_in_events(layout)
     actions: list[str] = []
     moved: list[str] = []
     if unreadable:
         actions.append(f"Left out of the recovery log: {unreadable} unreadable event(s).")
-    if not os.path.lexists(layout.database) and not told:
+    if not os.path.lexists(layout.database) and not recorded:
         return {"actions": actions, "moved": moved}
     if (problem := examine(layout)) is not None:
         moved = _set_aside(layout)
@@ -187,7 +174,7 @@ def rebuild(layout: Layout) -> Rebuilt:
         connection.execute("BEGIN IMMEDIATE")
         rows = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM partial_completion_log").fetchall()
         there = Counter(Recovery(*row) for row in rows)
-        missing = list((Counter(told) - there).elements())
+        missing = list((Counter(recorded) - there).elements())
         _insert(connection, sorted(missing, key=lambda row: str(row.timestamp)))
         connection.execute("COMMIT")
     if missing:
@@ -264,8 +251,9 @@ def _insert(connection: sqlite3.Connection, rows: list[Recovery]) -> None:
     )
 
 
-def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
-    told, unreadable = [], 0
+def _recorded_in_events(layout: Layout) -> tuple[list[Recovery], int]:
+    """The recoveries in the events of all runs, and how many such events cannot be read."""
+    recorded, unreadable = [], 0
     for run_id in layout.run_ids():
         try:
             directory = layout.find_run_dir(run_id)
@@ -275,12 +263,12 @@ def _told_by_events(layout: Layout) -> tuple[list[Recovery], int]:
         for entry in listed:
             if entry.type == RESPONSE_RECOVERED:
                 try:
-                    told.append(
+                    recorded.append(
                         _of_event(log.read_own_event(str(directory), entry.file, entry.event_id, RESPONSE_RECOVERED))
                     )
                 except (FaberError, LookupError, TypeError):
                     unreadable += 1
-    return told, unreadable
+    return recorded, unreadable
 
 
 def _of_event(event: Event) -> Recovery:

@@ -25,7 +25,6 @@ class ChunkMergeError(FaberError, ValueError, TypeError):
     """
 
     code = "chunks_do_not_join"
-    exit_code = Exit.FAILED
     recovery = "Ask for the continuation again: `faber response prompt` prints the prompt."
 
     def __init__(self, message: str, *, reason: str, **fields: Any) -> None:
@@ -41,7 +40,6 @@ class PartialCompletionResumeExhaustedError(FaberError):
     """
 
     code = "resume_exhausted"
-    exit_code = Exit.FAILED
     recovery = "Ask for a shorter response, or complete the text by hand."
 
     def __init__(self, attempts: int, merged_raw: str, *, truncation_index: int | None = None) -> None:
@@ -62,7 +60,6 @@ class ValidationTimeout(FaberError):
     """Validating a response against its schema took too long."""
 
     code = "validation_timeout"
-    exit_code = Exit.FAILED
     recovery = "Simplify the schema: look for nested repetitions in a `pattern`, and for references that multiply."
 
 

@@ -1,12 +1,11 @@
 """Asking a model to continue a cut response until it is complete, a limited number of times."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import detect_truncation
 from faber.responses.envelope import examine
-from faber.responses.llm import Asked, Completion, ask
+from faber.responses.llm import Asked, ask
 from faber.responses.merge import Chunk, merge_chunks
 from faber.responses.response_errors import ChunkMergeError, PartialCompletionResumeExhaustedError
 
@@ -42,14 +41,13 @@ class Resumption(NamedTuple):
 
     `text` is what to validate: the JSON without what surrounded it, or the unchanged response if `status` is
     `malformed`. `status` is `complete` or `malformed`. `attempts` counts the continuations (0: it was not cut).
-    `truncation_index` is where the first chunk was cut, `initial_length` its length in characters.
+    `truncation_index` is the character at which the first chunk was cut.
     """
 
     text: str
     status: str
     attempts: int
     truncation_index: int | None
-    initial_length: int
 
 
 def resume(
@@ -59,26 +57,22 @@ def resume(
     *,
     stop_reason: str | None = None,
     join: Join = "consistent",
-    on_reply: Callable[[Completion], None] | None = None,
 ) -> Resumption:
     """Complete `raw` if it was cut, asking `llm_client` for the rest; `stop_reason` is what ended `raw`.
 
     After a refused join the model is asked again with a longer anchor, and from then on only an echo is accepted: a
     reply without one may continue the refused piece instead. A continuation that is cut itself is merged and continued.
-    Malformed text is returned unchanged, since no continuation can make it valid. `on_reply` is called with every
-    continuation, for its cost. Raises `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and whatever
-    the client raises.
+    Malformed text is returned unchanged, since no continuation can make it valid. Raises
+    `PartialCompletionResumeExhaustedError` after `max_resume_attempts`, and whatever the client raises.
     """
     envelope, found = examine(raw, stop_reason)
     if not found.truncated:
         text = raw if found.status == "malformed" else envelope.text
-        return Resumption(text, found.status, 0, None, len(raw))
+        return Resumption(text, found.status, 0, None)
     chunk = Chunk.of(raw, stop_reason)
     index, length, taken = chunk.detection.truncation_index, ANCHOR_LENGTH, join
     for attempt in range(1, max_resume_attempts + 1):
         reply = ask(llm_client, build_resume_prompt(chunk.token(length)))
-        if on_reply is not None:
-            on_reply(reply)
         try:
             merge = chunk.join(reply.text, taken, reply.stop_reason, length)
         except ChunkMergeError as refused:
@@ -87,7 +81,7 @@ def resume(
                 taken = "proven"
             continue
         if merge.complete:
-            return Resumption(merge.text, "complete", attempt, index, len(raw))
+            return Resumption(merge.text, "complete", attempt, index)
         chunk, length, taken = merge.chunk, ANCHOR_LENGTH, join
     raise PartialCompletionResumeExhaustedError(max_resume_attempts, chunk.text, truncation_index=index)
 

@@ -113,7 +113,7 @@ def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema,
     lines = [f"- {problem.path}: {problem.message}" for problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
         lines.append("- and more like these")
-    told = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    sent = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     parts = [
         f"{why} " if why else "",
         "Your last response cannot be used. The validator reports, by JSON path:\n",
@@ -121,8 +121,8 @@ def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema,
         "\n\nWrite the whole corrected response again, as one JSON document and nothing else: "
         "no prose, no code fence.\n",
     ]
-    if len(told) <= MAX_SCHEMA_SENT:
-        parts.append(f"It must match this JSON Schema:\n{told}\n")
+    if len(sent) <= MAX_SCHEMA_SENT:
+        parts.append(f"It must match this JSON Schema:\n{sent}\n")
     return "".join(parts)
 
 
@@ -158,7 +158,7 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
     from referencing.exceptions import Unresolvable
 
     try:
-        # More than are listed, so that those listed are the first by path, but not all of a million.
+        # More than are listed, so that the list has the first ones by path; but never a million of them.
         errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS * 10))
     except Unresolvable as error:
         raise InvalidSchema(f"The schema refers to {str(error.ref)[:200]!a}, which is not in it.") from None
@@ -172,6 +172,6 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
 
 def _problem(error: Any) -> SchemaProblem:
     if error.validator in ("anyOf", "oneOf") and error.context:
-        # The problem inside the alternative that was meant says more than that none fits.
+        # A problem inside the likeliest alternative says more than that no alternative fits.
         error = max(error.context, key=lambda each: len(each.absolute_path))
     return SchemaProblem(shorten(error.json_path, MAX_PROBLEM), shorten(" ".join(error.message.split()), MAX_PROBLEM))

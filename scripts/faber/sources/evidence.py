@@ -20,8 +20,8 @@ KEPT_OUTPUT = 4_000  # characters, from the end, where errors are
 
 
 class StepFacts(NamedTuple):
-    """What the run knows about a step: the worktree, the branch, the commit when the step first started, the artifacts
-    by name, and whether an event of a type was recorded since."""
+    """What the run knows about a step: the worktree, the branch, the commit at which the step first started, the
+    artifacts by name, and whether an event of a given type was recorded since."""
 
     worktree: str
     branch: str | None

@@ -7,14 +7,11 @@ as notices, never raised.
 import errno
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from faber.errors import Notice, Severity
-from faber.store.external_files import StrPath, Unreadable, check, read_text
+from faber.store.external_files import StrPath, Unreadable, read_text
 from faber.text.safe_text import inert, shorten
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMIT = 2_000_000
 
@@ -24,43 +21,30 @@ Memo = Callable[[str, str, Callable[[str], Any]], Any]
 # Increased whenever the result of `parse` for the same text changes.
 _MEMO_NAME = "specification-1"
 
-T = TypeVar("T")
-
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-
-
-def locate(root: StrPath, spec_path: str) -> tuple["Path | None", list[Notice]]:
-    """The real path of the specification, or None, and notices that say why (context reconstitution 0.2).
-
-    `spec_path` is relative to the repository's `root`, or absolute; an absolute path that is not
-    there, or not inside, is tried below `root` ("/specs/X.md" is <root>/specs/X.md). The real path,
-    all links resolved, must lie inside the real root and outside its `.git`, and be a readable
-    regular file of at most 2 MB.
-
-    Notices: `spec_path_invalid` (WARNING: the file does not exist yet, or is outside the repository) and
-    `spec_unreadable` (ERROR: it exists and cannot be used).
-    """
-    from pathlib import Path
-
-    path, notices = _resolve(root, spec_path)
-    if path is None:
-        return None, notices
-    _, notice = _attempt(lambda: check(path, LIMIT), spec_path)
-    return (Path(path), []) if notice is None else (None, [notice])
+_MISSING = "does not exist (it may not have been created yet)"
 
 
 def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
-    """The specification at `spec_path`: the keys of `parse`, `path` (relative to `root`) and `content`.
+    """The specification at `spec_path`, or None, and notices that say why (context reconstitution 0.2).
 
-    `content` is the whole text. None if `locate` would find nothing. `memo` may cache the parsed form
-    between calls; it takes and returns only JSON values.
+    `spec_path` is relative to the repository's `root`, or absolute; an absolute path that does not exist, or is not
+    inside, is tried below `root` ("/specs/X.md" is <root>/specs/X.md). The real path, all links resolved, must lie
+    inside the real root and outside its `.git`, and be a readable regular file of at most 2 MB.
+
+    The specification has the keys of `parse`, `path` (relative to `root`) and `content` (the whole text). `memo` may
+    cache the parsed form between calls; it takes and returns only JSON values.
+
+    Notices: those of `parse`, `spec_path_invalid` (WARNING: the file does not exist yet, or is outside the repository)
+    and `spec_unreadable` (ERROR: the file exists, but cannot be used).
     """
     path, notices = _resolve(root, spec_path)
     if path is None:
         return None, notices
-    text, notice = _attempt(lambda: read_text(path, LIMIT), spec_path)
-    if text is None:
-        return None, [notice] if notice else []
+    try:
+        text = read_text(path, LIMIT)
+    except (Unreadable, OSError) as error:
+        return None, [_unusable(spec_path, error)]
     parsed = memo(_MEMO_NAME, text, _parse_to_json) if memo else _parse_to_json(text)
     relative = os.path.relpath(path, os.path.realpath(root))
     notices = [_notice(fields)._replace(source=relative) for fields in parsed["notices"]]
@@ -81,7 +65,7 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
     """
-    from faber.sources.sections import extract  # its patterns take longer to compile than a remembered answer to read
+    from faber.sources.sections import extract  # compiling its patterns takes longer than reading a cached result
 
     spec, problem = extract(text.replace("\r\n", "\n").replace("\r", "\n"))
     if problem is None:
@@ -123,7 +107,7 @@ def _resolve(root: StrPath, spec_path: str) -> tuple[str | None, list[Notice]]:
             return real, []
     if outside:
         return None, [_invalid(spec_path, "is outside the repository")]
-    return None, [_invalid(spec_path, "is not there (it may not have been created yet)")]
+    return None, [_invalid(spec_path, _MISSING)]
 
 
 def _candidates(real_root: str, spec_path: str) -> list[str]:
@@ -136,7 +120,7 @@ def _inside(real: str, real_root: str) -> bool:
 
 
 def _exists(real: str) -> bool:
-    # What cannot be looked at (no permission, a circle of links) is there: reading it tells why not.
+    # Any other error (no permission, a loop of links) means that the file exists: reading it gives the reason.
     try:
         os.lstat(real)
     except OSError as error:
@@ -146,16 +130,13 @@ def _exists(real: str) -> bool:
     return True
 
 
-def _attempt(read: Callable[[], T], spec_path: str) -> tuple[T | None, Notice | None]:
-    try:
-        return read(), None
-    except Unreadable as error:
-        reason = error.reason
-    except OSError as error:
-        if error.errno in _ABSENT:  # it went between the look and the read
-            return None, _invalid(spec_path, "is not there (it may not have been created yet)")
-        reason = f"cannot be read: {error.strerror or type(error).__name__}"
-    return None, Notice(
+def _unusable(spec_path: str, error: Unreadable | OSError) -> Notice:
+    if isinstance(error, OSError) and error.errno in _ABSENT:  # deleted since it was found
+        return _invalid(spec_path, _MISSING)
+    reason = (
+        str(error) if isinstance(error, Unreadable) else f"cannot be read: {error.strerror or type(error).__name__}"
+    )
+    return Notice(
         "spec_unreadable",
         Severity.ERROR,
         f"The specification {_shown(spec_path)} {reason}.",

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from faber.sources.work_items import (
     Comment,
@@ -26,7 +26,7 @@ _HEADING = 200
 _SEPARATOR = re.compile(r"\s+[·•|—–-]\s+|\s+\(|\)$|,\s+")
 
 
-class FileWorkItems:
+class FileWorkItems(NamedTuple):
     """Work items as files, for projects without a tracker and for tests.
 
     The id is the file's name without its ending; a leading '#' of the id asked for is dropped. Field
@@ -35,12 +35,10 @@ class FileWorkItems:
     objects with `author`, `body`, `created_at` and `url`.
 
     A Markdown file has these fields (except the text) in its front matter and the description below. Its last
-    `## Comments` section holds comments, each under a heading `### author · time`.
+    `## Comments` section holds comments, each under a heading `### author · time`. `directory` need not exist.
     """
 
-    def __init__(self, directory: StrPath) -> None:
-        """`directory` contains the files; it need not exist."""
-        self.directory = directory
+    directory: StrPath
 
     def fetch(self, work_id: str) -> WorkItem:
         """The work item of that id; raises only `WorkItemError`."""

@@ -125,7 +125,6 @@ class WorkItemSource(Protocol):
 
     def fetch(self, work_id: str) -> WorkItem:
         """The work item of that id; raises only `WorkItemError`."""
-        ...
 
 
 @runtime_checkable
@@ -134,7 +133,6 @@ class Commenting(Protocol):
 
     def comments(self, work_id: str) -> list[PostedComment]:
         """The comments of a work item, oldest first; if there are more than the limit, the newest."""
-        ...
 
     def post_comment(self, work_id: str, body: str) -> PostedComment:
         """Write a new comment.
@@ -142,23 +140,18 @@ class Commenting(Protocol):
         Not retried if it is unknown whether the comment was created: the error then has the field `uncertain`,
         and the caller searches `comments` for its own marker before it tries again.
         """
-        ...
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace a comment's text. Idempotent, so failures are retried."""
-        ...
 
     def account(self) -> str:
         """The login under which this source comments."""
-        ...
 
     def web(self) -> str:
         """The address of the repository on the web, without a slash at its end."""
-        ...
 
     def permission(self, login: str) -> Permission:
         """What a user may do in the repository; raises `WorkItemNotFound` for an unknown user."""
-        ...
 
 
 _NOTICES = (
@@ -174,12 +167,12 @@ _NOTICES = (
 def load_issue(
     source: WorkItemSource | None, work_id: str, *, cached: Mapping[str, Any] | None, now: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[Notice]]:
-    """`(issue, what to keep for next time, notices)` of context reconstitution 0.3.
+    """`(issue, copy to cache, notices)` of context reconstitution 0.3.
 
     `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
-    of it inert and redacted; None if there is nothing to show. `cached` is what an earlier call returned
-    to keep: if the fetch fails it is served as `stale`, with its age. What to keep is None unless the
-    fetch succeeded. Without a `source` nothing is fetched and `cached` is served unchanged.
+    of it inert and redacted; None if there is nothing to show. `cached` is the copy that an earlier call
+    returned: if the fetch fails it is served as `stale`, with its age. The copy to cache is None unless the
+    fetch succeeded. Without a `source` nothing is fetched and `cached` is served.
     `now` is an ISO 8601 time.
 
     Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),

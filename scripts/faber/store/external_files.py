@@ -16,11 +16,6 @@ class Unreadable(Exception):
         return str(self)
 
 
-def check(path: StrPath, limit: int) -> None:
-    """Raise what `read_text` would raise before reading."""
-    os.close(_open(path, limit))
-
-
 def read_text(path: StrPath, limit: int) -> str:
     """The text of the regular file at `path`, of at most `limit` bytes, without a byte order mark.
 

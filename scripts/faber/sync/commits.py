@@ -1,4 +1,4 @@
-"""A run as a commit: what is known of its last ones here, and making a new one."""
+"""A run as a commit: what is known locally of its last commits, and how a new one is made."""
 
 import os
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class CommittedState(NamedTuple):
 
 
 def known_commits(remote: Remote, run: Run, branch: str | None) -> KnownCommits:
-    """What is known, in two questions to git, whatever the log's length.
+    """What is known locally. It takes two questions to git, whatever the length of the log.
 
     A base counts only if metadata, plan and the last event that it shares are byte for byte those of this copy: events
     never change, so a copy that has the last one has all before it, unless somebody edited the store by hand. Such an

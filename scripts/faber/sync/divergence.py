@@ -1,4 +1,4 @@
-"""This machine's copy of a run compared with the remote's; `merging` decides what to make of both."""
+"""Compares this machine's copy of a run with the remote's; `merging` decides how to combine them."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from faber.sync.verify import Constants, check_events, read_events
 
 
 class Comparison(NamedTuple):
-    """Both copies side by side. `joined` is the log that both make together if they diverged, else None."""
+    """Both copies side by side. `joined` is the joined log if they diverged, else None."""
 
     run: Run
     tree: Tree
@@ -119,7 +119,7 @@ def remote_side(remote: Remote, tree: Tree) -> RemoteSide:
 
 
 def refusal(remote: Remote, found: Comparison, command: str) -> Diverged:
-    """The error of a `faber sync COMMAND` that would lose events, with both sides' last events and the way out."""
+    """The error of a `faber sync COMMAND` that would lose events, with both sides' last events and a recovery."""
     run, relation, joined = found.run, found.relation, found.joined
     if joined is None:
         why = f"{remote.name} has {relation.behind} event(s) that this copy lacks"

@@ -1,4 +1,4 @@
-"""This machine's copy of a run, in the form that a commit of it has."""
+"""This machine's copy of a run, as the files and object ids of a commit."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ from faber.text.safe_text import redact_json
 
 
 class LastEvent(TypedDict, total=False):
-    """An event as both sides are shown it; as much of it as the event says."""
+    """An event as it is shown for either side; a key is None if the event does not have it."""
 
     event_id: object
     type: object
@@ -158,7 +158,7 @@ def is_over(run: Run) -> bool:
 
 
 def last_event(event: Mapping[str, Any] | None) -> LastEvent | None:
-    """An event as both sides are shown it: its id, type, time, and who recorded it."""
+    """An event as it is shown for either side: its id, type, time, and who recorded it."""
     if event is None:
         return None
     responder = event.get("metadata", {}).get("responder") if isinstance(event.get("metadata"), dict) else None

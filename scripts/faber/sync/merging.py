@@ -1,9 +1,9 @@
 """Two copies of one log: how they relate, and how they are joined. Pure.
 
-Logs that share a beginning can be joined if one side added only what people said and what sessions noted
-(`REPEATABLE`): those events are appended again after the other side's, under new ids, with an `origin_id` that says
-where they were first recorded. Events that follow from others by themselves (a phase that ends with its last step) are
-not repeated; they follow again. The remote's answer to a request came first; another one becomes
+Logs with a common beginning can be joined if one side added only requests, answers and notes of sessions
+(`REPEATABLE`). Those events are appended again after the other side's, with new ids and an `origin_id` that says where
+they were first recorded. Events that follow from others automatically (a phase ends with its last step) are not
+repeated; they follow again. Of two answers to one request, the remote's counts; the other becomes
 `feedback_superseded`, which changes nothing and is shown in the history.
 """
 
@@ -105,7 +105,7 @@ def join(state: State, plan: Plan, mine: Sequence[Extra], theirs: Sequence[Extra
 
 
 def _voices(state: State, plan: Plan, extras: Sequence[Extra]) -> list[Extra]:
-    """Those of the events that did not follow by themselves from the events before them."""
+    """The events that did not follow automatically from the events before them."""
     found = []
     due: list[Any] = []
     for one in extras:
@@ -124,7 +124,7 @@ def _is(event: Event, draft: Any) -> bool:
 
 
 def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Extra]:
-    """Those of `extras` that `others` lack: neither those repeated there nor an answer both took from one comment."""
+    """Those of `extras` that `others` lack: not repeated there, and not an answer that both took from one comment."""
     origins = {one.origin for one in others}
     said = {_said(one.event) for one in others if one.event["type"] == ANSWER} - {None}
     return [one for one in extras if one.origin not in origins and _said(one.event) not in said]
@@ -145,7 +145,7 @@ def _answered(extras: Sequence[Extra]) -> set[str]:
 def _again(
     kept: Literal["mine", "theirs"], state: State, plan: Plan, first: Sequence[Extra], voices: Sequence[Extra], now: str
 ) -> Joined:
-    """`first`, then `voices` repeated, each with the events that then follow by themselves."""
+    """`first`, then `voices` repeated, each with the events that follow from it automatically."""
     state = fold(state, [one.event for one in first])
     keys = {one.event["key"] for one in first if "key" in one.event}
     added: list[Event] = []

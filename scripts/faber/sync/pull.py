@@ -96,7 +96,7 @@ def _create(layout: Layout, remote: Remote, run_id: str, commit: str) -> Taken:
 
 
 def take(layout: Layout, remote: Remote, found: Comparison, *, merge: bool = False, park: bool = False) -> Taken:
-    """Take into this copy what it lacks of the remote's; raises `Diverged` where `pull` does."""
+    """Add to this copy what it lacks of the remote's; raises `Diverged` where `pull` does."""
     run, tree, relation, joined = found
     if relation.kind in ("equal", "ahead"):
         return Taken(
@@ -154,7 +154,7 @@ def _key(data: bytes) -> str | None:
 
 
 def _documents(remote: Remote, tree: Tree, run: Run | None, names: tuple[str, ...]) -> dict[str, bytes]:
-    """What is taken besides events: `names`, summaries that are not here, the work item if it is newer."""
+    """What is taken in addition to events: `names`, missing summaries, and the work item if it is newer."""
     mine = work_item(run) if run is not None else None
     wanted = {path: blob.oid for path, blob in tree.files.items() if path in names}
     for path, blob in tree.files.items():

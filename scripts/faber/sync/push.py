@@ -69,7 +69,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
     merged = False
     without_branch = False
     busy = 0
-    cleared: str | None = None  # a commit of the remote whose events this copy all has, though not at its beginning
+    cleared: str | None = None  # a commit of the remote whose events this copy has, but not as a prefix of its log
     for attempt in range(ATTEMPTS):
         run = load(layout, run_id)
         name = branch_of(run)

@@ -1,6 +1,6 @@
 """The remote that runs are moved through: its refs, what it holds now, and why it does not answer.
 
-    refs/faber/runs/<run id>                      at the remote: the run, one commit a push
+    refs/faber/runs/<run id>                      at the remote: the run, one commit per push
     refs/faber/remotes/<remote>/runs/<run id>     here: what the remote had when it was last asked
     refs/faber/synced/<remote>/runs/<run id>      here: the newest of its commits whose log this copy begins with
     refs/faber/outgoing/<remote>/runs/<run id>    here: a commit being pushed; removed when it has arrived
@@ -80,17 +80,17 @@ def run_ref(run_id: str) -> str:
 
 
 def seen_ref(remote: str, run_id: str) -> str:
-    """Where the commit is that the remote had when it was last asked."""
+    """The ref of the commit that the remote had when it was last asked."""
     return f"refs/faber/remotes/{remote}/runs/{check_run_id(run_id)}"
 
 
 def synced_ref(remote: str, run_id: str) -> str:
-    """Where the newest commit of the remote is whose log this copy begins with."""
+    """The ref of the remote's newest commit whose log is a prefix of this copy's."""
     return f"refs/faber/synced/{remote}/runs/{check_run_id(run_id)}"
 
 
 def outgoing_ref(remote: str, run_id: str) -> str:
-    """Where a commit is that is being pushed to the remote."""
+    """The ref of a commit that is being pushed to the remote."""
     return f"refs/faber/outgoing/{remote}/runs/{check_run_id(run_id)}"
 
 
@@ -120,7 +120,7 @@ def open_remote(root: str, name: str, *, seconds: float) -> Remote:
 
 
 def _batch(configured: str | None, environ: Mapping[str, str]) -> str | None:
-    """The ssh command for git, with the option to ask nobody; None if another program is configured, which is kept."""
+    """The ssh command for git, with the option that disables prompts; None to keep another configured program."""
     command = environ.get("GIT_SSH_COMMAND") or configured
     if command is None:
         return None if environ.get("GIT_SSH") else "ssh -o BatchMode=yes -o ConnectTimeout=20"
@@ -157,10 +157,10 @@ def listing(remote: Remote, run_id: str | None = None) -> Listing:
 
 
 def fetch(remote: Remote, wanted: Iterable[tuple[str, str]]) -> None:
-    """Fetch refs of the remote: pairs of its ref and the one to put it at, whatever was there.
+    """Fetch refs of the remote: pairs of its ref and the local ref to overwrite.
 
-    Whole objects even in a partial clone (a filter would leave the events out), and the whole history of a run's ref
-    even in a shallow one: it has a commit a push.
+    Fetches whole objects even in a partial clone (a filter would leave the events out), and the whole history of a
+    run's ref even in a shallow one: it has one commit per push.
     """
     specs = "".join(f"+{theirs}:{here}\n" for theirs, here in wanted)
     if not specs:

@@ -1,4 +1,4 @@
-"""git as a sync uses it: in the person's repository, asking nobody, its failures raised as errors of a sync."""
+"""git as a sync uses it: in the person's repository, without prompts; failures are raised as errors of a sync."""
 
 import os
 import time

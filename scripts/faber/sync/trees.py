@@ -61,7 +61,7 @@ def read_tree(git: SyncGit, commit: str) -> Tree:
         raise ObjectsMissing(f"The commit {commit[:12]} of the run is not here.", commit=commit)
     if kind != "commit":
         raise _invalid(commit, f"it is a {kind}, not a commit")
-    # Not recursive: a tree of trees of trees can have more names than there are atoms.
+    # Not recursive: nested trees can have more names than any memory holds.
     options = ("ls-tree", "-l", "-z", "--full-tree", commit)
     try:
         said = git.run(*options, limit=_LISTING).data

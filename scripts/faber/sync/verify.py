@@ -1,4 +1,4 @@
-"""Events from another machine: folded before anything here is replaced, and refused if they cannot be read."""
+"""Checks events from another machine: they are folded before anything here is replaced, and refused if invalid."""
 
 from collections.abc import Sequence
 from functools import cache

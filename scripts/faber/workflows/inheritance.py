@@ -1,8 +1,7 @@
-"""Merges a workflow definition with its parent: what the child adds, replaces and inherits.
+"""Merges a workflow definition with its parent: what the child adds, replaces and inherits. Pure.
 
-Pure. Every value keeps its source position, so that a fault of the merged result names the file and
-line it comes from. Values that are not shaped like a phase or a step are skipped: the schema has
-reported them.
+Every value keeps its source position, so that a fault of the merged result names its file and line. Values that do not
+have the shape of a phase or a step are skipped: the schema has reported them.
 """
 
 from collections.abc import Iterator

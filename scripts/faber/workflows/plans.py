@@ -10,7 +10,7 @@ MAX_RETRIES = 3
 
 
 def plan_from(workflow_id: str, description: str | None, phases: list[Phase], sources: list[str]) -> Plan:
-    """The plan: every name filled in, evidence in one form, and defaults left out."""
+    """The plan: names are filled in, evidence has one form, and defaults are left out."""
     plan: Plan = {
         "schema_version": SCHEMA_VERSION,
         "workflow_id": workflow_id,

@@ -19,7 +19,7 @@ def protocol_text(name: str) -> str:
     known = protocols()
     if name not in known:
         raise InvalidInput(
-            f"{name[:60]!a} is no protocol.", known=list(known), recovery=f"Use one of: {', '.join(known)}."
+            f"{name[:60]!a} is not a protocol.", known=list(known), recovery=f"Use one of: {', '.join(known)}."
         )
     return _read(name)
 

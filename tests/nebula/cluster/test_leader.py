@@ -12,7 +12,7 @@ import pytest
 from faber.errors import Exit, InvalidInput
 from faber.git.programs import Git
 from faber.nebula.cluster.leader import Fleet
-from faber.nebula.cluster.messages import Job, Pushed, Report, Told, pushed_of
+from faber.nebula.cluster.messages import Job, Pushed, Report, ReportedEvent, pushed_of
 from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, Superseded, checked_url, url_of
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
@@ -149,7 +149,7 @@ class Quiet:
     def __init__(self) -> None:
         self.stop = False
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Do nothing."""
 
     def stop_wanted(self) -> bool:
@@ -371,8 +371,8 @@ def test_a_remediation_goes_on_elsewhere_from_the_failed_work(tmp_path: Path, cl
     assert author.asked == [("architect", "a")]
     assert project.coded() == ["a 1", "b 1", "heal-a 1"]
     healing = next(job for job in cluster.jobs if job.spec.id == "heal-a")
-    assert healing.remedies
-    assert healing.guards
+    assert healing.start.remedies
+    assert healing.start.guards
     assert git(project.root, "show", f"{applied.report['branch']}:a.txt") == "a 1"
     assert [ref for ref in project.refs() if ref.startswith("refs/faber/")] == [
         "refs/faber/checkpoints/" + applied.report["run_id"] + "/a"
@@ -427,7 +427,7 @@ def test_the_remote_is_a_name_or_a_url(tmp_path: Path) -> None:
 
 def test_what_is_pushed_is_read_again() -> None:
     """A pushed document is read as it was written; anything else is none, and events of other types are left out."""
-    told = Told("t.e.0", "agent_turn", None, None, {"cost_usd": 0.5, "role": "coder"})
+    told = ReportedEvent("t.e.0", "agent_turn", None, None, {"cost_usd": 0.5, "role": "coder"})
     pushed = Pushed(7, "t", "t.e", 2, "version = 1\n", (told,))
     assert pushed_of(pushed.to_json()) == pushed
     raw = json.loads(pushed.to_json())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faber.errors import FaberError
 from faber.nebula.phase.checkpoint import Checkpoint, from_toml, load, load_all, park, remove, save, to_toml, validate
 from faber.nebula.phase.cycle_state import KEPT_OUTPUT, CycleState, Stage
-from faber.nebula.phase.findings import SEVERITIES, STATUSES, Finding, blocking, finding_id, make_finding
+from faber.nebula.phase.findings import SEVERITIES, STATUSES, Finding, by_severity, finding_id, make_finding
 from faber.nebula.phase.phase_errors import CheckpointMoved, IncompatibleCheckpoint, InvalidCheckpoint
 from faber.store.store_errors import StoreUnwritable
 from faber.text.safe_text import encodable
@@ -307,7 +307,7 @@ def test_what_stands_in_the_way_of_approval() -> None:
         for severity in reversed(SEVERITIES)
         for status in STATUSES
     ]
-    found = blocking(made)
+    found = by_severity(each for each in made if each.is_blocking)
     assert {(one.severity, one.status) for one in found} == {
         (severity, status) for severity in ("critical", "major") for status in ("found", "still_present", "regressed")
     }

@@ -142,7 +142,7 @@ def test_the_frontier_hands_out_what_is_ready(dag: Dag, chance: random.Random) -
             done.add(ended)
             freed = frontier.finish(ended)
             assert set(freed) == set(ready_set(dag, done, failed | frontier.skipped, frontier.running)) - before
-    assert frontier.finished
+    assert (frontier.running, frontier.ready()) == (set(), [])
     assert len(taken) == len(set(taken))
     behind = set().union(*(reaches(dag, name) for name in failed)) if failed else set()
     assert frontier.skipped == behind

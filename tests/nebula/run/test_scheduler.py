@@ -80,7 +80,7 @@ class _Work:
     def merge(self) -> Merged:
         with self.of.lock:
             self.of.log.append(("merge", self.phase))
-        return Merged("2" * 40, False, 1, 0)
+        return Merged("2" * 40, 1)
 
     def close(self) -> None:
         pass
@@ -123,7 +123,7 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
                 nebula,
                 nebula_dag(nebula, {}),
                 journal,
-                runner,
+                runner.run,
                 executor,
                 GroupOptions(workers, PhaseCheckpoints(root, str(Path(root, "parked"))), threading.Event()),
             )

@@ -28,7 +28,7 @@ from faber.nebula.cluster.worker import work
 RESOURCE = "agent"
 CONNECT_SECONDS = 10.0
 BEAT_SECONDS = 2.0
-STOP_SECONDS = 60.0  # that a turn and its processes may take to end
+STOP_SECONDS = 60.0  # in which a turn and its processes must end
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", re.ASCII)
 
 
@@ -166,7 +166,7 @@ class Cluster:
                 self._client.set_metadata([_topic(self.session)], [count, self._stopping.is_set()])
             except Exception:  # noqa: BLE001 - whoever waits for a job notices that the scheduler is lost
                 pass
-            # A stop is written at once, then the usual pace resumes.
+            # A stop is written at once; then the usual interval applies again.
             self._wake.wait(seconds)
             if not self._closed.is_set():
                 self._wake.clear()
@@ -205,8 +205,8 @@ class _Link:
         # A lost scheduler may never answer. So one thread asks, and `stop_wanted` never waits for it.
         threading.Thread(target=self._ask, name="faber-link", daemon=True).start()
 
-    def tell(self, message: Mapping[str, object]) -> None:
-        """Send it through the scheduler."""
+    def send(self, message: Mapping[str, object]) -> None:
+        """Send the message through the scheduler."""
         self._worker.log_event(_topic(self._job.session), {"token": self._job.token, **message})
 
     def stop_wanted(self) -> bool:

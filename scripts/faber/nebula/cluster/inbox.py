@@ -10,7 +10,7 @@ from dataclasses import replace
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events.drafts import draft
 from faber.events.event_types import AGENT_TURN, RESPONSE_RECOVERED
-from faber.nebula.cluster.messages import EVENT_TYPES, Told, told_of
+from faber.nebula.cluster.messages import EVENT_TYPES, ReportedEvent, reported_event
 from faber.nebula.phase.checkpoint import from_toml, save
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.workshop import Workshop
@@ -41,7 +41,7 @@ class PhaseInbox:
         current = not isinstance(number, int) or number >= self._executions
         if isinstance(number, int):
             self._executions = max(self._executions, number)
-        event, text, notice = told_of(message.get("event")), message.get("checkpoint"), message.get("notice")
+        event, text, notice = reported_event(message.get("event")), message.get("checkpoint"), message.get("notice")
         if event is not None and (current or event.type == AGENT_TURN):
             self.record(event)
         if isinstance(text, str) and current:
@@ -50,7 +50,7 @@ class PhaseInbox:
             code, severity, said, recovery = map(str, notice)
             self._shop.notice(Notice(code, Severity(severity), said, recovery, self._phase))
 
-    def record(self, event: Told) -> None:
+    def record(self, event: ReportedEvent) -> None:
         """Record an event once, however often it is reported, by whichever worker, to whichever leader of the run."""
         if event.id in self._recorded or event.type not in EVENT_TYPES:
             return
@@ -66,7 +66,7 @@ class PhaseInbox:
         if made > last and event.type == AGENT_TURN and isinstance(cost, int | float):
             self.cost_usd += max(0.0, float(cost))
 
-    def _append(self, event: Told, key: str) -> int:
+    def _append(self, event: ReportedEvent, key: str) -> int:
         """The event's id in the log, or the one that it got when it was recorded before."""
         given = event.metadata
         if event.type == RESPONSE_RECOVERED:
@@ -74,7 +74,7 @@ class PhaseInbox:
                 self._shop.notice(notice)
             return self._journal.last_event_id
         error = given.get("error")
-        told = draft(
+        made = draft(
             event.type,
             self._phase,
             status=event.status,
@@ -82,7 +82,7 @@ class PhaseInbox:
             error=None if error is None else str(error),
             metadata={name: value for name, value in given.items() if name not in _RESERVED},
         )
-        return self._journal.record(told, once=key)
+        return self._journal.record(made, once=key)
 
     def _mirror(self, text: str) -> None:
         """Write the checkpoint beside the nebula's files, as if the phase were worked on here."""

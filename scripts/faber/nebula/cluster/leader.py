@@ -6,8 +6,9 @@ what else is accepted from a worker.
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from faber import __version__
@@ -17,7 +18,7 @@ from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
 from faber.nebula.cluster.cluster_errors import ClusterLost, JobStopped, RemoteFailed
 from faber.nebula.cluster.inbox import PhaseInbox
-from faber.nebula.cluster.messages import Hear, Job, MakeWorkersAgents, Report, Task
+from faber.nebula.cluster.messages import Hear, Job, MakeWorkersAgents, Report
 from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
@@ -83,13 +84,13 @@ class Fleet:
         url = url_of(git, self.remote)
         git.run("ls-remote", "--quiet", "--exit-code", "--", url, "HEAD", codes=(0, 2))
 
-    def runner(self, shop: Workshop, workers: int) -> "RemoteRunner":
-        """The runner of a run, for at most `workers` phases at once."""
-        return RemoteRunner(self, shop, workers)
+    def make_work(self, shop: Workshop, workers: int) -> "Callable[[PhaseSpec, Start], RemoteWork]":
+        """What makes the work of a run, for at most `workers` phases at once."""
+        return partial(RemoteWork, RemoteRunner(self, shop, workers))
 
 
 class RemoteRunner:
-    """Makes `RemoteWork`."""
+    """What all `RemoteWork` of a run shares."""
 
     def __init__(self, fleet: Fleet, shop: Workshop, workers: int) -> None:
         self.fleet = fleet
@@ -102,21 +103,6 @@ class RemoteRunner:
             text = "No worker of the cluster offers the resource `agent`; phases wait until one does."
             recovery = 'Start workers with `--resources "agent=1"`.'
             self.shop.notice(Notice("no_agents_offered", Severity.WARNING, text, recovery))
-
-    def run(self, spec: PhaseSpec, start: Start) -> "RemoteWork":
-        """The work on a phase, from `start.checkpoint` or from what was pushed since."""
-        return RemoteWork(self, spec, start)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What a job is asked to do; the fields are those of `Job`."""
-
-    task: Task
-    comment: str = ""
-    approved: str = ""
-    base: str = ""
-    failed: tuple[str, str] | None = None
 
 
 class RemoteWork:
@@ -136,18 +122,18 @@ class RemoteWork:
 
     @property
     def state(self) -> CycleState:
-        """The cycles so far, as the run's state has them."""
+        """The cycles so far, from the run's state."""
         cycles = self.shop.nebula.settings(self.spec).max_review_cycles
         known = self.shop.known(self.spec.id)
         return CycleState(self.spec.title, cycles, cycle=known.get("cycle", 0), total_cost_usd=known.get("cost", 0.0))
 
     def work(self) -> TaskResult:
-        """The phase until its reviewer approves; raises the `LoopEnded` that it ends with instead."""
-        return self._do(_Request("work"))
+        """Have the phase worked on until its reviewer approves; otherwise raises a `LoopEnded`."""
+        return self._do(lambda job: job)
 
     def revise(self, comment: str) -> TaskResult:
-        """More cycles for an approved phase, because a person asked for changes."""
-        return self._do(_Request("revise", comment=comment))
+        """Have more cycles run for an approved phase, because a person asked for changes."""
+        return self._do(lambda job: replace(job, task="revise", comment=comment))
 
     def merge(self) -> Merged:
         """Merge the approved commit here; a conflict goes to a worker's coder for one cycle."""
@@ -157,8 +143,8 @@ class RemoteWork:
         return merged
 
     def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
-        """Have a worker's coder bring the approved commit and `base` together in one cycle."""
-        return self._do(_Request("resolve", base=base, failed=failed))
+        """Have a worker's coder merge the approved commit and `base` in one cycle."""
+        return self._do(lambda job: replace(job, task="resolve", base=base, failed=failed))
 
     def close(self) -> None:
         """Remove the shared checkpoint of a merged phase, so that no worker can resume it."""
@@ -172,20 +158,19 @@ class RemoteWork:
 
     # --- one job -----------------------------------------------------------------------------------
 
-    def _do(self, request: _Request) -> TaskResult:
-        """Run jobs until the phase is approved or has ended.
+    def _do(self, asking: Callable[[Job], Job]) -> TaskResult:
+        """Run jobs until the phase is approved or has ended. `asking` sets what a job is about.
 
-        A job that spent its share of the budget is followed by another while the run and the phase have more. So is one
-        that stopped without being asked to.
+        If a job spent its share of the budget, another one follows while the run and the phase have money. The same
+        holds for a job that stopped without being asked to.
         """
         cancel = self.shop.cancel
-        approved = self.result.commit if self.result else ""
         for _ in range(JOBS):
             with self._grant() as grant:
                 before = self.inbox.cost_usd
                 self.inbox.next_job()
                 try:
-                    job = self._job(replace(request, approved=approved), grant)
+                    job = asking(self._job(grant))
                     report = self.runner.fleet.cluster.run(job, self.inbox.receive, cancel)
                     for event in report.events:
                         self.inbox.record(event)
@@ -201,12 +186,12 @@ class RemoteWork:
             self._resume = True
             if report.result is not None and report.result.approved:
                 return self._accept(report, report.result)
-            if cancel.is_set() or not self._may_go_on(report):
+            if cancel.is_set() or not self._may_continue(report):
                 self._bring_home()
                 raise self._error(report)
         raise RemoteFailed("job_lost", f"{JOBS} jobs did not finish it.", "", self.spec.id)
 
-    def _job(self, request: _Request, grant: Grant) -> Job:
+    def _job(self, grant: Grant) -> Job:
         runner, shop, start, spec = self.runner, self.shop, self.start, self.spec
         fleet, shared = runner.fleet, runner.shared
         with runner.publishing:
@@ -223,24 +208,15 @@ class RemoteWork:
             url=shared.url,
             attempt=self.journal.last_event_id,
             token=secrets.token_hex(8),
-            start=start.start or base,
+            start=replace(start, checkpoint=None, unsaved=False, start=start.start or base),
             agents=fleet.agents,
             session=fleet.cluster.session,
             resume=self._resume,
             checkpoint=to_toml(start.checkpoint) if start.checkpoint is not None else None,
             known=dict(shop.known(spec.id)),
-            why=start.why,
-            project_context=start.project_context,
-            guards=start.guards,
-            remedies=start.remedies,
-            integrate=start.integrate,
             force=shop.force,
             budget=None if shop.ledger.limit is None else grant.amount,
-            task=request.task,
-            comment=request.comment,
-            approved=request.approved,
-            base=request.base,
-            failed=request.failed,
+            approved=self.result.commit if self.result else "",
             poll=fleet.poll,
             patience=fleet.patience,
         )
@@ -267,11 +243,11 @@ class RemoteWork:
             if shop.cancel.is_set():
                 raise self._cancelled("It was stopped while it waited for its budget.")
             spent, limit = ledger.spent, ledger.limit or 0.0
-            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; the rest does not pay for a turn."
+            said = f"The run has spent {spent:.2f} of {limit:.2f} dollars; too little is left for another turn."
             raise BudgetExceeded(said, self._empty(), self.state, spent=spent, limit=limit)
         return grant
 
-    def _may_go_on(self, report: Report) -> bool:
+    def _may_continue(self, report: Report) -> bool:
         if report.ended == PhaseCancelled.__name__:
             return True  # the worker had lost its leader, which is this one
         ledger, limit = self.shop.ledger, self.shop.nebula.settings(self.spec).max_budget_usd
@@ -295,7 +271,7 @@ class RemoteWork:
     # --- its result -----------------------------------------------------------------------------------
 
     def _accept(self, report: Report, result: TaskResult) -> TaskResult:
-        """Fetch the approved commit, provided the shared repository has it from this very execution."""
+        """Fetch the approved commit; raises `Superseded` unless this execution pushed last to the shared repository."""
         shared, phase = self.runner.shared, self.spec.id
         heads, pushed = shared.read(phase)
         if (
@@ -317,7 +293,7 @@ class RemoteWork:
             self.shop.notice(Notice("branch_unfetched", Severity.WARNING, text, error.recovery, self.spec.id))
 
     def _take(self, heads: Mapping[str, str]) -> None:
-        """Move the phase's branch here to where it is in the shared repository."""
+        """Move the phase's local branch to its commit in the shared repository."""
         worktrees, ref = self.shop.worktrees, self.runner.shared.branch_ref(self.spec.id)
         git, there = worktrees.main, heads.get(ref)
         here = git.commit_of(ref)

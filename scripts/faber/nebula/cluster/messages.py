@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 from faber.agents.pipeline import Record
 from faber.events.event_types import worker_types
 from faber.nebula.phase.cycle_state import CycleState
-from faber.nebula.phase.invariants import Guard
 from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.workshop import MakeAgents
 
@@ -39,8 +39,8 @@ class Job:
     """One phase for a worker.
 
     `faber` is the version that leader and worker must share. `attempt` grows with each job of a phase, also across
-    leaders; `token` identifies this job. `url` is the repository to fetch from and push to, `start` the commit that
-    the phase begins at. `known` is the phase's entry in the run's state.
+    leaders; `token` identifies this job. `url` is the repository to fetch from and push to. `start` says how the phase
+    starts; it names a commit and no checkpoint. `known` is the phase's entry in the run's state.
 
     With `resume` the worker continues from what was pushed for an earlier job, or else from `checkpoint` (TOML) if it
     is given; without `resume`, only from what was pushed for this job. `budget` is what this job may spend in US
@@ -60,17 +60,12 @@ class Job:
     url: str
     attempt: int
     token: str
-    start: str
+    start: Start
     agents: MakeWorkersAgents
     session: str
     resume: bool = False
     checkpoint: str | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
-    why: str = ""
-    project_context: str = ""
-    guards: tuple[Guard, ...] = ()
-    remedies: bool = False
-    integrate: bool = False
     force: bool = False
     budget: float | None = None
     task: Task = "work"
@@ -83,7 +78,7 @@ class Job:
     patience: float = 120.0
 
 
-class Told(NamedTuple):
+class ReportedEvent(NamedTuple):
     """An event of a phase as a worker reports it. `id` stays the same however often it is reported."""
 
     id: str
@@ -95,28 +90,19 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Pushed:
-    """What is pushed with a phase's branch. `execution` wrote it, the `executions`-th of its job."""
+    """What is pushed with a phase's branch, by the execution named `execution`, number `executions` of its job."""
 
     attempt: int
     token: str
     execution: str
     executions: int
     checkpoint: str | None
-    events: Sequence[Told] = ()
+    events: Sequence[ReportedEvent] = ()
 
     def to_json(self) -> str:
         """The text that is pushed, with at most the newest `MAX_EVENTS` events."""
-        return json.dumps(
-            {
-                "version": VERSION,
-                "attempt": self.attempt,
-                "token": self.token,
-                "execution": self.execution,
-                "executions": self.executions,
-                "checkpoint": self.checkpoint,
-                "events": [event._asdict() for event in self.events[-MAX_EVENTS:]],
-            }
-        )
+        events = [event._asdict() for event in self.events[-MAX_EVENTS:]]
+        return json.dumps({"version": VERSION, **vars(self), "events": events})
 
 
 def pushed_of(text: str) -> Pushed | None:
@@ -125,7 +111,7 @@ def pushed_of(text: str) -> Pushed | None:
         raw = json.loads(text)
         if raw["version"] != VERSION:
             return None
-        events = tuple(told for each in raw["events"] if (told := told_of(each)) is not None)
+        events = tuple(event for each in raw["events"] if (event := reported_event(each)) is not None)
         checkpoint = raw["checkpoint"]
         return Pushed(
             int(raw["attempt"]),
@@ -139,16 +125,16 @@ def pushed_of(text: str) -> Pushed | None:
         return None
 
 
-def told_of(raw: Any) -> Told | None:
-    """An event that came from outside; None if it is malformed or of a type that a worker may not report."""
+def reported_event(raw: Any) -> ReportedEvent | None:
+    """An event from a worker; None if it is malformed or of a type that a worker may not report."""
     if not isinstance(raw, Mapping) or raw.get("type") not in EVENT_TYPES:
         return None
-    told, metadata = raw.get("id"), raw.get("metadata")
-    if not isinstance(told, str) or not 0 < len(told) <= 100 or not isinstance(metadata, Mapping):
+    name, metadata = raw.get("id"), raw.get("metadata")
+    if not isinstance(name, str) or not 0 < len(name) <= 100 or not isinstance(metadata, Mapping):
         return None
     status, message = raw.get("status"), raw.get("message")
-    return Told(
-        told,
+    return ReportedEvent(
+        name,
         raw["type"],
         None if status is None else str(status),
         None if message is None else str(message),
@@ -166,7 +152,7 @@ class Report:
     """
 
     execution: str
-    events: Sequence[Told] = ()
+    events: Sequence[ReportedEvent] = ()
     result: TaskResult | None = None
     ended: str = ""
     reason: str = ""

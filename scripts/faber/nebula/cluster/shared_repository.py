@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, InvalidInput
 from faber.git.git_errors import GitFailed
@@ -66,13 +67,12 @@ def url_of(git: Git, remote: str) -> str:
     return checked_url(os.path.realpath(path) if ":" not in remote and os.path.isdir(path) else remote)
 
 
-class Shared:
+class Shared(NamedTuple):
     """The shared repository at `url`, accessed by the `git` of one worktree, for the run `names.run_id`."""
 
-    def __init__(self, git: Git, url: str, names: Names) -> None:
-        self.git = git
-        self.url = url
-        self.names = names
+    git: Git
+    url: str
+    names: Names
 
     def branch_ref(self, phase: str) -> str:
         """A phase's branch."""
@@ -126,10 +126,10 @@ class Shared:
         return heads, pushed_of(text.out) if text.code == 0 and not text.cut else None
 
     def push(self, phase: str, head: str, pushed: Pushed, known: Mapping[str, str], *, branch: bool) -> dict[str, str]:
-        """Push the phase's checkpoint, and with `branch` its branch at `head`; `known` is where their refs were.
+        """Push the phase's checkpoint, and with `branch` its branch at `head`.
 
-        Returns where the refs are now. Raises `Superseded` if they had moved, `GitFailed` if the repository cannot be
-        reached.
+        `known` are the last known commits of the refs; the new ones are returned. Raises `Superseded` if the refs had
+        moved, `GitFailed` if the repository cannot be reached.
         """
         git = self.git
         blob = git.run("hash-object", "-w", "--stdin", stdin=pushed.to_json()).line
@@ -158,7 +158,7 @@ class Shared:
         return {**known, **wanted}
 
     def forget(self, phase: str) -> None:
-        """Remove the checkpoint of a merged phase, so that a worker that is still at it cannot push any more."""
+        """Remove the checkpoint of a merged phase, so that a worker that still works on it cannot push."""
         there = self.heads(self.checkpoint_ref(phase), self.start_ref(phase))
         if there:
             self._push("--", self.url, *(f":{ref}" for ref in there))

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from faber import __version__
 from faber.agents.pipeline import Record
@@ -28,7 +29,6 @@ from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, valida
 from faber.nebula.phase.cycle_state import Stage
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
-from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.run.phase_worker import PhaseWork
@@ -60,12 +60,12 @@ def work(job: Job, link: Link, place: str) -> Report:
         with _stopped_by(link, cancel, job.poll):
             return _Execution(job, log, cancel, place).run()
     except Superseded:
-        return Report(execution, log.told, superseded=True)
+        return Report(execution, log.reported, superseded=True)
     except LoopEnded as error:
         spent, limit = (error.spent, error.limit) if isinstance(error, BudgetExceeded) else (0.0, 0.0)
         return Report(
             execution,
-            log.told,
+            log.reported,
             ended=type(error).__name__,
             reason=error.result.reason,
             result=error.result,
@@ -74,7 +74,7 @@ def work(job: Job, link: Link, place: str) -> Report:
             limit=limit,
         )
     except FaberError as error:
-        return Report(execution, log.told, error=(error.code, error.message, error.recovery))
+        return Report(execution, log.reported, error=(error.code, error.message, error.recovery))
 
 
 @contextmanager
@@ -110,24 +110,16 @@ class _Execution:
         self.shared = Shared(git, job.url, names)
         self.worktrees = Worktrees(Layout(top), names)
         self.known: dict[str, str] = {}
-        self.unpushed: FaberError | None = None
+        assert job.start.start is not None
+        self.begins_at = job.start.start
         self.superseded = False
 
     def run(self) -> Report:
-        """The job, from the clone to the last push."""
+        """Do the job, from the clone to the last push."""
         job, log, shared = self.job, self.log, self.shared
         checkpoint = self._take_over()
         with _PREPARING:
             self._place(checkpoint)
-        start = Start(
-            checkpoint,
-            job.why,
-            start=job.start,
-            project_context=job.project_context,
-            guards=job.guards,
-            remedies=job.remedies,
-            integrate=job.integrate,
-        )
         # Unlike the leader's label: a leader on this machine kills processes with its own label when it starts.
         label = f"faber-{shared.names.short}-w"
         shop = Workshop(
@@ -143,7 +135,7 @@ class _Execution:
             notice=log.notice,
             force=job.force,
         )
-        phase = PhaseWork(shop, job.spec, start, self.push)
+        phase = PhaseWork(shop, job.spec, replace(job.start, checkpoint=checkpoint), self.push)
         try:
             result = self._done(phase, checkpoint)
         except LoopEnded:
@@ -153,7 +145,7 @@ class _Execution:
         finally:
             phase.close()
         self._push_at_last(phase, result)
-        return Report(log.execution, log.told, result=result)
+        return Report(log.execution, log.reported, result=result)
 
     def _done(self, phase: PhaseWork, checkpoint: Checkpoint | None) -> TaskResult:
         job = self.job
@@ -171,7 +163,7 @@ class _Execution:
     # --- what is shared ----------------------------------------------------------------------------
 
     def _take_over(self) -> Checkpoint | None:
-        """Claim the phase, so that no earlier execution can push any more; the checkpoint to resume from, if any."""
+        """Claim the phase, so that no earlier execution can push; returns the checkpoint to resume from, if any."""
         job, shared, log = self.job, self.shared, self.log
         self.known, found = shared.read(job.spec.id)
         text = job.checkpoint if job.resume else None
@@ -187,7 +179,7 @@ class _Execution:
                 log.take_over(found)
                 text = found.checkpoint or text
         checkpoint = self._valid(text)
-        self._push(checkpoint.git_sha if checkpoint else job.start, text if checkpoint else None, branch=False)
+        self._push(checkpoint.git_sha if checkpoint else self.begins_at, text if checkpoint else None, branch=False)
         return checkpoint
 
     def _valid(self, text: str | None) -> Checkpoint | None:
@@ -207,12 +199,12 @@ class _Execution:
         return checkpoint
 
     def _place(self, checkpoint: Checkpoint | None) -> None:
-        """Bring this clone's refs of the run and the phase to where the work begins."""
+        """Move this clone's refs of the run and the phase to the commits at which the work begins."""
         job, worktrees, shared = self.job, self.worktrees, self.shared
         make_directories(worktrees.directory)
         worktrees.attach()
         git = worktrees.main
-        newest, here = self.known.get(shared.integration_ref, job.start), git.commit_of(shared.integration_ref)
+        newest, here = self.known.get(shared.integration_ref, self.begins_at), git.commit_of(shared.integration_ref)
         if here is None or (here != newest and git.is_ancestor(here, newest)):
             git.move_ref(shared.integration_ref, newest, here)
         branch = shared.branch_ref(job.spec.id)
@@ -235,18 +227,16 @@ class _Execution:
             text = to_toml(checkpoint)
             self._push(checkpoint.git_sha, text, branch=True)
             self.log.checkpoint(text)
-            self.unpushed = None
         except Superseded:
             self.superseded = True
             self.cancel.set()
         except GitFailed as error:
-            self.unpushed = error
             text = f"The checkpoint of {self.job.spec.id} could not be pushed: {error.message}"
             self.log.notice(Notice("checkpoint_unpushed", Severity.WARNING, text, error.recovery))
 
     def _push(self, head: str, text: str | None, *, branch: bool) -> None:
         job, log = self.job, self.log
-        pushed = Pushed(job.attempt, job.token, log.execution, log.executions, text, tuple(log.told))
+        pushed = Pushed(job.attempt, job.token, log.execution, log.executions, text, tuple(log.reported))
         self.known = self.shared.push(job.spec.id, head, pushed, self.known, branch=branch)
 
     def _push_at_last(self, phase: PhaseWork, result: TaskResult) -> None:

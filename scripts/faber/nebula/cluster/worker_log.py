@@ -10,7 +10,7 @@ from faber.events.event_types import AGENT_TURN, CYCLE_COMMIT, PHASE_START
 from faber.events.record_events import response_recovered
 from faber.model.documents import State
 from faber.model.nebula_documents import NebulaPhase
-from faber.nebula.cluster.messages import Job, Pushed, Told
+from faber.nebula.cluster.messages import Job, Pushed, ReportedEvent
 from faber.responses.recovery_log import Recovery
 from faber.text.safe_text import inert, shorten
 
@@ -20,7 +20,7 @@ MESSAGE = 2_000
 class Link(Protocol):
     """A worker's connection to the leader of its run."""
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send an event, a notice or a checkpoint. The message may be lost: events are in the report as well."""
 
     def stop_wanted(self) -> bool:
@@ -35,7 +35,7 @@ class WorkerLog:
     def __init__(self, job: Job, execution: str, link: Link) -> None:
         self.execution = execution
         self.executions = 1
-        self.told: list[Told] = []
+        self.reported: list[ReportedEvent] = []
         self._phase = job.spec.id
         self._link = link
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class WorkerLog:
     def take_over(self, pushed: Pushed) -> None:
         """Continue the log of the execution that pushed this."""
         for event in pushed.events:
-            self.told.append(event)
+            self.reported.append(event)
             self._apply(event)
 
     def record(self, draft: Draft) -> int:
@@ -58,10 +58,12 @@ class WorkerLog:
             given["error"] = draft["error"]["message"]
         text = shorten(inert(draft.get("message", "")), MESSAGE) or None
         with self._lock:
-            event = Told(f"{self.execution}.{len(self.told)}", draft["type"], draft.get("status"), text, given)
-            self.told.append(event)
+            event = ReportedEvent(
+                f"{self.execution}.{len(self.reported)}", draft["type"], draft.get("status"), text, given
+            )
+            self.reported.append(event)
             self._apply(event)
-        self._link.tell({"event": event._asdict(), "executions": self.executions})
+        self._link.send({"event": event._asdict(), "executions": self.executions})
         return 0
 
     def recovered(self, recovery: Recovery) -> list[Notice]:
@@ -72,13 +74,13 @@ class WorkerLog:
 
     def notice(self, notice: Notice) -> None:
         """Send a notice for a person."""
-        self._link.tell({"notice": [notice.code, notice.severity.value, notice.message, notice.recovery]})
+        self._link.send({"notice": [notice.code, notice.severity.value, notice.message, notice.recovery]})
 
     def checkpoint(self, text: str) -> None:
         """Send the checkpoint that was just pushed."""
-        self._link.tell({"checkpoint": text, "executions": self.executions})
+        self._link.send({"checkpoint": text, "executions": self.executions})
 
-    def _apply(self, event: Told) -> None:
+    def _apply(self, event: ReportedEvent) -> None:
         """Update the part of the run's state that the work on the phase reads."""
         given, known = event.metadata, self._known
         if event.type == PHASE_START:

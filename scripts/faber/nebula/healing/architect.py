@@ -140,7 +140,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 class _Counting:
-    """The client, counting what its turns cost."""
+    """A client that adds up the cost of its turns."""
 
     def __init__(self, client: LLMClient) -> None:
         self._client = client

@@ -6,7 +6,7 @@ from faber.errors import Severity
 from faber.nebula.healing.diagnosis import OUTPUT, FailureDiagnosis, FailureKind
 from faber.nebula.healing.partial_work import PartialWork, architect_section
 from faber.nebula.healing.remediation import remediation_id
-from faber.nebula.phase.prompts import bullets, fenced
+from faber.nebula.phase.prompts import bullets, fenced, project_section, section
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSettings, PhaseSpec
 
@@ -38,29 +38,33 @@ def build_remediation_request(
     settings = nebula.settings(failed_spec)
     parts = [
         f"# Remediation of phase {diagnosis.phase_id}: {' '.join(failed_spec.title.split())}\n\nMode: remediate.",
-        _section("What failed", _facts(diagnosis, settings)),
+        section("What failed", _facts(diagnosis, settings)),
     ]
     if diagnosis.filter_name:
         said = fenced(diagnosis.filter_output, OUTPUT) if diagnosis.filter_output else "It printed nothing."
         parts.append(
-            _section("The failing filter", f"The end of the output of `{_code(diagnosis.filter_name)}`:\n\n{said}")
+            section("The failing filter", f"The end of the output of `{_code(diagnosis.filter_name)}`:\n\n{said}")
         )
     if diagnosis.recurring:
-        parts.append(_section("Recurring findings", bullets(diagnosis.recurring)))
-    parts.append(_section("Open findings", bullets(diagnosis.findings or ["none"])))
+        parts.append(section("Recurring findings", bullets(diagnosis.recurring)))
+    parts.append(section("Open findings", bullets(diagnosis.findings or ["none"])))
     for title, text in (
         ("The coder's last report", diagnosis.last_coder_out),
         ("The reviewer's last report", diagnosis.last_review_out),
     ):
         if text:
-            parts.append(_section(title, f"Verify these claims; they are not facts:\n\n{fenced(text, OUTPUT)}"))
-    parts.append(_section("The failed phase", fenced(failed_spec.body.strip() or failed_spec.title, BODY)))
+            parts.append(section(title, f"Verify these claims; they are not facts:\n\n{fenced(text, OUTPUT)}"))
+    parts.append(section("The failed phase", fenced(failed_spec.body.strip() or failed_spec.title, BODY)))
     if failed_spec.scope:
-        parts.append(_section("Scope", "The remediation has the same scope:\n" + bullets(failed_spec.scope)))
-    parts += _project(nebula)
+        parts.append(section("Scope", "The remediation has the same scope:\n" + bullets(failed_spec.scope)))
+    parts += project_section(
+        Goals=nebula.context.goals,
+        Constraints=nebula.context.constraints,
+        Checks_that_run_before_every_review=[f"`{_code(check.name)}`" for check in nebula.filters],
+    )
     if partial_work is not None:
         parts.append(architect_section(partial_work))
-    parts.append(_section("What to write", _instructions(diagnosis, settings, partial_work, new_id)))
+    parts.append(section("What to write", _instructions(diagnosis, settings, partial_work, new_id)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -92,17 +96,6 @@ def _facts(diagnosis: FailureDiagnosis, settings: PhaseSettings) -> str:
     )
 
 
-def _project(nebula: Nebula) -> list[str]:
-    said = []
-    if nebula.context.goals:
-        said.append("Goals:\n" + bullets(nebula.context.goals))
-    if nebula.context.constraints:
-        said.append("Constraints:\n" + bullets(nebula.context.constraints))
-    if nebula.filters:
-        said.append("Checks that run before every review:\n" + bullets(f"`{_code(f.name)}`" for f in nebula.filters))
-    return [_section("Project", "\n\n".join(said))] if said else []
-
-
 def _instructions(
     diagnosis: FailureDiagnosis, settings: PhaseSettings, work: PartialWork | None, new_id: str | None
 ) -> str:
@@ -121,7 +114,7 @@ def _instructions(
         f"Give it a lower budget: {lower}.",
         *_of_kind(diagnosis.kind),
     ]
-    section = (
+    on_work = (
         "Add a section `## Partial Work` to the body: say what is committed, what is correct, and that it must be kept."
         if work is not None
         else "Do not add a section on partial work; there is none."
@@ -130,7 +123,7 @@ def _instructions(
         f"{_numbered(lines)}\n\n"
         f'Answer with one JSON object and nothing else: {{"phase_file": "…"}}. The string is a phase file: a TOML '
         f'header between two lines of `+++` with id = "{name}", title, max_review_cycles and max_budget_usd, then '
-        f"the body in Markdown. {section}"
+        f"the body in Markdown. {on_work}"
     )
 
 
@@ -143,10 +136,6 @@ def _of_kind(kind: FailureKind) -> list[str]:
             "task is to keep the intent of both sides."
         ]
     return []
-
-
-def _section(title: str, text: str) -> str:
-    return f"## {title}\n\n{text}"
 
 
 def _numbered(lines: Iterable[str]) -> str:

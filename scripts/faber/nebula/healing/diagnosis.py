@@ -1,4 +1,4 @@
-"""Why a phase failed, and whether it can be healed. Pure."""
+"""The diagnosis of a failed phase: why it failed, and whether it can be healed. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import inf
 
 from faber.errors import FaberError
-from faber.nebula.healing.partial_work import PartialWork, finding_text, finding_texts, limited
+from faber.nebula.healing.partial_work import PartialWork, as_json, finding_text, finding_texts, limited
 from faber.nebula.phase import outcomes
 from faber.nebula.phase.cycle_state import CycleState
 from faber.nebula.phase.findings import SEVERITIES, Finding
@@ -68,22 +68,8 @@ class FailureDiagnosis:
 
     def as_dict(self) -> dict[str, object]:
         """The diagnosis as a JSON object."""
-        return {
-            "phase_id": self.phase_id,
-            "kind": self.kind.value,
-            "healable": self.healable,
-            "summary": self.summary,
-            "cycles_used": self.cycles_used,
-            "budget_spent": self.budget_spent,
-            "budget_limit": self.budget_limit,
-            "last_coder_out": self.last_coder_out,
-            "last_review_out": self.last_review_out,
-            "filter_name": self.filter_name,
-            "filter_output": self.filter_output,
-            "findings": list(self.findings),
-            "recurring": list(self.recurring),
-            "partial_work": self.partial_work.as_dict() if self.partial_work else None,
-        }
+        work = self.partial_work
+        return as_json(self) | {"kind": self.kind.value, "partial_work": work.as_dict() if work else None}
 
 
 def analyze_failure(

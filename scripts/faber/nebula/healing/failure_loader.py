@@ -221,7 +221,7 @@ def _events_since(run: Run, phase: str, step: str, first: int) -> list[Event]:
 
 
 def _commits(root: str, run: Run, known: StepState, events: list[Event], notices: list[Notice]) -> list[str]:
-    """The commits since the step started: those in the log, else those on the run's branch."""
+    """The commits since the step started: from the log, else from the run's branch."""
     named = [str(event["metadata"]["sha"]) for event in events if event["type"] == COMMIT_CREATE]
     base = known["base_commit"]
     if named or not base:
@@ -251,16 +251,11 @@ def describe(root: str, nebula: Nebula, spec: PhaseSpec, failure: Failure, notic
 
 
 def _partial_work(root: str, state: CycleState, phase: str, notices: list[Notice]) -> PartialWork | None:
-    """If git cannot tell which files were touched, the rest is still known."""
+    """The work of the failed phase; without its files, and with a notice, if git cannot list them."""
     try:
         asked = state.base_commit_sha and state.cycle_commits
-        return build_partial_work(state, RepositoryDiff(root) if asked else _NoDiff(), phase_id=phase)
+        return build_partial_work(state, RepositoryDiff(root) if asked else None, phase_id=phase)
     except FaberError as error:
         text = f"The files that {phase} touched are unknown: {error.message}"
         notices.append(Notice(error.code, Severity.WARNING, text, error.recovery, phase))
-        return build_partial_work(replace(state, base_commit_sha=""), _NoDiff(), phase_id=phase)
-
-
-class _NoDiff:
-    def diff_file_list(self, base: str, head: str) -> list[str]:
-        return []
+        return build_partial_work(state, None, phase_id=phase)

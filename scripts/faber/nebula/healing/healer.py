@@ -35,11 +35,8 @@ from faber.store.layout import Layout
 ARCHITECT_USD = 2.0  # what an architect may spend on one attempt, in US dollars
 
 
-class MakeArchitect(Protocol):
-    """Starts a conversation with an architect that may spend `budget` US dollars."""
-
-    def __call__(self, spec: PhaseSpec, budget: float) -> LLMClient:
-        """`spec` is the failed phase."""
+MakeArchitect = Callable[[PhaseSpec, float], LLMClient]
+"""Starts a conversation with an architect about a failed phase that may spend so many US dollars."""
 
 
 class Architects(NamedTuple):
@@ -89,9 +86,12 @@ class Inserted(NamedTuple):
 
 
 class GroupHealer:
-    """Heals the failed phases of one run. `policy` says whether and how often; `again` also heals what an earlier run
-    gave up. `directory` is the nebula's. Everything runs in the group's own thread, except what `begin` and `resume`
-    return. `placed` are the names of the phase files that were written."""
+    """Heals the failed phases of one run.
+
+    `policy` says whether and how often; with `again`, phases that an earlier run gave up on are healed too. `directory`
+    is the nebula's. The functions that `begin` and `resume` return run in a worker, because an architect takes minutes;
+    everything else runs in the group's own thread. `placed` are the names of the phase files that were written.
+    """
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class GroupHealer:
         return Inserted(spec, insertion)
 
     def gave_up(self, phase: str, error: BaseException) -> None:
-        """There is no remediation: the phase stays failed."""
+        """Record that there is no remediation: the phase stays failed."""
         reason = error.message if isinstance(error, FaberError) else f"{type(error).__name__}: {error}"
         cost = error.cost_usd if isinstance(error, ArchitectFailed) else None
         self.journal.record(healing_events.healing_done(phase, success=False, cost=cost, reason=reason))

@@ -51,18 +51,15 @@ def healing_plan(failed: str, spec: PhaseSpec, text: str, architect_cost: float 
 
 def healing_insert(failed: str, spec: PhaseSpec, rewired: Sequence[str], *, file: str, digest: str = "") -> Draft:
     """The remediation is in the graph; the phases `rewired` depend on it now; `file` is its phase file."""
-    message = healing_message(spec.id, rewired)
+    if rewired:
+        named = ", ".join(rewired[:5]) + (f" and {len(rewired) - 5} more" if len(rewired) > 5 else "")
+        effect = f"{named} now {'depend' if len(rewired) > 1 else 'depends'} on it."
+    else:
+        effect = "no phase depended on the failed phase."
+    message = f"{spec.id} is queued; {effect}"
     return healing_events.healing_insert(
         failed, message, remediation=spec.id, rewired=rewired, file=file, digest=digest or None
     )
-
-
-def healing_message(remediation: str, rewired: Sequence[str]) -> str:
-    """The effect of an insertion, in a sentence."""
-    if not rewired:
-        return f"{remediation} is queued; no phase depended on the failed phase."
-    named = ", ".join(rewired[:5]) + (f" and {len(rewired) - 5} more" if len(rewired) > 5 else "")
-    return f"{remediation} is queued; {named} now {'depend' if len(rewired) > 1 else 'depends'} on it."
 
 
 # --- the history -----------------------------------------------------------------------------------
@@ -82,13 +79,10 @@ class Attempt:
     number: int = 1
     stage: AttemptStage = "started"
     kind: str = ""
-    cycles: int = 0
-    spent: float = 0.0
     remediation: str = ""
     title: str = ""
     phase_file: str = ""
     architect_cost: float | None = 0.0
-    rewired: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -162,8 +156,7 @@ def _new_attempt(event: Event, given: Mapping[str, Any]) -> Attempt:
     attempt = Attempt(phase, str(given.get("original") or phase), kind=str(given.get("kind", "")))
     if event["type"] == HEALING_SKIPPED:
         return replace(attempt, stage="skipped", reason=str(given.get("reason", "")))
-    cycles, spent, number = given.get("cycles", 0), given.get("spent", 0.0), given.get("attempt", 1)
-    return replace(attempt, cycles=int(cycles), spent=float(spent), number=int(number))
+    return replace(attempt, number=int(given.get("attempt", 1)))
 
 
 def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attempt:
@@ -177,8 +170,7 @@ def _advanced(attempt: Attempt, event: Event, given: Mapping[str, Any]) -> Attem
             architect_cost=given.get("architect_cost"),
         )
     if event["type"] == HEALING_INSERT:
-        rewired = tuple(map(str, given.get("rewired", ())))
-        return replace(attempt, stage="inserted", remediation=str(given["remediation"]), rewired=rewired)
+        return replace(attempt, stage="inserted", remediation=str(given["remediation"]))
     reason = event.get("message", "")
     if given.get("remediation"):
         return replace(attempt, stage="done" if event.get("status") == "done" else "failed", reason=reason)

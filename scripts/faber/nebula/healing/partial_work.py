@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from faber.nebula.phase.cycle_state import CycleState, Stage
-from faber.nebula.phase.findings import SEVERITIES, Finding
+from faber.nebula.phase.findings import Finding, by_severity
 from faber.nebula.phase.prompts import bullets
 from faber.text.safe_text import encodable, inert, redact, shorten
 
@@ -44,25 +44,17 @@ class PartialWork:
     last_findings: tuple[str, ...] = ()
     files_total: int = 0
 
-    @property
-    def last_commit(self) -> str | None:
-        """Where the remediation's branch begins; None if nothing was committed."""
-        return self.commit_shas[-1] if self.commit_shas else None
-
     def as_dict(self) -> dict[str, object]:
         """The work as a JSON object."""
-        return {
-            "phase_id": self.phase_id,
-            "commit_shas": list(self.commit_shas),
-            "base_commit_sha": self.base_commit_sha,
-            "files_touched": list(self.files_touched),
-            "files_total": self.files_total,
-            "cycles_used": self.cycles_used,
-            "last_findings": list(self.last_findings),
-        }
+        return as_json(self)
 
 
-def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id: str) -> PartialWork | None:
+def as_json(record: object) -> dict[str, object]:
+    """The fields of a dataclass, its tuples as lists."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(record).items()}
+
+
+def build_partial_work(state: CycleState | None, git: GitDiffLister | None, *, phase_id: str) -> PartialWork | None:
     """The work of the phase with this `state`; None if its coder finished no cycle.
 
     The files are those that differ between its base and its last commit; without either, git is not asked. Raises the
@@ -74,13 +66,13 @@ def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id
     if not cycles and not state.cycle_commits:
         return None
     files: Sequence[str] = ()
-    if state.base_commit_sha and state.cycle_commits:
+    if git is not None and state.base_commit_sha and state.cycle_commits:
         files = git.diff_file_list(state.base_commit_sha, state.cycle_commits[-1])
     return PartialWork(
         phase_id,
         state.cycle_commits,
         state.base_commit_sha,
-        tuple(_line(path, DESCRIPTION) for path in files[:FILES]),
+        tuple(_line(path) for path in files[:FILES]),
         cycles,
         finding_texts(finding for finding in state.findings if finding.is_open),
         len(files),
@@ -90,23 +82,21 @@ def build_partial_work(state: CycleState | None, git: GitDiffLister, *, phase_id
 # --- as text ---------------------------------------------------------------------------------------
 
 
-def finding_texts(findings: Iterable[Finding], note: str = "") -> tuple[str, ...]:
-    """One line per finding, most severe first: `[major] src/a.py:3: what is wrong`, and `note`; at most 40, and a count
-    of the others."""
-    ordered = sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), each.cycle, each.id))
-    return limited([finding_text(finding) + note for finding in ordered])
+def finding_texts(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """One line per finding, most severe first: `[major] src/a.py:3: what is wrong`; at most 40, and a count of the
+    others."""
+    return limited([finding_text(finding) for finding in by_severity(findings)])
 
 
 def finding_text(finding: Finding) -> str:
     """One finding as a line."""
-    place = f" {finding.file}" + (f":{finding.line}" if finding.line else "") if finding.file else ""
-    return _line(f"[{finding.severity}]{place}: {finding.description}", DESCRIPTION)
+    return _line(f"[{finding.severity}]{finding.place}: {finding.description}")
 
 
-def limited(lines: Sequence[str], limit: int = FINDINGS) -> tuple[str, ...]:
-    """The first lines, and one that counts the others."""
-    rest = len(lines) - limit
-    return (*lines[:limit], f"and {rest} more") if rest > 0 else tuple(lines)
+def limited(lines: Sequence[str]) -> tuple[str, ...]:
+    """The first 40 lines, and one that counts the others."""
+    rest = len(lines) - FINDINGS
+    return (*lines[:FINDINGS], f"and {rest} more") if rest > 0 else tuple(lines)
 
 
 def healing_context(work: PartialWork) -> str:
@@ -177,5 +167,5 @@ def _without_marks(text: str) -> str:
     return _MARKS.sub(r"(\1)", text)
 
 
-def _line(text: str, limit: int) -> str:
-    return shorten(" ".join(redact(inert(encodable(text))).split()), limit)
+def _line(text: str) -> str:
+    return shorten(" ".join(redact(inert(encodable(text))).split()), DESCRIPTION)

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
+from faber.errors import UnsafeFile
 from faber.model.ids import MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
 from faber.nebula.healing.partial_work import PartialWork, body_section
 from faber.nebula.plan.phase_file import MAX_CYCLES, write_phase
@@ -48,6 +49,8 @@ def finalize_remediation_spec(
     failed phase.
     """
     settings = nebula.settings(failed)
+    most_cycles = min(settings.max_review_cycles, MAX_CYCLES)
+    budgets = [budget for budget in (spec.max_budget_usd, settings.max_budget_usd) if budget is not None]
     title = shorten(" ".join(_clean(spec.title).split()), TITLE)
     if not title or title == spec.id:
         title = shorten(f"Fix {failed.title}", TITLE)
@@ -61,19 +64,11 @@ def finalize_remediation_spec(
         assignee=failed.assignee,
         scope=failed.scope,
         allow_scope_overlap=True,
-        max_review_cycles=_lower(spec.max_review_cycles, settings.max_review_cycles),
-        max_budget_usd=_lower_budget(spec.max_budget_usd, settings.max_budget_usd),
+        max_review_cycles=min(spec.max_review_cycles or most_cycles, most_cycles),
+        max_budget_usd=min(budgets, default=None),
         model=failed.model,
         gate=failed.gate,
     )
-
-
-def _lower(given: int | None, most: int) -> int:
-    return min(given or most, most, MAX_CYCLES)
-
-
-def _lower_budget(given: float | None, most: float | None) -> float | None:
-    return most if given is None else given if most is None else min(given, most)
 
 
 def _clean(text: str) -> str:
@@ -105,7 +100,7 @@ def split_partial_work(body: str) -> tuple[str, str]:
 
 
 def _lines(body: str) -> Iterator[tuple[str, int | None, str]]:
-    """Each line, with level and text if it is a heading."""
+    """Each line, with its level and text if it is a heading."""
     fence = ""
     for line in body.split("\n"):
         found = _FENCE.match(line)
@@ -151,8 +146,6 @@ def place_remediation(directory: str, spec: PhaseSpec) -> str:
 
 
 def _says(path: str, text: bytes) -> bool:
-    from faber.errors import UnsafeFile
-
     try:
         return read_bytes(path, len(text) + 1) == text
     except (OSError, UnsafeFile):

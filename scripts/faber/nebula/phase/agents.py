@@ -106,27 +106,27 @@ class AgentFactory:
         return ClaudeCodeClient(options, cancel=cancel, on_event=lambda event: self.hear(spec.id, role.name, event))
 
 
+@dataclass
 class ClaudeAgents:
-    """The coder and reviewer of one phase; each turn is a new conversation."""
+    """The coder and reviewer of one phase; each turn is a new conversation. `reviews` counts the reviews so far."""
 
-    def __init__(self, client: Callable[[Role, float], ClaudeCodeClient], task_id: str, record: Record) -> None:
-        self._client = client
-        self._task_id = task_id
-        self._record = record
-        self._reviews = 0
+    client: Callable[[Role, float], ClaudeCodeClient]
+    task_id: str
+    record: Record
+    reviews: int = 0
 
     def coder(self, prompt: str, budget: float) -> TurnResult:
         """One turn of the coder. None of its processes outlives the turn."""
-        return self._client(CODER, budget).turn(prompt)
+        return self.client(CODER, budget).turn(prompt)
 
     def reviewer(self, prompt: str, budget: float) -> ReviewTurn:
         """One review through the response pipeline, which resumes cut answers and has malformed ones corrected."""
-        client = self._client(REVIEWER, budget)
-        self._reviews += 1
+        client = self.client(REVIEWER, budget)
+        self.reviews += 1
         answer: Mapping[str, Any] | None = None
         text, outcome, error = "", Outcome.COMPLETED, ""
         try:
-            said = AgentLoop(client, self._record).run_turn(self._task_id, self._reviews, prompt, REVIEW_SCHEMA)
+            said = AgentLoop(client, self.record).run_turn(self.task_id, self.reviews, prompt, REVIEW_SCHEMA)
             answer, text = said.value, said.text
         except TurnFailed as failed:
             outcome, error = failed.result.outcome, failed.result.error

@@ -7,7 +7,7 @@ limit.
 import threading
 from typing import Self
 
-# In US dollars: the smallest grant worth a turn, and the grant worth waiting for while others hold money.
+# In US dollars: the smallest useful grant, and the grant worth waiting for while others hold money.
 LEAST = 0.01
 ENOUGH = 0.5
 

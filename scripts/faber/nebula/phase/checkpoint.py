@@ -38,16 +38,7 @@ class Checkpoint:
 
 def to_toml(checkpoint: Checkpoint) -> str:
     """The text of the checkpoint file. Lone surrogates become U+FFFD."""
-    table = {
-        "version": checkpoint.version,
-        "phase_id": checkpoint.phase_id,
-        "nebula_name": checkpoint.nebula_name,
-        "created_at": checkpoint.created_at,
-        "git_sha": checkpoint.git_sha,
-        "event_id": checkpoint.event_id,
-        "state": to_table(checkpoint.state),
-    }
-    return toml_text(table)
+    return toml_text({"version": checkpoint.version, **vars(checkpoint), "state": to_table(checkpoint.state)})
 
 
 def from_toml(text: str) -> Checkpoint:

@@ -25,13 +25,10 @@ class BranchStanding(StrEnum):
 
 
 class BranchVerdict(NamedTuple):
-    """`committed` is the standing of the commits alone; `own` and `others` count the commits after the checkpoint.
-    `reason` is a clause without a full stop."""
+    """`committed` is the standing of the commits alone; `reason` is a clause without a full stop."""
 
     standing: BranchStanding
     committed: BranchStanding
-    own: int
-    others: int
     reason: str
 
     def resumes(self, *, force: bool = False) -> bool:
@@ -53,11 +50,9 @@ def branch_verdict(facts: CheckpointFacts, run_id: str, phase: str, recorded: st
     own = len(facts.between) - others
     if facts.head == facts.checkpoint:
         committed, reason = BranchStanding.SAME, f"the branch is at the checkpoint's commit {facts.head[:12]}"
-        own = others = 0
     elif not facts.is_ancestor:
         committed = BranchStanding.DIVERGED
         reason = f"the checkpoint's commit {facts.checkpoint[:12]} is not in the history of {facts.head[:12]}"
-        own = others = 0
     elif others:
         committed = BranchStanding.AHEAD_OTHERS
         reason = f"{others} of {own + others} commits after {facts.checkpoint[:12]} were not made by this phase"
@@ -66,5 +61,5 @@ def branch_verdict(facts: CheckpointFacts, run_id: str, phase: str, recorded: st
         added = "1 commit" if own == 1 else f"{own} commits"
         reason = f"this phase added {added} after {facts.checkpoint[:12]}"
     if facts.dirty:
-        return BranchVerdict(BranchStanding.DIRTY, committed, own, others, f"there is uncommitted work, and {reason}")
-    return BranchVerdict(committed, committed, own, others, reason)
+        return BranchVerdict(BranchStanding.DIRTY, committed, f"there is uncommitted work, and {reason}")
+    return BranchVerdict(committed, committed, reason)

@@ -11,7 +11,6 @@ from faber.agents.outcome import Outcome, TurnResult
 from faber.events import nebula_events
 from faber.git import diff
 from faber.git.git_errors import EmbeddedRepository
-from faber.nebula.phase import scope
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_checks import COMMIT_CHECK, CycleChecks
@@ -31,6 +30,7 @@ from faber.nebula.phase.phase_task import PhaseTask
 from faber.nebula.phase.prompts import DIFF, ReviewSubject, coder_prompt, conflict_prompt, reviewer_prompt
 from faber.nebula.phase.reviews import Review, take_review
 from faber.nebula.phase.turns import AGENT_TRIES, Turns
+from faber.nebula.plan.scopes import outside
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
 from faber.text.safe_text import inert, redact, shorten
@@ -185,7 +185,7 @@ class Loop:
             if self._commit(cycle, turn) or turn.outcome in (Outcome.COMPLETED, Outcome.CUT):
                 break
             if turn.outcome is Outcome.BUDGET_STOP:
-                progress.stop_if_broke()
+                progress.stop_if_budget_spent()
             if attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The coder's turn produced nothing: {turn.error}")
         if turn.outcome in _STOPPED:
@@ -285,6 +285,6 @@ class Loop:
             diff=diff.diff_text(git, base, progress.head, DIFF),
             coder_output=progress.state.coder_output,
             earlier=progress.state.findings,
-            outside_scope=scope.outside(files.paths, progress.task.scope),
+            outside_scope=outside(files.paths, progress.task.scope),
             filters=self._checks.passed,
         )

@@ -143,7 +143,7 @@ _KINDS: dict[str, type] = {
 def _finding(item: Any) -> Finding:
     if not isinstance(item, Mapping):
         raise ValueError("has a finding that is not a table")
-    texts = {name: item.get(name, "") for name in ("id", "severity", "description", "file")}
+    texts: dict[str, Any] = {name: item.get(name, "") for name in ("id", "severity", "description", "file")}
     texts["status"] = item.get("status") or "found"
     line, cycle = item.get("line"), item.get("cycle", 1)
     if not all(isinstance(text, str) for text in texts.values()) or texts["status"] not in STATUSES:
@@ -152,12 +152,4 @@ def _finding(item: Any) -> Finding:
         raise ValueError(f"has a finding with the unknown severity {texts['severity'][:40]!a}")
     if isinstance(cycle, bool) or not isinstance(cycle, int) or not isinstance(line, (int, type(None))):
         raise ValueError("has a finding with an invalid line or cycle")
-    return Finding(
-        id=texts["id"],
-        severity=texts["severity"],
-        description=texts["description"],
-        file=texts["file"],
-        line=line,
-        cycle=cycle,
-        status=texts["status"],
-    )
+    return Finding(**texts, line=line, cycle=cycle)

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from faber.agents.environment import TURN, agent_environment
@@ -24,17 +24,11 @@ class FilterResult(NamedTuple):
     passed: bool
     detail: str
     output: str
-    seconds: float
     cancelled: bool = False
 
 
 def run_filters(
-    filters: Sequence[Filter],
-    directory: str,
-    *,
-    cancel: threading.Event,
-    label: str,
-    environment: Mapping[str, str] | None = None,
+    filters: Sequence[Filter], directory: str, *, cancel: threading.Event, label: str
 ) -> list[FilterResult]:
     """Run the filters in order in `directory`, up to and including the first that fails; one result each.
 
@@ -42,27 +36,20 @@ def run_filters(
     """
     results = []
     for one in filters:
-        results.append(run_filter(one, directory, cancel=cancel, label=label, environment=environment))
+        results.append(run_filter(one, directory, cancel=cancel, label=label))
         if not results[-1].passed:
             break
     return results
 
 
-def run_filter(
-    one: Filter,
-    directory: str,
-    *,
-    cancel: threading.Event,
-    label: str,
-    environment: Mapping[str, str] | None = None,
-) -> FilterResult:
+def run_filter(one: Filter, directory: str, *, cancel: threading.Event, label: str) -> FilterResult:
     """Run one filter; see `run_filters`."""
     command = [_SHELL, "-c", one.command] if isinstance(one.command, str) else list(one.command)
     marker = f"{label}.{os.urandom(8).hex()}"
-    variables = agent_environment(os.environ if environment is None else environment, {}, marker)
+    variables = agent_environment(os.environ, {}, marker)
     running = Running(
         # One stream keeps the order of what it prints.
-        [_SHELL, "-c", 'exec "$@" 2>&1', "sh", *command],
+        command=[_SHELL, "-c", 'exec "$@" 2>&1', "sh", *command],
         cwd=directory,
         environment=variables,
         marker=f"{TURN}={marker}",
@@ -78,7 +65,6 @@ def run_filter(
         passed=passed,
         detail="passed" if passed else _detail(one, ended.exit_status, ended.ended_by),
         output=output,
-        seconds=ended.seconds,
         cancelled=ended.ended_by is Outcome.CANCELLED,
     )
 

@@ -40,6 +40,11 @@ class Finding:
         """True if it prevents approval."""
         return self.is_open and self.severity in BLOCKING
 
+    @property
+    def place(self) -> str:
+        """` FILE:LINE` or ` FILE`, with a blank before it; empty if it concerns no file."""
+        return f" {self.file}" + (f":{self.line}" if self.line else "") if self.file else ""
+
 
 def finding_id(description: str, file: str = "") -> str:
     """The id of an objection: `f-` and 12 hexadecimal digits.
@@ -58,7 +63,6 @@ def make_finding(
     return Finding(finding_id(description, file), severity, description, file, line, cycle)
 
 
-def blocking(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that prevent approval, most severe first, then oldest."""
-    found = [finding for finding in findings if finding.is_blocking]
-    return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.cycle, finding.id))
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, most severe first, then oldest."""
+    return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.cycle, finding.id))

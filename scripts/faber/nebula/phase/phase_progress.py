@@ -32,12 +32,8 @@ from faber.text.safe_text import shorten
 TURN_USD = 5.0  # the most that one turn may spend, in US dollars
 
 
-# Looks at what lies outside the tree. The function it returns looks again and lists what was written in between.
+# Takes a snapshot outside the tree. The function it returns takes another one and lists what was written in between.
 Watch = Callable[[], Callable[[], Sequence[str]]]
-
-
-def _ignore(notice: Notice) -> None:
-    """Nobody is told."""
 
 
 class LoopSetup(NamedTuple):
@@ -56,7 +52,7 @@ class LoopSetup(NamedTuple):
     door: Door
     healing: bool = False
     guards: Sequence[Guard] = ()
-    notice: Callable[[Notice], None] = _ignore
+    notice: Callable[[Notice], None] = lambda notice: None
     watch: Watch = lambda: list
 
 
@@ -80,7 +76,7 @@ class PhaseProgress:
         self._idle_cycles = 0
         self._reviewed: set[tuple[str, frozenset[str]]] = set()
 
-    # --- the ends ----------------------------------------------------------------------------------
+    # --- ending ------------------------------------------------------------------------------------
 
     def stop_if_cancelled(self, when: str) -> None:
         """Raise `PhaseCancelled` if the run is being stopped."""
@@ -110,7 +106,7 @@ class PhaseProgress:
         if self._idle_cycles >= 2:
             self.fail(MaxCyclesReached, f"The coder changed nothing in two cycles.{self._open_now()}")
 
-    def stop_if_broke(self) -> None:
+    def stop_if_budget_spent(self) -> None:
         """Raise `BudgetExceeded` if the phase has spent its own budget."""
         left, limit = self._left(), self.task.max_budget_usd
         if left is not None and limit is not None and left < LEAST:
@@ -135,7 +131,7 @@ class PhaseProgress:
 
     def grant(self) -> Grant:
         """Money for the next turn; waits while other phases hold it. Raises `BudgetExceeded` if there is none."""
-        self.stop_if_broke()
+        self.stop_if_budget_spent()
         left, ledger, cancel = self._left(), self.setup.ledger, self.setup.cancel
         wanted = min(TURN_USD, left) if left is not None else TURN_USD
         grant = ledger.grant_when_free(wanted, cancel, healing=self.setup.healing)
@@ -201,7 +197,7 @@ class PhaseProgress:
         return moved or refused is not None
 
     def known_reviewed(self) -> None:
-        """The current tree was reviewed with the current findings before this process."""
+        """Note that an earlier process reviewed the current tree, with the current findings."""
         self._reviewed.add((self.tree_of(self.head), fingerprint(self.state.findings)))
 
     def complete_cycle(self) -> None:
@@ -215,7 +211,7 @@ class PhaseProgress:
         self.setup.save(self.state, self.head)
 
     def result(self, *, approved: bool = False) -> TaskResult:
-        """What the work came to so far."""
+        """The result so far."""
         return TaskResult(
             phase_id=self.task.id,
             approved=approved,

@@ -1,4 +1,4 @@
-"""How the work on a phase starts."""
+"""How the work on a phase starts: from a checkpoint, from its beginning, or from the work of a failed phase."""
 
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from faber.nebula.plan.specs import Filter, Nebula, PhaseSpec
 
-SETUP = "setup"
-
 
 @dataclass(frozen=True)
 class PhaseTask:
@@ -58,7 +56,7 @@ def phase_task(
 def setup_filter(nebula: Nebula) -> Filter | None:
     """`setup` as a filter to run once in a new worktree; None if there is none."""
     execution = nebula.execution
-    return None if execution.setup is None else Filter(SETUP, execution.setup, execution.setup_timeout)
+    return None if execution.setup is None else Filter("setup", execution.setup, execution.setup_timeout)
 
 
 def abandoned_work(why: str, commits: Sequence[str], files: Sequence[str], total: int) -> str:

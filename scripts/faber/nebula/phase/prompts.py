@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from faber.nebula.phase.findings import SEVERITIES, Finding
+from faber.nebula.phase.findings import Finding, by_severity
 from faber.nebula.phase.phase_task import PhaseTask
 
 CODER_OUTPUT = 4_000
@@ -30,25 +30,25 @@ def coder_prompt(
     `findings` are the open ones, `failed_filter` is the name and output of the check that failed last, `notes` are
     sentences about the worktree or the last turn.
     """
-    parts = [_head(task, cycle), *_project(task), _section("Task", task.body.strip() or task.title)]
+    parts = [_head(task, cycle), *_project(task), section("Task", task.body.strip() or task.title)]
     if task.scope:
-        parts.append(_section("Scope", "Change only files that match these globs:\n" + bullets(task.scope)))
+        parts.append(section("Scope", "Change only files that match these globs:\n" + bullets(task.scope)))
     if task.partial_work:
-        parts.append(_section("Earlier work", task.partial_work.strip()))
+        parts.append(section("Earlier work", task.partial_work.strip()))
     if failed_filter is not None:
         name, output = failed_filter
         shown = fenced(output, FILTER_OUTPUT)
-        parts.append(_section("Failed check", f"`{name}` failed and must pass. The end of its output:\n\n{shown}"))
+        parts.append(section("Failed check", f"`{name}` failed and must pass. The end of its output:\n\n{shown}"))
     if findings:
-        parts.append(_section("Open findings", "Fix what the reviewer objects to:\n" + finding_lines(findings)))
+        parts.append(section("Open findings", "Fix what the reviewer objects to:\n" + finding_lines(findings)))
     if notes:
-        parts.append(_section("Notes", bullets(notes)))
+        parts.append(section("Notes", bullets(notes)))
     if cycle == 1 and not task.partial_work:
         start = "Do the task in this directory."
     else:
         start = "This directory contains the work so far. Build on it; do not start over."
     closing = f"{start} Do not commit; your changes are committed for you. {_REPORT}"
-    return _joined([*parts, _section("Instructions", closing)])
+    return _joined([*parts, section("Instructions", closing)])
 
 
 _REPORT = "End with one paragraph that says what you changed and why."
@@ -60,8 +60,8 @@ def conflict_prompt(task: PhaseTask, *, cycle: int, files: Sequence[str]) -> str
         f"Since this phase started, other phases changed the same places. {merge_note(files)} Do not drop either "
         f"side's work. Do not commit, and do not abort the merge. {_REPORT}"
     )
-    parts = [_head(task, cycle), *_project(task), _section("Task of this phase", task.body.strip() or task.title)]
-    return _joined([*parts, _section("Instructions", text)])
+    parts = [_head(task, cycle), *_project(task), section("Task of this phase", task.body.strip() or task.title)]
+    return _joined([*parts, section("Instructions", text)])
 
 
 def merge_note(files: Sequence[str]) -> str:
@@ -95,25 +95,25 @@ class ReviewSubject(NamedTuple):
 def reviewer_prompt(task: PhaseTask, subject: ReviewSubject) -> str:
     """The reviewer's prompt."""
     parts = [_head(task, subject.cycle, "Review of phase"), *_project(task)]
-    parts.append(_section("Task", task.body.strip() or task.title))
+    parts.append(section("Task", task.body.strip() or task.title))
     listed = bullets(subject.files) if subject.files else "- nothing"
     if subject.total_files > len(subject.files):
         listed += f"\n- and {subject.total_files - len(subject.files)} more files"
     span = f"Commits {subject.base[:12]} to {subject.head[:12]}:"
-    parts.append(_section("Changes", f"{span}\n{listed}\n\n{fenced(subject.diff, DIFF)}"))
+    parts.append(section("Changes", f"{span}\n{listed}\n\n{fenced(subject.diff, DIFF)}"))
     if subject.outside_scope:
         parts.append(
-            _section("Outside the scope", "Changed files that are not in scope:\n" + bullets(subject.outside_scope))
+            section("Outside the scope", "Changed files that are not in scope:\n" + bullets(subject.outside_scope))
         )
     if subject.filters:
-        parts.append(_section("Checks that passed", bullets(subject.filters)))
+        parts.append(section("Checks that passed", bullets(subject.filters)))
     if subject.coder_output:
         said = fenced(subject.coder_output, CODER_OUTPUT)
-        parts.append(_section("The coder's report", f"Verify these claims; they are not facts:\n\n{said}"))
+        parts.append(section("The coder's report", f"Verify these claims; they are not facts:\n\n{said}"))
     if subject.earlier:
         listed = finding_lines(subject.earlier, status=True)
-        parts.append(_section("Earlier findings", f"Verify each one in the current files:\n{listed}"))
-    parts.append(_section("Answer", _ANSWER.format(tree=subject.tree)))
+        parts.append(section("Earlier findings", f"Verify each one in the current files:\n{listed}"))
+    parts.append(section("Answer", _ANSWER.format(tree=subject.tree)))
     return _joined(parts)
 
 
@@ -135,7 +135,7 @@ approve."""
 
 def finding_lines(findings: Iterable[Finding], *, status: bool = False) -> str:
     """One line per finding, most severe first: id, severity, place, description; `status` adds its status."""
-    ordered = sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.cycle, finding.id))
+    ordered = by_severity(findings)
     lines = [_finding_line(finding, status) for finding in ordered[:SHOWN_FINDINGS]]
     if len(ordered) > SHOWN_FINDINGS:
         lines.append(f"- and {len(ordered) - SHOWN_FINDINGS} more")
@@ -143,9 +143,8 @@ def finding_lines(findings: Iterable[Finding], *, status: bool = False) -> str:
 
 
 def _finding_line(finding: Finding, status: bool) -> str:
-    place = f" {finding.file}" + (f":{finding.line}" if finding.line else "") if finding.file else ""
     shown = f" ({finding.status.replace('_', ' ')}, cycle {finding.cycle})" if status else ""
-    return f"- {finding.id} [{finding.severity}]{place}{shown}: {' '.join(finding.description.split())}"
+    return f"- {finding.id} [{finding.severity}]{finding.place}{shown}: {' '.join(finding.description.split())}"
 
 
 def bullets(lines: Iterable[str]) -> str:
@@ -169,16 +168,18 @@ def _head(task: PhaseTask, cycle: int, what: str = "Phase") -> str:
 
 
 def _project(task: PhaseTask) -> list[str]:
-    parts = [task.project_context.strip()] if task.project_context.strip() else []
-    said = []
-    if task.goals:
-        said.append("Goals:\n" + bullets(task.goals))
-    if task.constraints:
-        said.append("Constraints:\n" + bullets(task.constraints))
-    return [*parts, _section("Project", "\n\n".join(said))] if said else parts
+    context = task.project_context.strip()
+    return [*([context] if context else []), *project_section(Goals=task.goals, Constraints=task.constraints)]
 
 
-def _section(title: str, text: str) -> str:
+def project_section(**lists: Sequence[str]) -> list[str]:
+    """The section on the project, with each of `lists` that is not empty under its name; no section without any."""
+    said = [f"{name.replace('_', ' ')}:\n{bullets(lines)}" for name, lines in lists.items() if lines]
+    return [section("Project", "\n\n".join(said))] if said else []
+
+
+def section(title: str, text: str) -> str:
+    """A section of a prompt."""
     return f"## {title}\n\n{text}"
 
 

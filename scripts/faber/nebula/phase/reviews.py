@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, Severity, blocking, make_finding
+from faber.nebula.phase.findings import SEVERITIES, Finding, FindingStatus, by_severity, make_finding
 from faber.text.safe_text import inert, redact, shorten
 
 APPROVED = "approved"
@@ -87,15 +87,18 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
             known[finding.id] = len(verified)
             verified.append(finding)
             continue
-        # Raised again in the same words: the old finding is still present.
+        # Raised again with the same words: the old finding is still present.
         old = verified[position]
         status: FindingStatus = old.status
         if position < len(earlier):
             status = "regressed" if earlier[position].status == "fixed" else "still_present"
         verified[position] = replace(
-            old, status=status, line=finding.line or old.line, severity=_graver(old.severity, finding.severity)
+            old,
+            status=status,
+            line=finding.line or old.line,
+            severity=min(old.severity, finding.severity, key=SEVERITIES.index),
         )
-    reason = _objection(answer, tree, blocking(verified))
+    reason = _objection(answer, tree, by_severity(finding for finding in verified if finding.is_blocking))
     return Review(not reason, reason, _clean(answer["summary"], SUMMARY), tuple(verified))
 
 
@@ -115,10 +118,6 @@ def _verified(finding: Finding, status: FindingStatus | None) -> Finding:
 def _raised(raised: Mapping[str, Any], cycle: int) -> Finding:
     description, file = _clean(raised["description"], DESCRIPTION), _clean(raised.get("file") or "", 300)
     return make_finding(raised["severity"], description, file=file, line=raised.get("line"), cycle=cycle)
-
-
-def _graver(one: Severity, other: Severity) -> Severity:
-    return min(one, other, key=SEVERITIES.index)
 
 
 def _objection(answer: Mapping[str, Any], tree: str, against: Sequence[Finding]) -> str:

@@ -1,7 +1,7 @@
-"""The turns of a phase's agents: paid for, watched, repeated once, and kept within their rights."""
+"""The turns of a phase's agents: within the budget, watched, retried once, and without effects they may not have."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from faber.agents.outcome import HOPELESS, Outcome, TurnResult
 from faber.errors import Notice, Severity
@@ -15,23 +15,22 @@ AGENT_TRIES = 2
 T = TypeVar("T", TurnResult, ReviewTurn)
 
 
-class Turns:
-    """The turns of one phase; what they cost and what they did goes to `progress`."""
+class Turns(NamedTuple):
+    """The turns of one phase; their cost and their effects go to `progress`."""
 
-    def __init__(self, agents: Agents, progress: PhaseProgress) -> None:
-        self._agents = agents
-        self._progress = progress
+    agents: Agents
+    progress: PhaseProgress
 
     def coder(self, prompt: str) -> TurnResult:
         """One turn of the coder. Writes outside its worktree are reported, not undone."""
-        progress = self._progress
+        progress = self.progress
         setup, phase = progress.setup, progress.task.id
         written: Callable[[], Sequence[str]] = list
 
         def attempt(budget: float) -> TurnResult:
             nonlocal written
             written = setup.watch()
-            return self._agents.coder(prompt, budget)
+            return self.agents.coder(prompt, budget)
 
         turn = self._turn("coder", attempt)
         outside = written()
@@ -43,26 +42,26 @@ class Turns:
         return turn
 
     def reviewer(self, prompt: str) -> ReviewTurn:
-        """A review with an answer; raises `AgentFailed` if the second try brings none either."""
-        progress = self._progress
+        """A review with an answer; raises `AgentFailed` if the second attempt gives no answer either."""
+        progress = self.progress
         attempt = 0
         while True:
             attempt += 1
             before = progress.tree.tree_id()
-            turn = self._turn("reviewer", lambda budget: self._agents.reviewer(prompt, budget))
+            turn = self._turn("reviewer", lambda budget: self.agents.reviewer(prompt, budget))
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
             self._undo_reviewer(before)
             if turn.answer is not None:
                 return turn
             if turn.outcome is Outcome.BUDGET_STOP:
-                progress.stop_if_broke()
+                progress.stop_if_budget_spent()
             if attempt == AGENT_TRIES:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
 
     def _turn(self, role: str, turn: Callable[[float], T]) -> T:
         """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""
-        progress = self._progress
+        progress = self.progress
         door, cancel = progress.setup.door, progress.setup.cancel
         error = "The service refuses turns."
         while True:
@@ -80,7 +79,7 @@ class Turns:
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""
-        progress = self._progress
+        progress = self.progress
         tree, phase = progress.tree, progress.task.id
         try:
             notices = tree.bring_home(progress.head)

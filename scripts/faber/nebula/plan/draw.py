@@ -1,4 +1,4 @@
-"""A plan for people: text, or a graph for Graphviz or Mermaid. Pure functions of the plan's JSON document."""
+"""Shows a plan to people: as text, or as a graph for Graphviz or Mermaid. Pure functions of the plan's JSON."""
 
 import re
 from collections.abc import Mapping

@@ -39,8 +39,10 @@ class Insertion(NamedTuple):
 
 
 def edges_of(phases: Iterable[PhaseSpec]) -> dict[str, set[str]]:
-    """Each phase's direct dependencies, from its own `depends_on` and from the `blocks` of others. Unknown names are
-    left out. If two phases share an id, the first counts."""
+    """Each phase's direct dependencies, from its own `depends_on` and the `blocks` of others.
+
+    Unknown names are left out. If two phases share an id, the first counts.
+    """
     specs: dict[str, PhaseSpec] = {}
     for spec in phases:
         specs.setdefault(spec.id, spec)
@@ -143,28 +145,20 @@ def shown(ring: list[str]) -> str:
 
 def direct_dependents(dag: Dag, phase: str) -> tuple[str, ...]:
     """The phases that depend directly on `phase`, sorted; raises `UnknownPhase`."""
-    return dag.dependents[_known(dag, phase)]
+    if phase not in dag.dependents:
+        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
+    return dag.dependents[phase]
 
 
 def descendants(dag: Dag, phase: str) -> set[str]:
     """The phases that depend on `phase`, directly or indirectly; raises `UnknownPhase`."""
-    return _reach(dag.dependents, _known(dag, phase))
-
-
-def _known(dag: Dag, phase: str) -> str:
-    if phase not in dag.dependencies:
-        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
-    return phase
-
-
-def _reach(edges: Edges, start: str) -> set[str]:
     found: set[str] = set()
-    left = list(edges[start])
+    left = list(direct_dependents(dag, phase))
     while left:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += edges[name]
+            left += dag.dependents[name]
     return found
 
 
@@ -193,7 +187,7 @@ def critical_path(dag: Dag) -> list[str]:
     return path
 
 
-# --- surgery ---------------------------------------------------------------------------------------
+# --- insertion -------------------------------------------------------------------------------------
 
 
 def insert_remediation_phase(dag: Dag, failed_id: str, spec: PhaseSpec, priority: int | None = None) -> Insertion:

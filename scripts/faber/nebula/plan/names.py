@@ -53,8 +53,11 @@ def names_of(nebula: str, run_id: str) -> Names:
 
 
 def part(text: str) -> str:
-    """`text` as one component of a ref and of a path: unchanged if git and every file system accept it, else a slug and
-    a hash. Different texts have different components."""
+    """`text` as one component of a ref and of a path.
+
+    It is unchanged if git and every file system accept it, else a slug and a hash. Different texts give different
+    components.
+    """
     plain = _PLAIN.fullmatch(text) and ".." not in text and not text.endswith(".")
     if plain and not text.lower().endswith(".lock"):
         return text

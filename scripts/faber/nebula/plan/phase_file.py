@@ -17,7 +17,8 @@ MAX_CYCLES = 100
 
 
 def parse_phase(file: str, text: str, problems: list[NebulaProblem]) -> tuple[PhaseSpec | None, Source]:
-    """The phase in `text` and its source with the line of each key; None, and a problem, if it has no valid id."""
+    """The phase in `text`, and its source with the line of each key. Without a valid id the phase is None, and there is
+    a problem."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     lines = text.split("\n")
     close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), None)

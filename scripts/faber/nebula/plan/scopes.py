@@ -6,13 +6,14 @@ below what it matches: `src` and `src/` mean the whole directory. Only if its la
 `go.mod`) and no slash follows does it mean files alone.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # The characters that one token matches: disjoint, sorted ranges of code points. None is a `*`.
 Ranges = tuple[tuple[int, int], ...]
 Part = tuple[Ranges | None, ...]
+Parts = tuple[Part | str, ...]
 ANY_PARTS = "**"
 _LAST = 0x10FFFF
 _SLASH = ord("/")
@@ -41,6 +42,16 @@ def overlap(one: str, other: str) -> bool:
     return _meet(_parts(one), _parts(other))
 
 
+def outside(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
+    """The `paths` (of files, relative, with `/`) that no glob covers; none if there are no globs."""
+    scope = [_parts(glob) for glob in globs]
+    return [path for path in paths if scope and not any(_meet(glob, _literal(path)) for glob in scope)]
+
+
+def _literal(path: str) -> Parts:
+    return tuple(tuple(((ord(character), ord(character)),) for character in part) for part in path.split("/"))
+
+
 def literal_prefix(glob: str) -> tuple[str, ...]:
     """The leading parts of `glob` without wildcards: everything it covers lies below them."""
     found: list[str] = []
@@ -59,7 +70,7 @@ def _split(glob: str) -> list[str]:
 
 
 @lru_cache(maxsize=20_000)
-def _parts(glob: str) -> tuple[Part | str, ...]:
+def _parts(glob: str) -> Parts:
     """The parts of a glob, plus `**` for what lies below it unless it means files alone."""
     split = _split(glob)
     parts = tuple(ANY_PARTS if part == ANY_PARTS else _tokens(part) for part in split)
@@ -67,66 +78,38 @@ def _parts(glob: str) -> tuple[Part | str, ...]:
     return parts if is_file else (*parts, ANY_PARTS)
 
 
-def _meet(one: Sequence[Part | str], other: Sequence[Part | str]) -> bool:
-    """True if some sequence of parts matches both: a search over the reachable pairs of positions."""
-    # `**` at position (i, j) matches nothing (the position advances) or one more part (it stays).
-    reached = {(0, 0)}
-    left = [(0, 0)]
-    while left:
-        i, j = left.pop()
-        if i == len(one) and j == len(other):
-            return True
-        for step in _steps(one, other, i, j):
-            if step not in reached:
-                reached.add(step)
-                left.append(step)
-    return False
-
-
-def _steps(one: Sequence[Part | str], other: Sequence[Part | str], i: int, j: int) -> Iterator[tuple[int, int]]:
-    a = one[i] if i < len(one) else None
-    b = other[j] if j < len(other) else None
-    if a == ANY_PARTS:
-        yield i + 1, j
-    if b == ANY_PARTS:
-        yield i, j + 1
-    if a is None or b is None:
-        return
-    # One more part on both sides: `**` stays. If both are `**`, the position would not change.
-    if a == ANY_PARTS and b != ANY_PARTS:
-        yield i, j + 1
-    elif b == ANY_PARTS and a != ANY_PARTS:
-        yield i + 1, j
-    elif isinstance(a, tuple) and isinstance(b, tuple) and _parts_meet(a, b):
-        yield i + 1, j + 1
+def _meet(one: Parts, other: Parts) -> bool:
+    """True if some sequence of path components matches both."""
+    return _reaches_end(one, other, ANY_PARTS, _parts_meet)
 
 
 @lru_cache(maxsize=20_000)
 def _parts_meet(one: Part, other: Part) -> bool:
-    """True if some non-empty text matches both parts."""
-    reached = {(0, 0)}
-    left = [(0, 0)]
+    """True if some text matches both parts."""
+    return _reaches_end(one, other, None, _share)
+
+
+def _reaches_end(one: tuple[Any, ...], other: tuple[Any, ...], star: object, alike: Callable[[Any, Any], bool]) -> bool:
+    """True if some sequence matches both patterns: a search over the reachable pairs of positions.
+
+    `star` matches any number of elements. `alike` tells whether two other tokens can match the same element.
+    """
+    reached, left = {(0, 0)}, [(0, 0)]
     while left:
         i, j = left.pop()
         if i == len(one) and j == len(other):
             return True
-        a = one[i] if i < len(one) else ()
-        b = other[j] if j < len(other) else ()
-        steps = []
-        if a is None:
-            steps.append((i + 1, j))
-        if b is None:
-            steps.append((i, j + 1))
-        if a and b is None:
-            steps.append((i + 1, j))
-        elif b and a is None:
-            steps.append((i, j + 1))
-        elif a and b and _share(a, b):
-            steps.append((i + 1, j + 1))
-        for step in steps:
-            if step not in reached:
-                reached.add(step)
-                left.append(step)
+        star_1, star_2 = one[i : i + 1] == (star,), other[j : j + 1] == (star,)
+        # A star matches nothing (its position advances) or one more element (it stays).
+        steps = [(i + 1, j)] * star_1 + [(i, j + 1)] * star_2
+        if i < len(one) and j < len(other):
+            if star_1 != star_2:
+                steps.append((i, j + 1) if star_1 else (i + 1, j))
+            elif not star_1 and alike(one[i], other[j]):
+                steps.append((i + 1, j + 1))
+        new = [step for step in steps if step not in reached]
+        reached.update(new)
+        left += new
     return False
 
 

@@ -1,4 +1,4 @@
-"""A nebula and its phases as values; nothing is read or decided here."""
+"""A nebula and its phases as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,7 +6,7 @@ is read leniently, and unknown keys are preserved when it is rewritten.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from faber.errors import Notice, Severity, UnsafeFile
@@ -64,7 +64,7 @@ class NebulaFile:
 
 
 def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
-    """The state file of the nebula in `directory` (None if there is none), and notices about oddities in it.
+    """The state file of the nebula in `directory` (None if there is none), and notices about invalid values in it.
 
     Raises `NebulaStateUnreadable` if the file exists and is not TOML; it is left unchanged.
     """
@@ -107,33 +107,9 @@ def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
     )
 
 
-_FIELDS: dict[str, tuple[type, Any]] = {
-    **dict.fromkeys(("created_at", "updated_at", "started_at", "ended_at", "branch", "commit", "merged"), (str, "")),
-    **dict.fromkeys(("failure", "healing", "remediation", "remedies", "reason"), (str, "")),
-    **dict.fromkeys(("cycle", "findings", "heal_attempts"), (int, 0)),
-    "cost_usd": (float, 0.0),
-}
-# In the file's order.
-_ORDER = (
-    "status",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "ended_at",
-    "cycle",
-    "cost_usd",
-    "branch",
-    "commit",
-    "merged",
-    "findings",
-    "heal_attempts",
-    "failure",
-    "healing",
-    "remediation",
-    "remedies",
-    "reason",
-    "report",
-)
+# The keys of an entry, in the file's order, with the value that each has if it is left out.
+_DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(PhaseRecord) if each.name != "extra"}
+_CHECKED = {key: default for key, default in _DEFAULTS.items() if key not in ("status", "report")}
 
 
 def _record(name: str, entry: Any, notices: list[Notice]) -> PhaseRecord:
@@ -144,8 +120,8 @@ def _record(name: str, entry: Any, notices: list[Notice]) -> PhaseRecord:
     if status not in NEBULA_STATUSES:
         _note(notices, "nebula_state_odd", f"{name[:60]!a} has the status {str(status)[:40]!a}; it counts as pending.")
         status = "pending"
-    values = {key: _as(entry, key, kind, default, notices) for key, (kind, default) in _FIELDS.items()}
-    extra = {key: value for key, value in entry.items() if key not in _ORDER}
+    values = {key: _as(entry, key, type(default), default, notices) for key, default in _CHECKED.items()}
+    extra = {key: value for key, value in entry.items() if key not in _DEFAULTS}
     return PhaseRecord(status=status, report=entry.get("report"), extra=extra, **values)
 
 
@@ -201,8 +177,8 @@ class StateWriter:
 
 
 def _phase_text(name: str, record: PhaseRecord) -> str:
-    known = {key: value for key in _ORDER if (value := getattr(record, key)) not in ("", 0, None)}
-    return "\n" + toml_text({"phases": {name: known | {k: v for k, v in record.extra.items() if k not in _ORDER}}})
+    known = {key: value for key in _DEFAULTS if (value := getattr(record, key)) not in ("", 0, None)}
+    return "\n" + toml_text({"phases": {name: known | {k: v for k, v in record.extra.items() if k not in _DEFAULTS}}})
 
 
 def remove_unfinished(directory: str) -> None:
@@ -241,24 +217,13 @@ def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
 
 def _projected(phase: NebulaPhase, old: PhaseRecord, created_at: str) -> PhaseRecord:
     started, ended = phase.get("started_at", ""), phase.get("ended_at", "")
+    same: dict[str, Any] = {key: phase[key] for key in _CHECKED if key in phase}  # type: ignore[literal-required]
     return PhaseRecord(
         status=phase["status"],
         created_at=old.created_at or created_at,
         updated_at=ended or started or old.updated_at or created_at,
-        started_at=started,
-        ended_at=ended,
-        cycle=phase.get("cycle", 0),
         cost_usd=phase.get("cost", 0.0),
-        branch=phase.get("branch", ""),
-        commit=phase.get("commit", ""),
-        merged=phase.get("merged", ""),
-        findings=phase.get("findings", 0),
-        heal_attempts=phase.get("heal_attempts", 0),
-        failure=phase.get("failure", ""),
-        healing=phase.get("healing", ""),
-        remediation=phase.get("remediation", ""),
-        remedies=phase.get("remedies", ""),
-        reason=phase.get("reason", ""),
         report=phase.get("report", old.report),
         extra=old.extra,
+        **same,
     )

@@ -102,12 +102,12 @@ class TomlTable:
         return tuple(item for item in value if isinstance(item, str) and len(item) <= MAX_TEXT)
 
     def integer(self, key: str, low: int, high: int, *, unset: int | None = None) -> int | None:
-        """A whole number from `low` to `high`, or None; `unset` is another way to write nothing."""
+        """A whole number from `low` to `high`, or None; the value `unset` counts as not given."""
         value = self.given(key, int)
         return int(value) if self._within(key, value, low, high, unset) else None
 
     def number(self, key: str, high: float, *, zero: bool = False) -> float | None:
-        """A number above 0 (from 0 if `zero`) up to `high`, or None; without `zero`, 0 is nothing."""
+        """A number above 0 (with `zero`, from 0) up to `high`, or None. Without `zero`, 0 counts as not given."""
         value = self.given(key, float)
         return float(value) if self._within(key, value, 0, high, None if zero else 0) else None
 

@@ -4,7 +4,8 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import NamedTuple
 
@@ -24,10 +25,10 @@ from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
-from faber.nebula.run.display import LocalRunner
 from faber.nebula.run.file_watch import Edits
 from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
+from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
@@ -59,28 +60,25 @@ class Caller(NamedTuple):
     cancel: threading.Event
 
 
+@dataclass
 class Application:
-    """One `apply`. With `fleet`, a cluster's workers work on the phases."""
+    """One `apply`. With `fleet`, a cluster's workers work on the phases.
 
-    def __init__(
-        self,
-        layout: Layout,
-        nebula: Nebula,
-        directory: str,
-        wanted: Wanted,
-        caller: Caller,
-        fleet: RemoteExecution | None = None,
-    ) -> None:
-        self.layout = layout
-        self.nebula = nebula
-        self.directory = directory
-        self.wanted = wanted
-        self.caller = caller
-        self.fleet = fleet
-        self._display = caller.display
-        if wanted.heal and not wanted.resume:
+    Raises `InvalidInput` for options that exclude each other.
+    """
+
+    layout: Layout
+    nebula: Nebula
+    directory: str
+    wanted: Wanted
+    caller: Caller
+    fleet: RemoteExecution | None = None
+
+    def __post_init__(self) -> None:
+        self._display = self.caller.display
+        if self.wanted.heal and not self.wanted.resume:
             raise InvalidInput("--heal heals what failed in an earlier run: it requires --resume.")
-        if wanted.resume and wanted.fresh:
+        if self.wanted.resume and self.wanted.fresh:
             raise InvalidInput("--resume and --fresh exclude each other.")
 
     def run(self, agents: Callable[[str, str], Crew]) -> Applied:
@@ -173,7 +171,7 @@ class Application:
                     directory=relative_directory(self.layout, self.directory),
                     base_branch=beginning.base_branch,
                     base_commit=beginning.base_commit,
-                    branch=beginning.integration,
+                    branch=worktrees.names.integration,
                 )
             )
         if not continued and known.file is not None and known.state is None:
@@ -297,7 +295,7 @@ class Application:
                 self.nebula,
                 nebula_dag(self.nebula, remediations(journal.state)),
                 journal,
-                LocalRunner(shop) if self.fleet is None else self.fleet.runner(shop, workers),
+                partial(PhaseWork, shop) if self.fleet is None else self.fleet.make_work(shop, workers),
                 executor,
                 options,
                 healer=healer,

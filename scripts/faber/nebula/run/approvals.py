@@ -1,4 +1,4 @@
-"""The gates of a nebula: what people are asked about phases, and what they answered."""
+"""The gates of a nebula: requests to people about phases, and their answers."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from faber.nebula.run.recorder import Journal
 from faber.text.safe_text import shorten
 
 ASKING = frozenset({"review", "approve"})
-LOOKS = 2.0  # seconds between looks for answers
+LOOKS = 2.0  # seconds between checks for answers
 _REPORT = 1_200
 
 
@@ -60,7 +60,7 @@ class Gates:
         return self._wait(phase, request_id)
 
     def heard(self) -> Iterator[tuple[str, StepAnswer]]:
-        """New answers; looks for them every few seconds while something waits for one."""
+        """New answers. While a phase waits for one, the store is read every two seconds."""
         now = self._monotonic()
         if not self._open or (self._looked is not None and now - self._looked < LOOKS):
             return

@@ -4,15 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
 from faber.model.nebula_documents import NebulaPhase
-from faber.nebula.phase.phase_start import Start
-from faber.nebula.plan.specs import PhaseSpec
-from faber.nebula.run.phase_worker import PhaseWork
-from faber.nebula.run.workshop import Workshop
 from faber.text.safe_text import inert, redact, shorten
 
 if TYPE_CHECKING:
@@ -22,17 +17,6 @@ if TYPE_CHECKING:
 WIDTH = 200
 NAME = 40
 Phases = Callable[[], Mapping[str, NebulaPhase]]
-
-
-class LocalRunner:
-    """Works on phases in this process."""
-
-    def __init__(self, shop: Workshop) -> None:
-        self._shop = shop
-
-    def run(self, spec: PhaseSpec, start: Start) -> PhaseWork:
-        """The work on a phase."""
-        return PhaseWork(self._shop, spec, start)
 
 
 def safe_line(text: str) -> str:
@@ -62,7 +46,7 @@ class PlainDisplay:
         self.line(noticed(notice))
 
     def heard(self, phase: str, role: str, event: Mapping[str, object]) -> None:
-        """Nothing is printed about an agent's stream."""
+        """Events of an agent's stream are not shown."""
 
     def line(self, text: str) -> None:
         """Print one line."""
@@ -70,14 +54,12 @@ class PlainDisplay:
             self._say("faber: " + safe_line(text))
 
     def follow(self, phases: Phases) -> None:
-        """The lines do not need the state of the phases."""
+        """Lines are printed without the state of the phases."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Nothing was opened."""
 
 
@@ -134,13 +116,11 @@ class LiveDisplay:
         self._phases = phases
 
     def __enter__(self) -> Self:
-        self._live.__enter__()
+        self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self._live.stop()
 
     def table(self) -> "Table":
         """The rows of the phases at work."""

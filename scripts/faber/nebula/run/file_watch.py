@@ -10,7 +10,7 @@ from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.parse import MANIFEST
 from faber.nebula.plan.specs import Nebula
 
-LOOKS = 2.0  # seconds between looks
+LOOKS = 2.0  # seconds between checks
 
 
 class Edits:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from faber.git.asking import Ask, GitQuestion, ask
+from faber.git.asking import GitQuestion, ask
 from faber.git.refs import branch_problem, is_commit
 from faber.git.repository import Repository, checked_out, find
 from faber.nebula.phase.checkpoint import Checkpoint
@@ -16,7 +16,7 @@ _HEADS = "refs/heads/"
 
 
 def phase_branches(
-    root: StrPath, branches: Mapping[str, str], checkpoints: Mapping[str, Checkpoint], run: Ask = ask
+    root: StrPath, branches: Mapping[str, str], checkpoints: Mapping[str, Checkpoint]
 ) -> dict[str, CheckpointFacts | None]:
     """The facts about the branch of each phase that has a checkpoint, None if the branch does not exist. Phases that
     git cannot tell about are left out.
@@ -28,7 +28,7 @@ def phase_branches(
     asked = {phase: name for phase, name in branches.items() if phase in checkpoints and not branch_problem(name)}
     if repository is None or not asked:
         return {}
-    heads = _heads(root, run)
+    heads = _heads(root)
     if heads is None:
         return {}
     found: dict[str, CheckpointFacts] = {}
@@ -36,27 +36,27 @@ def phase_branches(
         if head := heads.get(name):
             saved = checkpoints[phase].git_sha
             found[phase] = CheckpointFacts(saved, head, head == saved, [], False)
-    found |= _moved(root, found, run)
-    for phase in _dirty(repository, asked, found, run):
+    found |= _moved(root, found)
+    for phase in _dirty(repository, asked, found):
         found[phase] = found[phase]._replace(dirty=True)
     return {phase: found.get(phase) for phase in asked}
 
 
-def _heads(root: StrPath, run: Ask) -> dict[str, str] | None:
-    (answer,) = run([GitQuestion(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
+def _heads(root: StrPath) -> dict[str, str] | None:
+    (answer,) = ask([GitQuestion(root, ("for-each-ref", "--format=%(objectname) %(refname)", _HEADS))])
     if not answer.ok:
         return None
     lines = (line.partition(" ") for line in answer.out.splitlines())
     return {ref.removeprefix(_HEADS): commit for commit, _, ref in lines}
 
 
-def _moved(root: StrPath, found: Mapping[str, CheckpointFacts], run: Ask) -> dict[str, CheckpointFacts]:
+def _moved(root: StrPath, found: Mapping[str, CheckpointFacts]) -> dict[str, CheckpointFacts]:
     """The facts about branches that are ahead of their checkpoint, with the commits in between."""
     moved = {phase: facts for phase, facts in found.items() if not facts.is_ancestor and is_commit(facts.checkpoint)}
     pairs = [(each.checkpoint, each.head) for each in moved.values()]
     descends = [GitQuestion(root, ("merge-base", "--is-ancestor", *pair)) for pair in pairs]
     logs = [GitQuestion(root, between_arguments(*pair)) for pair in pairs]
-    answers = zip(moved.items(), _in_turn(descends, run), _in_turn(logs, run), strict=True)
+    answers = zip(moved.items(), _in_turn(descends), _in_turn(logs), strict=True)
     return {
         phase: facts._replace(is_ancestor=True, between=parse_made(log.out))
         for (phase, facts), is_ancestor, log in answers
@@ -64,9 +64,7 @@ def _moved(root: StrPath, found: Mapping[str, CheckpointFacts], run: Ask) -> dic
     }
 
 
-def _dirty(
-    repository: Repository, names: Mapping[str, str], found: Mapping[str, CheckpointFacts], run: Ask
-) -> list[str]:
+def _dirty(repository: Repository, names: Mapping[str, str], found: Mapping[str, CheckpointFacts]) -> list[str]:
     places = [
         (phase, place)
         for phase in found
@@ -76,11 +74,11 @@ def _dirty(
     # A worktree that git cannot examine may hold work: it counts as dirty.
     return [
         phase
-        for (phase, _), answer in zip(places, _in_turn(questions, run), strict=True)
+        for (phase, _), answer in zip(places, _in_turn(questions), strict=True)
         if not answer.ok or answer.out.strip()
     ]
 
 
-def _in_turn(questions: Sequence[GitQuestion], run: Ask) -> Iterator[ProgramResult]:
+def _in_turn(questions: Sequence[GitQuestion]) -> Iterator[ProgramResult]:
     for first in range(0, len(questions), _AT_ONCE):
-        yield from run(questions[first : first + _AT_ONCE])
+        yield from ask(questions[first : first + _AT_ONCE])

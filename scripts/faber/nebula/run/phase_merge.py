@@ -66,8 +66,7 @@ def merge_approved(work: Mergeable, worktrees: Worktrees, look: Look, cancel: th
             raise PhaseCancelled("Stopped during the merge.", approved, work.state)
         if solved:
             raise MergeConflict(f"{reason} The coder did not resolve it in one cycle.", approved, work.state)
-        base = worktrees.main.line("rev-parse", f"refs/heads/{worktrees.names.integration}^{{commit}}")
-        work.solve(base, failed)
+        work.solve(worktrees.integrated(), failed)
         solved = True
 
 

@@ -158,7 +158,7 @@ class PhaseWork:
         if checkpoint is None:
             return None
         shop, phase = self.shop, self.spec.id
-        # To the branch as it is; whether that fits the checkpoint is judged next.
+        # Back to the branch as it is; whether it fits the checkpoint is decided next.
         for notice in tree.bring_home(None):
             shop.notice(notice)
         facts = load_facts(tree, checkpoint.git_sha)
@@ -184,9 +184,7 @@ class PhaseWork:
     def _start_over(self, tree: PhaseTree) -> str:
         """Reset the tree to its start, parking what was there; returns the coder's note on the abandoned attempt."""
         worktrees = self.shop.worktrees
-        start = self.start.start or worktrees.main.line(
-            "rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}"
-        )
+        start = self.start.start or worktrees.integrated()
         tree.bring_home(None)
         head = tree.head()
         base = worktrees.main.line("merge-base", start, head)
@@ -243,13 +241,16 @@ class PhaseWork:
 
     def _watch(self) -> Callable[[], list[str]]:
         worktrees = self.shop.worktrees
-        before = tamper_check.look(worktrees.main, {}, worktrees.common, worktrees.names.own_refs)
+
+        def look() -> tamper_check.Snapshot:
+            return tamper_check.look(worktrees.main, worktrees.common, worktrees.names.own_refs)
+
+        before = look()
 
         def written() -> list[str]:
-            after = tamper_check.look(worktrees.main, {}, worktrees.common, worktrees.names.own_refs)
             # faber itself writes next to the nebula's files, and people may edit those.
             own = os.path.relpath(self.shop.checkpoints, worktrees.main.directory)
-            return [line for line in tamper_check.written(before, after) if f": {own}/" not in line]
+            return [line for line in tamper_check.written(before, look()) if f": {own}/" not in line]
 
         return written
 

@@ -17,8 +17,8 @@ class Frontier:
     def __init__(
         self, dag: Dag, done: Collection[str] = (), failed: Collection[str] = (), skipped: Collection[str] = ()
     ) -> None:
-        """Start from the state of a run: `done`, `failed` and `skipped` phases are not handed out. Phases that are not
-        in the graph are ignored."""
+        """`done`, `failed` and `skipped` phases of an earlier process are never returned. Phases that are not in the
+        graph are ignored."""
         self.dag = dag
         self.done: set[str] = set()
         self.failed: set[str] = set(failed)
@@ -79,7 +79,7 @@ class Frontier:
         return sorted(found)
 
     def skip(self, phase: str) -> None:
-        """`phase` is not to be started after all."""
+        """`phase` will not be started."""
         self._end(phase)
         self.skipped.add(phase)
 
@@ -91,11 +91,6 @@ class Frontier:
         # The dependents' counters stay: one dependency replaced another.
         self._waits[new_id] = 0
         heapq.heappush(self._heap, self.dag.rank(new_id))
-
-    @property
-    def finished(self) -> bool:
-        """True if nothing runs and nothing may start."""
-        return not self.running and not any(self._waiting(name) for _, _, name in self._heap)
 
     def _waiting(self, name: str) -> bool:
         return not (name in self.done or name in self.failed or name in self.skipped or name in self.running)

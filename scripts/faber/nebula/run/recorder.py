@@ -48,7 +48,7 @@ class Journal:
         self.directory = directory
         self._run: Run = load(layout, run_id)
         self.state: State = self._run.state
-        # Why an event could not be written: the run ends with it, and no phase fails because of it.
+        # The error that an event could not be written with: it ends the run, and no phase fails because of it.
         self.failure: FaberError | None = None
         self._notice = notice
         self._monotonic = monotonic

@@ -5,7 +5,7 @@ decision is recorded as an event before it is acted upon, so that a resume knows
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,21 +14,21 @@ from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
 from faber.errors import FaberError
 from faber.events import nebula_events
 from faber.events.workflow_events import phase_skip
-from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
+from faber.nebula.healing.healer import GroupHealer
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, ServiceClosed, TaskResult
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.run.approvals import ASKING, Gates, Rejected, Waiting, summary
 from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
-from faber.nebula.run.protocols import Healer, Runner, Work
+from faber.nebula.run.protocols import MakeWork, Work
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged
 
-POLL = 0.2  # seconds between looks at cancellation and people's answers
+POLL = 0.2  # seconds between checks for cancellation and answers
 
 
 @dataclass
@@ -56,14 +56,10 @@ class GroupOptions(NamedTuple):
     gate: str | None = None
 
 
-def _unseen(phase: str, what: str) -> None:
-    """Nobody watches."""
-
-
 class Watcher(NamedTuple):
-    """Who watches a group: `show` gets what happens to a phase, `look` is called at every turn of its loop."""
+    """Observers of a group: `show` gets what happens to a phase, `look` is called in every iteration of its loop."""
 
-    show: Callable[[str, str], None] = _unseen
+    show: Callable[[str, str], None] = lambda phase, what: None
     look: Callable[[], None] = lambda: None
 
 
@@ -75,19 +71,19 @@ class WorkerGroup:
         nebula: Nebula,
         dag: Dag,
         journal: Journal,
-        runner: Runner,
+        make_work: MakeWork,
         executor: Executor,
         options: GroupOptions,
         *,
-        healer: Healer | None = None,
+        healer: GroupHealer | None = None,
         watcher: Watcher = Watcher(),  # noqa: B008
     ) -> None:
         self.nebula = nebula
         self.journal = journal
-        self.runner = runner
         self.options = options
         self.specs: dict[str, PhaseSpec] = {spec.id: spec for spec in nebula.phases}
         self.result = GroupResult()
+        self._make_work = make_work
         self._executor = executor
         self._cancel = options.cancel
         self._healer = healer
@@ -96,7 +92,7 @@ class WorkerGroup:
         self._work: dict[str, Work] = {}
         self._gates = Gates(journal)
         self._healing: set[str] = set()
-        phases = self._phases()
+        phases = self.journal.phases
         self.frontier = Frontier(
             dag,
             done=[name for name, phase in phases.items() if phase["status"] in ("done", "decomposed")],
@@ -107,7 +103,7 @@ class WorkerGroup:
     def run(self) -> GroupResult:
         """Work until nothing can continue. The caller records the end of the run."""
         if self.options.resume:
-            self.options.checkpoints.clean_up(self._phases())
+            self.options.checkpoints.clean_up(self.journal.phases)
         try:
             if self._healer is not None:
                 self._healer.settle()
@@ -118,7 +114,7 @@ class WorkerGroup:
             while True:
                 if not self._stopping:
                     for phase, heard in self._gates.heard():
-                        self._obey(phase, heard)
+                        self._answered(phase, heard)
                     self._dispatch()
                 if not self._running and (self._stopping or not self.frontier.ready()):
                     break
@@ -134,9 +130,6 @@ class WorkerGroup:
 
     # --- dispatching -------------------------------------------------------------------------------
 
-    def _phases(self) -> Mapping[str, NebulaPhase]:
-        return self.journal.phases
-
     @property
     def _stopping(self) -> bool:
         """True if nothing more is started: the group was stopped, or no turn can begin."""
@@ -150,7 +143,7 @@ class WorkerGroup:
     def _begin(self, phase: str) -> None:
         if not self._may_begin(phase):
             return
-        spec, known = self.specs[phase], self._phases().get(phase, {"status": "pending"})
+        spec, known = self.specs[phase], self.journal.phases.get(phase, {"status": "pending"})
         try:
             start = (self._healer.start_of(phase) if self._healer else None) or Start()
         except FaberError as error:  # what a remediation builds on is gone
@@ -163,7 +156,7 @@ class WorkerGroup:
             self._show(phase, f"resumes in cycle {cycle} ({stage.word.replace('_', ' ')})")
         else:
             self._show(phase, "starts")
-        work = self._work[phase] = self.runner.run(spec, start)
+        work = self._work[phase] = self._make_work(spec, start)
         self._submit(phase, work.work)
 
     def _invalid_checkpoint(self, phase: str, text: str) -> None:
@@ -318,8 +311,8 @@ class WorkerGroup:
 
     # --- people ------------------------------------------------------------------------------------
 
-    def _obey(self, phase: str, heard: StepAnswer) -> None:
-        """Act on a person's answer about an approved phase, or about one that is to start."""
+    def _answered(self, phase: str, heard: StepAnswer) -> None:
+        """Act on a person's answer about an approved phase, or about one that has not started."""
         if phase not in self._work:
             self._begin(phase)
             return

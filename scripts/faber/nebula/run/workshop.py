@@ -15,12 +15,8 @@ from faber.nebula.phase.door import Door
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.worktrees.pool import PhaseTrees, Worktrees
 
-
-class MakeAgents(Protocol):
-    """Makes coder and reviewer of a phase."""
-
-    def __call__(self, spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
-        """`directory` is the phase's worktree."""
+MakeAgents = Callable[[PhaseSpec, str, threading.Event], Agents]
+"""Makes coder and reviewer of a phase, whose worktree is the second argument; the event stops them."""
 
 
 class Recorder(Protocol):
@@ -38,9 +34,12 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True)
 class Workshop:
-    """`trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
+    """What all phases of one run share.
+
+    `trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
     checkpoint files, `label` marks the processes of the run. With `force`, a phase resumes from its checkpoint even if
-    others have committed to its branch. `door` closes for all phases while the service refuses turns."""
+    others have committed to its branch. `door` closes for all phases while the service refuses turns.
+    """
 
     nebula: Nebula
     journal: Recorder

@@ -1,4 +1,4 @@
-"""What git says about a phase's branch and tree, compared with the commit of a checkpoint."""
+"""The state of a phase's branch and tree in git, compared with the commit of a checkpoint."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Moves a branch, and with it the tree that has it checked out, if there is one.
+"""Moves a branch, together with the tree that has it checked out, if there is one.
 
 Such a tree is a person's own. Uncommitted work in files that the move does not touch stays; other such work prevents
 the move. It is recorded in a journal before: after a kill half way, the next faber knows which differences are its own.
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from faber.errors import Notice, Severity
 from faber.git import repository as places
 from faber.git import stash, worktree_state
+from faber.git.diff import changed_paths
 from faber.git.git_errors import GitFailed, GitTimeout
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
@@ -46,8 +47,8 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, s
     if tree is None:
         with noted(journal, git, ref, old, new, moves=False):
             return git.move_ref(ref, new, old, why)
-    # One git at a time in a person's tree: of two that move it at once, the second would find the first one's files
-    # without its commit, and leave its own there. One process leads a run, so its threads are the only competitors.
+    # One git at a time in a person's tree: the second of two would find the first one's files without its commit, and
+    # leave its own there. One process leads a run, so only its threads compete.
     with _ONE_AT_A_TIME:
         return _advance_tree(tree, git, ref, new, old, journal)
 
@@ -57,7 +58,7 @@ def _advance_tree(tree: Git, git: Git, ref: str, new: str, old: str, journal: st
     dirty = stash.status(tree)
     if _others_move(git, ref, old, journal):
         return False  # the status may show half of that move
-    touched = sorted(set(dirty.tracked) & _changed(tree, old, new)) if dirty.tracked else []
+    touched = sorted(set(dirty.tracked) & changed_paths(tree, checked(old), checked(new))) if dirty.tracked else []
     if busy or touched:
         reason = f"a {busy} is in progress" if busy else "it has uncommitted changes in files that the merge changes"
         raise TreeDirty(
@@ -108,7 +109,7 @@ def noted(
 
 
 def recover(journal: str, git: Git, common_directory: str, run_id: str) -> list[Notice]:
-    """Finish the moves of a killed faber in `journal`: each tree is at its HEAD again.
+    """Finish the moves in `journal` that a killed faber started: each tree is reset to its HEAD.
 
     Only for the holder of the run's lease. Differences from HEAD are parked first: a person may have edited since. The
     files that were changed before the move have that content again.
@@ -157,7 +158,7 @@ def _restore(tree: Git, run_id: str, old: str, new: str, aside: str, mine: Seque
 
 def _half(tree: Git, old: str, new: str) -> set[str]:
     """Files that git wrote before it was killed: untracked now, and added by the commit that it was moving to."""
-    return set(stash.status(tree).untracked) & _changed(tree, old, new, "--diff-filter=A")
+    return set(stash.status(tree).untracked) & changed_paths(tree, "--diff-filter=A", checked(old), checked(new))
 
 
 def _notes(journal: str, ending: str = _NOTE) -> list[str]:
@@ -165,9 +166,3 @@ def _notes(journal: str, ending: str = _NOTE) -> list[str]:
         return [os.path.join(journal, name) for name in sorted(os.listdir(journal)) if name.endswith(ending)]
     except FileNotFoundError:
         return []
-
-
-def _changed(tree: Git, old: str, new: str, *options: str) -> set[str]:
-    names = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", *options)
-    asked = tree.run(*names, checked(old), checked(new), "--")
-    return set(asked.out.split("\0")[:-1])

@@ -1,16 +1,18 @@
-"""A merge that a phase's coder has to resolve: started in its worktree, and checked before it is committed."""
+"""A merge that a phase's coder must resolve: started in its worktree, and checked before it is committed."""
 
 import json
 import os
 import re
+from contextlib import suppress
 
+from faber.git.diff import changed_paths
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.stash import status
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeDirty
 from faber.store.files import write_atomic
 from faber.text.safe_text import inert
 
-# Beside MERGE_HEAD, so that it lives as long: a digest of each conflicting file as git left it.
+# In the directory of MERGE_HEAD: a digest of each conflicting file as git left it.
 _LEFT = "faber-conflicts"
 _MARKERS = (re.compile(rb"^<{7}(?: .*)?\r?$", re.MULTILINE), re.compile(rb"^>{7}(?: .*)?\r?$", re.MULTILINE))
 _LARGE = 8_000_000
@@ -25,20 +27,17 @@ def begin(git: Git, other: str) -> list[str]:
     found = status(git)
     if not found.clean or merging(git):
         raise TreeDirty("The tree has uncommitted changes; nothing was merged.", files=found.paths)
-    git.run(
-        "merge",
-        "--quiet",
-        "--no-ff",
-        "--no-commit",
-        "--no-verify",
-        checked(other),
-        codes=(0, 1),
-        seconds=CHECKOUT_SECONDS,
-    )
-    left = {path: _content_id(git, path) for path in _unmerged(git)}
+    start_merge(git, other)
+    left = {path: _content_id(git, path) for path in unmerged(git)}
     if left:
         write_atomic(git.path(_LEFT), json.dumps(left).encode())
     return sorted(map(inert, left))
+
+
+def start_merge(git: Git, other: str) -> bool:
+    """Merge the commit `other` into the tree without committing; true if nothing conflicts."""
+    options = ("--quiet", "--no-ff", "--no-commit", "--no-verify")
+    return git.run("merge", *options, checked(other), codes=(0, 1), seconds=CHECKOUT_SECONDS).code == 0
 
 
 def merging(git: Git) -> bool:
@@ -49,15 +48,15 @@ def merging(git: Git) -> bool:
 def unresolved(git: Git) -> list[str]:
     """The unresolved files of the merge in progress, inert and sorted.
 
-    Unresolved is a file with conflict markers, unless one of the two sides has them too; and a conflicting file that
-    was not added and is still as git left it: git leaves no markers in a binary file, or in one that only one side
-    deleted.
+    A file is unresolved if it has conflict markers that neither side has, or if it conflicts, was not added and is as
+    git left it: git writes no markers into a binary file, or into a file that one side deleted.
     """
     if not merging(git):
         return []
-    unmerged = _unmerged(git)
-    found = {path for path, left in _left(git).items() if path in unmerged and _content_id(git, path) == left}
-    for path in _of_neither_side(git) | unmerged:
+    conflicting = unmerged(git)
+    found = {path for path, left in _left(git).items() if path in conflicting and _content_id(git, path) == left}
+    of_neither_side = changed_paths(git, "HEAD") & changed_paths(git, "MERGE_HEAD")
+    for path in of_neither_side | conflicting:
         if _has_markers(os.path.join(git.directory, path)):
             found.add(path)
     return sorted(map(inert, found))
@@ -72,10 +71,8 @@ def check_resolved(git: Git) -> None:
 
 def forget(git: Git) -> None:
     """Remove the record of the merge, once it is committed or abandoned."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(git.path(_LEFT))
-    except FileNotFoundError:
-        pass
 
 
 def _left(git: Git) -> dict[str, str]:
@@ -87,16 +84,9 @@ def _left(git: Git) -> dict[str, str]:
     return left if isinstance(left, dict) else {}
 
 
-def _unmerged(git: Git) -> set[str]:
-    return set(git.run("diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--").out.split("\0")[:-1])
-
-
-def _of_neither_side(git: Git) -> set[str]:
-    sides = [
-        set(git.run("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", side, "--").out.split("\0")[:-1])
-        for side in ("HEAD", "MERGE_HEAD")
-    ]
-    return sides[0] & sides[1]
+def unmerged(git: Git) -> set[str]:
+    """The files of a merge in progress that git could not merge."""
+    return changed_paths(git, "--diff-filter=U")
 
 
 def _content_id(git: Git, path: str) -> str:

@@ -1,18 +1,19 @@
 """Merges approved phases: a merge is built without touching any tree, checked, and published in one step.
 
-No lock is held meanwhile. If another phase was merged first, the branch is no longer at the commit that the merge was
-built on, git refuses to publish it, and it is built again. Killed at any moment, the branch has the merge or not.
+No lock is held. If another phase was merged in the meantime, the branch is no longer at the commit that the merge was
+built on: git refuses to publish it, and it is built again. After a kill at any moment, the branch has either all of the
+merge or none.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from faber.git.commit_messages import merge_message
-from faber.git.programs import CHECKOUT_SECONDS, Git, checked
+from faber.git.programs import Git, checked
 from faber.git.refs import shown
 from faber.nebula.plan.names import part
-from faber.nebula.worktrees import checkout
+from faber.nebula.worktrees import checkout, conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention
@@ -28,14 +29,11 @@ Check = Callable[[Scratch], None]
 class Merged(NamedTuple):
     """The merge commit of a phase (or, if there was nothing to merge, the integration branch's commit).
 
-    `already` is true if the phase was merged before; `checks` counts how often a candidate was checked, `attempts` how
-    often one was built.
+    `attempts` counts how often a candidate was built.
     """
 
     commit: str
-    already: bool
     attempts: int
-    checks: int
 
 
 def merge_phase(
@@ -52,31 +50,32 @@ def merge_phase(
     git = worktrees.main
     ref = f"refs/heads/{worktrees.names.integration}"
     message = merge_message(worktrees.names.run_id, part(phase_id), title)
-    checks = 0
     seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}", f"{ref}^{{commit}}").split("\n")
     for attempt in range(1, attempts + 1):
         if git.is_ancestor(head, base):
-            return Merged(merge_of(git, base, head) or base, True, attempt, checks)
+            return Merged(merge_of(git, base, head) or base, attempt)
         tree = merged_tree(worktrees, base, head)
-        candidate = git.run(
-            *("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()
-        ).line
+        candidate = commit_merge(git, tree, base, head, message)
         if check is not None and tree != seen:
             with worktrees.scratch(candidate) as scratch:
                 check(scratch)
-            checks += 1
             seen = tree
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
             # A branch is deleted by habit, this ref is not: what it names stays in the repository.
             git.run("update-ref", worktrees.names.merged_ref(phase_id), candidate)
-            return Merged(candidate, False, attempt, checks)
+            return Merged(candidate, attempt)
         time.sleep(min(0.2, 0.002 * attempt))
-        base = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
+        base = worktrees.integrated()
     raise MergeContention(
         f"The branch {worktrees.names.integration} moved {attempts} times before {shown(phase_id)} could be merged.",
         phase=phase_id,
         attempts=attempts,
     )
+
+
+def commit_merge(git: Git, tree: str, base: str, head: str, message: str) -> str:
+    """The id of a new commit of `tree` that merges `head` into `base`; no ref moves."""
+    return git.run("commit-tree", tree, "-p", base, "-p", head, "-F", "-", stdin=message, extra=git.identity()).line
 
 
 def merge_of(git: Git, branch_head: str, head: str) -> str | None:
@@ -109,26 +108,17 @@ def merged_tree(worktrees: Worktrees, base: str, head: str, *, plumbing: bool | 
 
 def _tree_by_merging(worktrees: Worktrees, base: str, head: str) -> str:
     with worktrees.scratch(base) as scratch:
-        merged = scratch.git.run(
-            *("merge", "--quiet", "--no-ff", "--no-commit", "--no-verify", checked(head)),
-            codes=(0, 1),
-            seconds=CHECKOUT_SECONDS,
-        )
-        if merged.code:
-            asked = scratch.git.run("diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--")
-            raise _conflict(base, head, asked.out.split("\0")[:-1])
+        if not conflicts.start_merge(scratch.git, head):
+            raise _conflict(base, head, conflicts.unmerged(scratch.git))
         return scratch.git.line("write-tree")
 
 
 def integrate_into(tree: PhaseTree, worktrees: Worktrees) -> list[str]:
     """Merge the integration branch into a phase's tree, for its coder to resolve: see `conflicts.begin`."""
-    from faber.nebula.worktrees import conflicts
-
-    commit = worktrees.main.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
-    return conflicts.begin(tree.git, commit)
+    return conflicts.begin(tree.git, worktrees.integrated())
 
 
-def _conflict(base: str, head: str, files: list[str]) -> ConflictingChanges:
+def _conflict(base: str, head: str, files: Iterable[str]) -> ConflictingChanges:
     names = sorted({inert(path) for path in files})
     return ConflictingChanges(
         f"{head[:12]} and {base[:12]} changed the same lines of {len(names)} files.",

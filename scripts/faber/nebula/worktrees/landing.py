@@ -5,7 +5,7 @@ from typing import NamedTuple
 from faber.git.commit_messages import one_line
 from faber.git.refs import branch_problem, shown
 from faber.nebula.worktrees import checkout
-from faber.nebula.worktrees.integration import ATTEMPTS, Check, merged_tree
+from faber.nebula.worktrees.integration import ATTEMPTS, Check, commit_merge, merged_tree
 from faber.nebula.worktrees.pool import Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, MergeContention, TreeDirty
 
@@ -29,10 +29,10 @@ class Landed(NamedTuple):
 def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *, attempts: int = ATTEMPTS) -> Landed:
     """Land everything that was integrated on `branch`, the one that the run began on (`Beginning.base_branch`).
 
-    It is moved forward if nobody committed to it meanwhile; otherwise the two are merged and `check` checks the merge
-    first. A tree that has the branch checked out moves with it, if no tracked file in it is changed. Killed at any
-    moment, `Worktrees.begin` and the same call again lead to the same result. Raises what `check` raises, and
-    `MergeContention` where the branch moves all the time.
+    The branch is fast-forwarded if it has no new commits; otherwise the two are merged, and `check` first checks the
+    merge. A tree that has the branch checked out moves with it, if no tracked file in it is changed. After a kill at
+    any moment, `Worktrees.begin` and the same call give the same result. Raises what `check` raises, and
+    `MergeContention` if the branch moves at every attempt.
     """
     git = worktrees.main
     if branch is None:
@@ -43,7 +43,7 @@ def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *
         return Landed("not", None, None, f"the branch name {shown(branch)!r} {problem}")
     ref = f"refs/heads/{branch}"
     for _ in range(attempts):
-        head = git.line("rev-parse", "--verify", f"refs/heads/{worktrees.names.integration}^{{commit}}")
+        head = worktrees.integrated()
         base = git.commit_of(ref)
         if base is None:
             return Landed("not", branch, None, f"there is no branch {shown(branch)}")
@@ -64,7 +64,6 @@ def land(worktrees: Worktrees, branch: str | None, check: Check | None = None, *
 
 
 def _merge(worktrees: Worktrees, base: str, head: str) -> str:
-    git = worktrees.main
     tree = merged_tree(worktrees, base, head)
     message = f"land {worktrees.names.nebula}\n\nFaber-Run: {one_line(worktrees.names.run_id)}\n"
-    return git.run(*("commit-tree", tree, "-p", base, "-p", head, "-F", "-"), stdin=message, extra=git.identity()).line
+    return commit_merge(worktrees.main, tree, base, head, message)

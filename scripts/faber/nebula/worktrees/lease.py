@@ -1,4 +1,4 @@
-"""Who works in a tree: a lock that the kernel releases when its holders have ended, however they end."""
+"""The right to work in a tree: a lock that the kernel releases when all its holders have ended, for any reason."""
 
 import errno
 import fcntl
@@ -20,9 +20,9 @@ PATIENCE = 0.5  # seconds
 class Lease:
     """The right to work in one tree, or to lead one run, for as long as this process lives or until `release`.
 
-    Nobody waits for it: whoever finds it taken gets an error that names the holder. So it may be held while programs
-    run, which no lock of the store may. Programs that inherit `fileno` hold it too: a git or an agent that outlives a
-    killed faber still works in the tree.
+    Nobody waits for a lease: if it is taken, the error names the holder. It may therefore be held while programs run,
+    unlike a lock of the store. Programs that inherit `fileno` hold it too: a git or an agent that outlives a killed
+    faber still works in the tree.
     """
 
     def __init__(self, path: str, what: str, *, patience: float = PATIENCE) -> None:
@@ -105,13 +105,3 @@ class Leases:
         """Release every lease."""
         for name in list(self._held):
             self.release(name)
-
-    def in_use(self, name: str) -> bool:
-        """True if this process or another one holds the lease `name`."""
-        if name in self._held:
-            return True
-        try:
-            Lease(self._path_of(name), name, patience=0.0).release()
-        except TreeInUse:
-            return True
-        return False

@@ -1,5 +1,7 @@
 """`isolation = "tree"`: one worker in the person's own tree."""
 
+from typing import NamedTuple
+
 from faber.errors import Notice
 from faber.git import stash
 from faber.git.programs import CHECKOUT_SECONDS
@@ -11,18 +13,16 @@ _LEASE = "tree"
 _WHAT = "The project's own tree"
 
 
-class MainTree:
+class MainTree(NamedTuple):
     """Opens the phases of a run in the person's own tree: their branches are checked out in it, one after the other.
 
-    Everything else is left to the run's `Worktrees`: branches, merges, landing; scratch worktrees are still made where
-    a merge has to be checked. The tree must be clean, untracked files included, whenever a branch is checked out in it,
-    because a cycle commits everything there is. The files that the worktrees exclude are left out of both. `leave`
-    checks out the branch that the run began on.
+    The run's `Worktrees` does everything else: branches, merges, landing, and scratch worktrees for checking a merge.
+    The tree must be clean, untracked files included, whenever a branch is checked out in it, because a cycle commits
+    all files. The files that `Worktrees` excludes are ignored and never committed. `leave` checks out the branch that
+    the run began on. `worktrees` is led by this process, from its `begin` to its `end`.
     """
 
-    def __init__(self, worktrees: Worktrees) -> None:
-        """`worktrees` is led by this process, from its `begin` to its `end`."""
-        self.worktrees = worktrees
+    worktrees: Worktrees
 
     def open(self, phase_id: str, start: str | None = None) -> Opened:
         """The main tree on the phase's branch; raises `TreeDirty` where it is on another branch and not clean, and

@@ -1,4 +1,4 @@
-"""Whether a nebula can be worked on in a repository, and where things are in it."""
+"""Checks whether a nebula can be worked on in a repository, and finds its tree."""
 
 import os
 from collections.abc import Sequence

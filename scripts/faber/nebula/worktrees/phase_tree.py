@@ -1,7 +1,7 @@
 """The tree that one phase is worked on in: its content, and its commits.
 
-An agent may do anything in it. `condition` says what it did with git, `bring_home` returns to the phase's branch
-without losing anything, and only then is anything committed.
+An agent may do anything in it. `condition` says what the agent did with git. `bring_home` returns to the phase's branch
+without losing anything; only after that is anything committed.
 """
 
 import os
@@ -58,7 +58,7 @@ class PhaseTree:
         return stash.tree_id(self.git, self.exclude)
 
     def condition(self, recorded: str | None = None) -> Condition:
-        """What was done with git here; `recorded` is the last commit that is known to belong to the phase."""
+        """The state of git in this tree; `recorded` is the last commit that is known to belong to the phase."""
         self.check()
         return worktree_state.look(self.git, self.ref, recorded)
 
@@ -98,13 +98,11 @@ class PhaseTree:
     def park_dirty(self, why: str = "uncommitted work") -> Parked | None:
         """Keep uncommitted work on a new ref `refs/faber/parked/<run>/<phase>/<n>`, then reset the tree to its head.
 
-        None, and nothing changed, where there is none. A merge in progress is abandoned. Repositories inside the tree
-        are moved aside. Killed in between, the work is on the ref, in the tree, or both.
+        Without any, it returns None and changes nothing. A merge in progress is abandoned. Repositories inside the tree
+        are moved aside. After a kill in between, the work is on the ref, in the tree, or in both.
         """
         self.check()
-        parked = stash.park(
-            self.git, self.parked_refs, self.run_id, self.phase, why, aside=self.aside, exclude=self.exclude
-        )
+        parked = self._park(why)
         if parked is not None or worktree_state.operation(self.git):
             worktree_state.quit_operations(self.git)
             conflicts.forget(self.git)
@@ -150,6 +148,10 @@ class PhaseTree:
 
     # --- back to the branch ------------------------------------------------------------------------------
 
+    def _park(self, why: str) -> Parked | None:
+        names = (self.parked_refs, self.run_id, self.phase, why)
+        return stash.park(self.git, *names, aside=self.aside, exclude=self.exclude)
+
     def _known(self, commit: str | None) -> str | None:
         return self.git.commit_of(commit) if commit else None
 
@@ -158,9 +160,7 @@ class PhaseTree:
             # A branch without commits: its files are recorded on top of the base.
             self.git.run("symbolic-ref", "HEAD", self.ref)
             self._set_tip(base, seen.tip)
-        stash.park(
-            self.git, self.parked_refs, self.run_id, self.phase, "elsewhere", aside=self.aside, exclude=self.exclude
-        )
+        self._park("elsewhere")
         for commit in {seen.head, seen.tip} - {None, base}:
             if commit and not self.git.is_ancestor(commit, base):
                 stash.keep(self.git, self.parked_refs, commit)

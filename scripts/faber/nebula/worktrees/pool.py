@@ -33,18 +33,16 @@ _SCRATCHES = 64
 class Beginning(NamedTuple):
     """What a run began from: `base_branch` is None where HEAD was detached (the run then lands only on a named branch).
 
-    `integration` is the branch that phases are merged into; `created` is false if the run is being resumed.
+    `notices` are about moves that a killed faber left unfinished.
     """
 
     base_branch: str | None
     base_commit: str
-    integration: str
-    created: bool
     notices: list[Notice]
 
 
 class Opened(NamedTuple):
-    """A phase's tree, and whether it was `created`, `completed` (git was killed while creating it) or `reused`."""
+    """A phase's tree, and how it was opened: `created`, `completed` (git was killed while creating it) or `reused`."""
 
     tree: PhaseTree
     how: str
@@ -69,15 +67,6 @@ class Scratch(NamedTuple):
     path: str
     git: Git
     fresh: bool
-
-
-class Leftover(NamedTuple):
-    """A worktree that exists: the phase's part of its path, its state (see `worktree`), whether a process uses it."""
-
-    name: str
-    path: str
-    state: str
-    in_use: bool
 
 
 class Worktrees:
@@ -109,18 +98,22 @@ class Worktrees:
             place = self.attach((lease.fileno(),))
             notices = checkout.recover(self.journal, self.main, self.common, self.names.run_id)
             self._sweep()
-            branch, commit, created = self._begun(place.branch, place.commit)
+            branch, commit = self._begun(place.branch, place.commit)
             self.main.move_ref(f"refs/heads/{self.names.integration}", commit, None, "faber: a run begins")
         except BaseException:
             self.leases.release("run")
             raise
-        return Beginning(branch, commit, self.names.integration, created, notices)
+        return Beginning(branch, commit, notices)
 
     def attach(self, leases: Sequence[int] = ()) -> UsableTree:
-        """Find the repository without leading the run: enough for `leftovers`, and to `prune` once no run is led."""
+        """Find the repository without leading the run; enough to open and prune phases whose run no process leads."""
         place = usable(self.layout.root, self.names, leases)
         self.main, self.common = place.git, place.common_directory
         return place
+
+    def integrated(self) -> str:
+        """The commit that the integration branch is at."""
+        return self.main.line("rev-parse", "--verify", f"refs/heads/{self.names.integration}^{{commit}}")
 
     def end(self) -> None:
         """Release every lease; the worktrees stay."""
@@ -197,24 +190,6 @@ class Worktrees:
         finally:
             self.leases.release(name)
 
-    def leftovers(self) -> list[Leftover]:
-        """Every worktree of the run that exists, or that git still knows; nothing is changed."""
-        base = os.path.join(self.common, "worktrees")
-        names = {entry for entry in _listed(self.directory) if not entry.startswith(".")}
-        for entry in _listed(base):
-            try:
-                with open(os.path.join(base, entry, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                    place = os.path.dirname(file.readline(5000).rstrip("\n"))
-            except OSError:
-                continue
-            if os.path.realpath(os.path.dirname(place)) == os.path.realpath(self.directory):
-                names.add(os.path.basename(place))
-        names = {name for name in names if not name.startswith(".")}
-        return [
-            Leftover(name, self._linked(name).path, self._linked(name).state(), self.leases.in_use(name))
-            for name in sorted(names)
-        ]
-
     def phase_tree(self, phase_id: str, path: str, private: str, lease: Lease) -> PhaseTree:
         """The tree at `path` as that of the phase; `private` is git's directory for it, `lease` what its git holds."""
         return PhaseTree(
@@ -229,7 +204,7 @@ class Worktrees:
     def ensure_branch(self, phase_id: str, start: str | None) -> str:
         """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
         ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
-        _unlink(os.path.join(self.common, f"{ref}.lock"))
+        stash.unlink(os.path.join(self.common, f"{ref}.lock"))
         found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
         if found is not None:
             return found
@@ -278,12 +253,12 @@ class Worktrees:
     def _linked(self, name: str) -> Linked:
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
 
-    def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str, bool]:
+    def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str]:
         path = self.layout.start_point(self.names.run_id)
         try:
             with open(path, encoding="utf-8") as file:
                 begun = json.load(file)
-            return begun["branch"], begun["commit"], False
+            return begun["branch"], begun["commit"]
         except FileNotFoundError:
             if branch and branch.startswith(f"{self.names.prefix}/"):
                 raise BranchInTheWay(
@@ -292,7 +267,7 @@ class Worktrees:
                     recovery="Check out the branch that the work is for.",
                 ) from None
             write_atomic(path, json.dumps({"branch": branch, "commit": commit}).encode())
-            return branch, commit, True
+            return branch, commit
 
     def _sweep(self) -> None:
         """Remove what only a killed faber of this run can have left."""
@@ -300,7 +275,7 @@ class Worktrees:
             for directory, _, names in os.walk(os.path.join(self.common, prefix)):
                 for name in names:
                     if name.endswith(".lock"):
-                        _unlink(os.path.join(directory, name))
+                        stash.unlink(os.path.join(directory, name))
         for entry in _listed(self.directory):
             if entry.startswith(GONE_PREFIX):
                 delete(os.path.join(self.directory, entry))
@@ -311,10 +286,3 @@ def _listed(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass

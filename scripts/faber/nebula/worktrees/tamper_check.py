@@ -1,6 +1,6 @@
-"""Whether a phase's agent wrote outside its worktree: a cheap snapshot before, one after, and what differs.
+"""Finds out whether a phase's agent wrote outside its worktree, by comparing cheap snapshots from before and after.
 
-Differences are reported, never undone: the person may have been at work there as well.
+Differences are reported, never undone: they may be the person's own work.
 """
 
 import os
@@ -13,47 +13,46 @@ from faber.git.stash import status
 from faber.text.safe_text import inert
 
 MANY = 2_000
+LISTED = 20
 
 
 class Snapshot(NamedTuple):
-    """For each tree by name the paths that differ from HEAD, with their stamps; the refs with their commits; the
+    """The paths of the main tree that differ from HEAD, with their stamps; the refs with their commits; the
     repository's shared files with their stamps."""
 
-    trees: Mapping[str, Mapping[str, str]]
+    paths: Mapping[str, str]
     refs: Mapping[str, str]
     shared: Mapping[str, str]
 
 
-def look(main: Git, others: Mapping[str, Git], common_directory: str, own_refs: Sequence[str]) -> Snapshot:
-    """A snapshot of the main tree, `others` (trees that nobody works in), refs, configuration and hooks.
+def look(main: Git, common_directory: str, own_refs: Sequence[str]) -> Snapshot:
+    """A snapshot of the main tree, the refs, the configuration and the hooks.
 
     `own_refs` are prefixes of refs that faber and its agents move. The stamp of a changed file is its size and time,
-    not its content; of one tree at most two thousand files are taken. A deleted tree is recorded as gone.
+    not its content; at most two thousand files are taken.
     """
-    trees = {name: _tree(git) for name, git in {"the main tree": main, **others}.items()}
     lines = main.line("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     refs = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
     kept = {name: commit for name, commit in refs.items() if not name.startswith(tuple(own_refs))}
     shared = {name: _stamp(os.path.join(common_directory, name)) for name in ("config", "info/exclude", "hooks")}
-    return Snapshot(trees, kept, shared)
+    return Snapshot(_tree(main), kept, shared)
 
 
-def written(before: Snapshot, after: Snapshot, limit: int = 20) -> list[str]:
-    """What changed between two snapshots, in at most `limit` lines for a notice; empty if nothing did. Pure."""
+def written(before: Snapshot, after: Snapshot) -> list[str]:
+    """What changed between two snapshots: at most twenty entries, and how many more; empty if nothing did. Pure."""
     found = []
-    for name, then in before.trees.items():
-        now = after.trees.get(name, {})
-        found += [f"{name}: {shown(path)}" for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
-    for what, old, new in (("ref", before.refs, after.refs), ("the repository's", before.shared, after.shared)):
+    for what, old, new in (
+        ("the main tree:", before.paths, after.paths),
+        ("ref", before.refs, after.refs),
+        ("the repository's", before.shared, after.shared),
+    ):
         found += [f"{what} {shown(name)}" for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    if len(found) > limit:
-        found = [*found[:limit], f"and {len(found) - limit} more"]
+    if len(found) > LISTED:
+        found = [*found[:LISTED], f"and {len(found) - LISTED} more"]
     return found
 
 
 def _tree(git: Git) -> dict[str, str]:
-    if not os.path.isdir(git.directory):
-        return {"(the directory)": "gone"}
     found = status(git)
     paths = [*found.tracked, *found.untracked, *found.embedded][:MANY]
     named = {"(HEAD)": f"{inert(found.branch)} {found.head}"}

@@ -20,6 +20,7 @@ from faber.git import stash, worktree_state
 from faber.git.git_errors import GitFailed
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
+from faber.git.repository import linked_worktrees
 from faber.nebula.worktrees.checkout import checked_out
 from faber.nebula.worktrees.tree_errors import BranchInTheWay
 from faber.store.files import make_directories, write_atomic
@@ -41,20 +42,8 @@ class Linked:
 
     def private(self) -> str | None:
         """git's own directory for this worktree; None if git does not know it."""
-        base = os.path.join(self.common, "worktrees")
-        try:
-            names = sorted(os.listdir(base))
-        except FileNotFoundError:
-            return None
-        for name in names:
-            try:
-                with open(os.path.join(base, name, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                    place = os.path.join(base, name, file.readline(5000).rstrip("\n"))
-            except OSError:
-                continue
-            if os.path.realpath(os.path.dirname(place)) == os.path.realpath(self.path):
-                return os.path.join(base, name)
-        return None
+        own = os.path.realpath(self.path)
+        return next((private for private, top in linked_worktrees(self.common) if os.path.realpath(top) == own), None)
 
     def state(self) -> str:
         """The state, one of those above. Raises `UnsafeFile` for a link."""
