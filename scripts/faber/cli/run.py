@@ -297,11 +297,17 @@ def takeover(obj: Invocation, run: str, reason: str | None) -> None:
 
 @run.command("adopt")
 @only_run_argument
+@click.option("--workflow", metavar="NAME|FILE", help="What the phases hold that the run's state does not list.")
 @click.pass_obj
-def adopt(obj: Invocation, run: str) -> None:
-    """Take over a run that another tool created (people only); its files are kept."""
+def adopt(obj: Invocation, run: str, workflow: str | None) -> None:
+    """Take over a run that another tool created (people only); its files are kept.
+
+    `assumed` in the answer says phase by phase which steps the run is taken to have, and where they are from.
+    """
     require_person(obj, "faber run adopt", run)
     from faber.foreign.adopt import adopt as take_over
+    from faber.workflows.definitions import load_plan
 
-    made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
-    print_json({**run_position(made.state, made.plan), "directory": made.directory})
+    plan = load_plan(obj.layout, workflow) if workflow is not None else None
+    made, assumed = take_over(obj.layout, resolve(obj.layout, run), workflow=plan, actor=obj.actor)
+    print_json({**run_position(made.state, made.plan), "directory": made.directory, "assumed": assumed})

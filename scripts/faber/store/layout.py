@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from faber.errors import FaberError, UnsafeFile
 from faber.model.ids import check_run_id, is_run_id
@@ -10,6 +11,14 @@ from faber.model.ids import check_run_id, is_run_id
 STORE = os.path.join(".fractary", "faber")
 # Where other tools keep runs of the same protocol; read, never written.
 FOREIGN_STORES = (os.path.join(".fractary", "plugins", "faber", "runs"), os.path.join(".fractary", "runs"))
+# Where they keep plans: here, and in any directory of this name below `.fractary`.
+FOREIGN_PLANS = os.path.join("logs", "fractary", "plugins", "faber", "plans")
+PLANS = "plans"
+# How far the search for the latter goes: levels below `.fractary`, and directories looked into.
+MAX_PLAN_DEPTH = 6
+MAX_PLAN_DIRECTORIES = 500
+# Directories with many entries and no plans.
+_WITHOUT_PLANS = frozenset({"runs", "worktrees", "index", "cache", "node_modules", ".git"})
 
 STATE = "state.json"
 METADATA = "metadata.json"
@@ -80,6 +89,27 @@ class Layout:
             _collect(base, "", 3, found)
         return sorted(found)
 
+    @cached_property
+    def plan_directories(self) -> list[str]:
+        """Where other tools' plans may lie; links are not followed. Searched once."""
+        found, path = [], self.root
+        for segment in FOREIGN_PLANS.split(os.sep):
+            path = os.path.join(path, segment)
+            if _kind(path) != "directory":
+                break
+        else:
+            found.append(path)
+        top, looked = os.path.join(self.root, ".fractary"), 0
+        waiting = [(top, 0)] if _kind(top) == "directory" else []
+        while waiting and looked < MAX_PLAN_DIRECTORIES:
+            path, depth = waiting.pop(0)
+            looked += 1
+            if os.path.basename(path) == PLANS:
+                found.append(path)
+            elif depth < MAX_PLAN_DEPTH:
+                waiting += [(inner, depth + 1) for inner in _directories(path)]
+        return found
+
     def run_worktrees(self, run_id: str) -> str:
         """The directory that holds the worktrees of a run; raises `InvalidRunId`."""
         return os.path.join(self.worktrees, *check_run_id(run_id).split("/"))
@@ -131,6 +161,15 @@ def _check_inside(run_dir: str) -> None:
         kind = _kind(path)
         if kind not in (None, "directory"):
             raise UnsafeFile(f"{name} of the run is a {kind}.", path=path)
+
+
+def _directories(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            inner = [e.path for e in entries if e.name not in _WITHOUT_PLANS and e.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(inner)
 
 
 def _kind(path: str) -> str | None:

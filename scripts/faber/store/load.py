@@ -40,11 +40,11 @@ class Run(NamedTuple):
 
 
 class ForeignFiles(NamedTuple):
-    """A run that another tool made: its state.json, with a status that faber knows, and its metadata.json."""
+    """A run that another tool made: its state.json and its metadata.json, None if it has none."""
 
     directory: str
     state: Mapping[str, object]
-    metadata: Mapping[str, object]
+    metadata: Mapping[str, object] | None
 
 
 Reader = Callable[[Layout, str], Run]
@@ -137,13 +137,27 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
 
 
 def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: object) -> ForeignFiles:
-    metadata = raw_metadata or read_document(directory, METADATA, run_id)
+    metadata = raw_metadata
+    if metadata is None and (_began(directory) or os.path.lexists(os.path.join(directory, METADATA))):
+        metadata = read_document(directory, METADATA, run_id)
     if not isinstance(raw, dict):
         raise StateCorrupt(f"state.json of run {run_id} is not a JSON object.", run_id=run_id)
-    check_status(raw, run_id)
-    if not isinstance(metadata, dict):
+    if not isinstance(metadata, dict | None):
         raise MetadataUnreadable(f"metadata.json of run {run_id} is not a JSON object.", run_id=run_id)
     return ForeignFiles(directory, raw, metadata)
+
+
+def _began(directory: str) -> bool:
+    """True if faber itself began the run, whatever became of its state.json: its plan or its first event says so."""
+    first = log.probe(directory, 1)
+    for name in (PLAN, os.path.join(EVENTS, first.file) if first else PLAN):
+        try:
+            found = read_json(os.path.join(directory, name))
+        except (OSError, FaberError, strict_json.InvalidJSON):
+            continue
+        if isinstance(found, dict) and "schema_version" in found:
+            return True
+    return False
 
 
 def still_current(run: Run) -> Run | None:
