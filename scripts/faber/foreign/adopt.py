@@ -4,12 +4,13 @@ import os
 import shutil
 from typing import Any, NamedTuple
 
-from faber.errors import Refused, UnsafeFile
+from faber.errors import UnsafeFile
 from faber.events.drafts import Event
 from faber.events.event_types import RUN_ADOPTED
 from faber.events.record_events import run_adopted
 from faber.foreign.normalise import View, normalise
 from faber.foreign.planning import Assumed
+from faber.foreign.unadopted import PlanUnknown
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan
 from faber.model.model_errors import IllegalTransition
 from faber.model.reducer import copy_json, fold
@@ -28,13 +29,6 @@ from faber.store.files import (
 from faber.store.layout import EVENTS, KEYS, LOCK, METADATA, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.load import ForeignFiles, Run, load, look
 from faber.store.lock import locked
-
-
-class PlanUnknown(Refused):
-    """Nobody knows the steps of an open phase of the run: no command may count them as done."""
-
-    code = "plan_unknown"
-    recovery = "Name a workflow that has the run's phases: `faber run adopt RUN --workflow NAME`."
 
 
 class Adopted(NamedTuple):

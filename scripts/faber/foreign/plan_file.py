@@ -140,7 +140,10 @@ def _step(step_id: str, name: str, item: Mapping[str, object]) -> StepPlan:
     made: StepPlan = {"id": step_id, "name": one_line(name, MAX_NAME)}
     command, arguments = text_of(item.get("command")), item.get("arguments")
     if command and isinstance(arguments, dict):
-        command = " ".join([command, *(f"{key}={text_of(value)}" for key, value in arguments.items())])
+        values = {
+            key: v if isinstance(v, str) else strict_json.dumps(v).decode().strip() for key, v in arguments.items()
+        }
+        command = " ".join([command, *(f"{key}={value}" for key, value in values.items())])
     said = [text_of(item.get(key)) for key in ("description", "details", "prompt")]
     parts = dict.fromkeys(part for part in (*said, command) if part and part != name)
     if parts:

@@ -150,7 +150,8 @@ def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: objec
 def _began(directory: str) -> bool:
     """True if faber itself began the run, whatever became of its state.json: its plan or its first event says so."""
     first = log.probe(directory, 1)
-    for name in (PLAN, os.path.join(EVENTS, first.file) if first else PLAN):
+    names = [PLAN, os.path.join(EVENTS, first.file)] if first and first.type != RUN_ADOPTED else [PLAN]
+    for name in names:
         try:
             found = read_json(os.path.join(directory, name))
         except (OSError, FaberError, strict_json.InvalidJSON):
@@ -189,14 +190,13 @@ def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tupl
 
     `raw_metadata` is metadata.json if the caller has read it already.
     """
-    raw = raw_metadata or read_document(directory, METADATA, run_id)
     try:
-        metadata = check_metadata(raw, run_id)
+        metadata = check_metadata(raw_metadata or read_document(directory, METADATA, run_id), run_id)
     except MetadataUnreadable:
         adopted = next((e for e in reversed(log.listing(directory)) if e.type == RUN_ADOPTED), None)
         if adopted is None:
             raise
-        # An adopted run's metadata.json stays as the other tool wrote it.
+        # An adopted run's metadata.json stays as the other tool wrote it; it may have written none.
         metadata = log.read_event(directory, adopted.file)["metadata"]["metadata"]
     return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
 
