@@ -312,7 +312,7 @@ def steps_of(faber: Faber, run_id: str) -> dict[str, list[str]]:
 
 
 def test_the_plan_beside_the_store_is_read(faber: Faber, project: Path) -> None:
-    """Adopted with its plan file, a run goes on with the next planned step and that step's instruction."""
+    """Adopted with its plan file, a run continues with the next planned step and that step's instruction."""
     run_id = lay(project, BESIDE)
     assert not {"plan_unknown", "plan_unreadable"} & codes(faber("context", run_id))
     adopted = faber("run", "adopt", run_id).json
@@ -509,7 +509,7 @@ def hostile_plan(path: Path, kind: str) -> None:
     ],
 )  # fmt: skip
 def test_a_hostile_plan_is_named_and_not_used(faber: Faber, project: Path, kind: str) -> None:
-    """A plan file that is no plan gives a warning that says why; the run is read and adopted without it."""
+    """A plan file without a plan in it gives a warning that says why; the run is read and adopted without it."""
     run_id = lay(project, BESIDE)
     (path,) = project.glob("logs/**/plans/*.json")
     hostile_plan(path, kind)

@@ -447,11 +447,14 @@ def test_a_skipped_phase_stays_skipped_through_a_loop(bench: Bench) -> None:
 
 
 def test_consequences_do_not_guess_about_a_partial_plan() -> None:
-    """In a partial plan no phase ends automatically."""
+    """In a partial plan no phase ends automatically, nor does an agent end it: a person does."""
     bench = Bench({**plan_of(a="s1", b="t1"), "partial": True})
     bench.do(c.start_step, "a", "s1")
     assert bench.do(c.complete_step, "a", "s1", None, []) == ["step_complete"]
-    assert bench.do(c.complete_phase, "a") == ["phase_complete"]
+    for close in (lambda: bench.do(c.complete_phase, "a"), lambda: bench.do(c.complete_run)):
+        with pytest.raises(StepsUnfinished, match="Nobody knows"):
+            close()
+    assert bench.do(c.skip_phase, "a", None) == ["phase_skip"]
 
 
 @pytest.mark.parametrize("kind", ["step_complete", "workflow_complete", "context_loaded", "run_adopted"])
