@@ -63,10 +63,17 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], str | None, str | None]] = {
         "feature/44",
         None,
     ),
+    "runs-of-a-plan": (
+        "acme-shop-45-stock-20260401T090000-run-2026-04-01T09-05-00Z",
+        {"phase": "build", "step": "implement", "mode": "continue"},
+        "feat/45-stock",
+        None,
+    ),
 }
 # Runs of which nobody knows the steps of an open phase: adopting them needs a workflow.
 UNPLANNED = {"object-phases", "completed-steps", "store-7", "store-8", "bare-state"}
 BARE, BESIDE, ENDED, ACTIONS = "bare-state", "plan-beside", "plan-in-fractary", "plan-of-actions"
+OF_PLAN = "runs-of-a-plan"
 
 
 def lay(project: Path, variant: str) -> str:
@@ -300,6 +307,35 @@ def test_a_paused_run_is_in_progress(faber: Faber, project: Path) -> None:
     answer = faber("context", lay(project, ACTIONS))
     assert answer.json["status"] == "in_progress"
     assert any("'paused' as in_progress" in w["message"] for w in answer.json["warnings"])
+
+
+def test_the_runs_of_a_plan_are_runs(faber: Faber, project: Path) -> None:
+    """Of a directory with one plan and several states, each state is a run; the directory itself is none."""
+    run_id = lay(project, OF_PLAN)
+    earlier = run_id.replace("2026-04-01T09-05-00Z", "2026-03-30T08-00-00Z")
+    answer = faber("run", "list").json
+    assert ({row["run_id"] for row in answer["runs"]}, answer["damaged"]) == ({run_id, earlier}, [])
+    assert [event["type"] for event in faber("context", run_id).json["events"]] == ["workflow_start"]
+    assert faber("context", earlier).json["events"] == []
+    assert faber("run", "adopt", earlier).status == 0
+    assert faber("next", earlier, "--peek").json["step"] == "read-issue"
+    state = next(project.glob(".fractary/faber/runs/*/state-2026-04*.json"))
+    state.write_text("{")
+    assert faber("context", run_id).code == "state_corrupt"
+    state.unlink()
+    state.symlink_to(project.parent / "outside.json")
+    assert faber("context", run_id).code == "unsafe_file"
+
+
+def test_a_workflow_in_the_state_is_the_plan(faber: Faber, project: Path) -> None:
+    """A state that holds its resolved workflow needs no plan file; something else in that place is named."""
+    run_id = lay(project, BARE)
+    workflow = {"phases": {"frame": {"steps": [{"id": "read-issue"}]}, "build": {"steps": [{"id": "implement"}]}}}
+    path = state_file(project, run_id)
+    edit(path, workflow_plan=workflow)
+    assert steps_of(faber, run_id)["build"] == ["implement"]
+    edit(path, workflow_plan="all of it")
+    assert "plan_unreadable" in codes(faber("context", run_id))
 
 
 # --- plans -----------------------------------------------------------------------------------------

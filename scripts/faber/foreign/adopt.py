@@ -17,7 +17,9 @@ from faber.model.reducer import copy_json, fold
 from faber.store import index, log, strict_json
 from faber.store.clock import Clock, utc_now
 from faber.store.files import (
+    MAX_STATE,
     make_directories,
+    read_bytes,
     read_json,
     replace,
     sync,
@@ -26,7 +28,19 @@ from faber.store.files import (
     unwritable,
     write_atomic,
 )
-from faber.store.layout import EVENTS, KEYS, LOCK, METADATA, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
+from faber.store.layout import (
+    EVENTS,
+    KEYS,
+    LOCK,
+    METADATA,
+    PARKED,
+    PLAN,
+    STATE,
+    SUMMARIES,
+    UNFINISHED_PREFIX,
+    Layout,
+    state_of_plan,
+)
 from faber.store.load import ForeignFiles, Run, load, look
 from faber.store.lock import locked
 
@@ -57,7 +71,9 @@ def adopt(
     found = look(layout, run_id)
     if isinstance(found, ForeignFiles):
         _check_planned(normalise(layout, run_id, found, workflow), found, workflow)
-        directory = found.directory if layout.own(found.directory) else _copy(layout, found.directory, run_id)
+        directory = layout.run_dir(run_id)
+        if found.directory != directory:
+            _copy(layout, found.directory, run_id)
         with locked(os.path.join(directory, LOCK)):
             found = look(layout, run_id)
             if isinstance(found, ForeignFiles):
@@ -171,20 +187,25 @@ def _park_whole(directory: str, name: str) -> None:
         raise unwritable(error, kept) from error
 
 
-def _copy(layout: Layout, found: str, run_id: str) -> str:
+def _copy(layout: Layout, found: str, run_id: str) -> None:
     target = layout.run_dir(run_id)
     make_directories(layout.runs)
     building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     with locked(layout.lock):
         try:
-            _copy_tree(found, building)
+            path = state_of_plan(found)
+            if os.path.isdir(found):
+                _copy_tree(found, building)
+            else:
+                os.mkdir(building)
+            if path is not None and not os.path.lexists(os.path.join(building, STATE)):
+                write_atomic(os.path.join(building, STATE), read_bytes(path, MAX_STATE))
             make_directories(os.path.dirname(target))
             replace(building, target)
         except OSError as error:
             raise unwritable(error, target) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
-    return target
 
 
 def _copy_tree(source: str, target: str) -> None:

@@ -12,7 +12,7 @@ from faber.events.drafts import ErrorDetail, Event
 from faber.events.event_types import FEEDBACK_REQUEST, WORKFLOW_ERROR
 from faber.foreign.foreign_events import newest_events, requested
 from faber.foreign.phases_read import current_place, read_phases
-from faber.foreign.plan_file import PhaseSource, find_plan
+from faber.foreign.plan_file import PhaseSource, find_plan, plan_in_state
 from faber.foreign.planning import Assumed, PlannedPhases, plan_phases
 from faber.foreign.spelling import name_of, place_of, run_status_of, text_of
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, SCHEMA_VERSION, SETTLED, Metadata, Plan, RunStatus, State
@@ -58,6 +58,8 @@ def normalise(layout: Layout, run_id: str, files: ForeignFiles, workflow: Plan |
     else:
         plan_id = files.state.get("plan_id") or raw_metadata.get("plan_id")
         source, problems = find_plan(layout, files.directory, run_id, plan_id)
+        if source is None and files.state.get("workflow_plan"):
+            source, problems = plan_in_state(files.state["workflow_plan"], run_id)
         reader.notices += problems
     metadata = normalise_metadata(run_id, raw_metadata, files.state)
     if workflow is not None:

@@ -88,6 +88,12 @@ class _Phases:
         return ForeignPhase(status, steps, item)
 
     def _add_flat_steps(self) -> None:
+        for key in _STEP_LISTS:
+            listed = self.raw.get(key)
+            for value in listed if isinstance(listed, list) else ():
+                name, _, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+                if (place := place_of(name)) and (done := place_of(rest, place)):
+                    self._at(place).steps[done] = "completed"
         raw = self.raw.get("steps")
         if not isinstance(raw, list):
             return

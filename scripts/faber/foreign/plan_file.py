@@ -14,7 +14,7 @@ from faber.model.documents import PhasePlan, StepPlan
 from faber.model.validation import check_plan
 from faber.store import strict_json
 from faber.store.files import read_json
-from faber.store.layout import PLAN, Layout
+from faber.store.layout import PLAN, RUN_OF_PLAN, STATE, Layout
 from faber.text.safe_text import inert, one_line, shorten
 
 MAX_PLAN = 1024 * 1024
@@ -24,7 +24,6 @@ MAX_NAME = 200
 MAX_INSTRUCTION = 4_000
 
 _PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
-_RUN_OF_PLAN = "-run-"
 _STEP_LISTS = ("pre_steps", "steps", "post_steps")
 
 
@@ -48,9 +47,11 @@ class PhaseSource(NamedTuple):
 def find_plan(layout: Layout, directory: str, run_id: str, named: object) -> tuple[PhaseSource | None, list[Notice]]:
     """The plan of a run in `directory` whose state or metadata names the plan `named`, and why a file is not it."""
     places, notices = [(os.path.join(directory, PLAN), "")], []
-    plan_id = text_of(named) or run_id.rpartition(_RUN_OF_PLAN)[0]
+    plan_id = text_of(named) or run_id.rpartition(RUN_OF_PLAN)[0]
     if _PLAN_ID.fullmatch(plan_id):
         places += [(os.path.join(known, f"{plan_id}.json"), plan_id) for known in layout.plan_directories]
+        beside = [os.path.join(base, plan_id) for base in layout.bases]
+        places += [(os.path.join(known, PLAN), plan_id) for known in beside if not os.path.islink(known)]
     elif plan_id:
         notices.append(_unreadable(run_id, f"its id {plan_id[:80]!a} is no file name"))
     for path, wanted in places:
@@ -67,6 +68,14 @@ def find_plan(layout: Layout, directory: str, run_id: str, named: object) -> tup
         except OSError as problem:
             notices.append(_unreadable(shown, problem.strerror or str(problem)))
     return None, notices
+
+
+def plan_in_state(raw: object, run_id: str) -> tuple[PhaseSource | None, list[Notice]]:
+    """The workflow that a state holds whole."""
+    try:
+        return read_plan(raw, "", STATE), []
+    except NotAPlan as problem:
+        return None, [_unreadable(run_id, str(problem))]
 
 
 def _unreadable(where: str, problem: str) -> Notice:

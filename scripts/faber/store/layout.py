@@ -31,6 +31,10 @@ WORK_ITEM = "work-item.json"
 LOCK = "lock"
 PARKED = "parked"
 DAMAGED = "damaged"
+# Another tool keeps the runs of a plan in the plan's directory: run PLAN-run-SUFFIX is PLAN/state-SUFFIX.json, with its
+# events in PLAN/SUFFIX.
+RUN_OF_PLAN = "-run-"
+_STATE_OF_PLAN = re.compile(r"state-[A-Za-z0-9][A-Za-z0-9._-]*\.json", re.ASCII)
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
 
@@ -57,6 +61,11 @@ class Layout:
         """True if the project has a store."""
         return os.path.isdir(self.store)
 
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The directories that hold runs: this store's, then other tools'."""
+        return self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)
+
     def run_dir(self, run_id: str) -> str:
         """The directory of a run of this store; raises `InvalidRunId`. It need not exist."""
         return os.path.join(self.runs, *check_run_id(run_id).split("/"))
@@ -67,7 +76,7 @@ class Layout:
         Raises `UnsafeFile` if a component of it, or one of its subdirectories, is a link or not a directory:
         following one would let a run live outside the store.
         """
-        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+        for base in self.bases:
             path = base
             for segment in check_run_id(run_id).split("/"):
                 path = os.path.join(path, segment)
@@ -80,12 +89,18 @@ class Layout:
                 if is_run_dir(path):
                     _check_inside(path)
                     return path
+        plan, marker, suffix = run_id.rpartition(RUN_OF_PLAN)
+        for base in self.bases if marker and "/" not in run_id else ():
+            path = os.path.join(base, plan, suffix)
+            if _kind(os.path.dirname(path)) == "directory" and state_of_plan(path) and _kind(path) != "link":
+                _check_inside(path)
+                return path
         return None
 
     def run_ids(self) -> list[str]:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
         found: set[str] = set()
-        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+        for base in self.bases:
             _collect(base, "", 3, found)
         return sorted(found)
 
@@ -155,6 +170,22 @@ def is_run_dir(path: str) -> bool:
     return any(os.path.lexists(os.path.join(path, name)) for name in (STATE, METADATA, PLAN, EVENTS))
 
 
+def state_of_plan(run_dir: str) -> str | None:
+    """The state of a run that another tool keeps in its plan's directory, next to `run_dir`, which need not exist."""
+    directory, suffix = os.path.split(run_dir)
+    path = os.path.join(directory, f"state-{suffix}.json")
+    return path if os.path.lexists(path) else None
+
+
+def _runs_of_plan(directory: str, plan: str) -> list[str]:
+    """The ids of the runs that another tool keeps in a plan's directory."""
+    names = os.listdir(directory) if os.path.lexists(os.path.join(directory, PLAN)) else []
+    found = [
+        plan + RUN_OF_PLAN + name[len("state-") : -len(".json")] for name in names if _STATE_OF_PLAN.fullmatch(name)
+    ]
+    return [run_id for run_id in found if is_run_id(run_id)]
+
+
 def _check_inside(run_dir: str) -> None:
     for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED):
         path = os.path.join(run_dir, name)
@@ -194,7 +225,11 @@ def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
         run_id = prefix + entry.name
         if not is_run_id(run_id):
             continue
-        if is_run_dir(entry.path):
+        if os.path.lexists(os.path.join(entry.path, STATE)):
+            found.add(run_id)
+        elif kept := _runs_of_plan(entry.path, run_id):
+            found.update(kept)
+        elif is_run_dir(entry.path):
             found.add(run_id)
         elif depth > 1:
             _collect(entry.path, run_id + "/", depth - 1, found)

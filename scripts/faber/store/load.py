@@ -13,7 +13,7 @@ from faber.model.reducer import REDUCER_VERSION, fold, initial_state
 from faber.model.validation import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 from faber.store import log, strict_json
 from faber.store.files import MAX_STATE, read_json
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout, state_of_plan
 from faber.store.store_errors import EventUnreadable, ForeignRun, NewerSchema, StateMissing
 
 # Identifies one content of state.json: every replacement is another file.
@@ -98,13 +98,14 @@ def _find(layout: Layout, run_id: str) -> str:
 
 def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> Run | ForeignFiles:
     """`raw_metadata` is metadata.json if the caller has read it already."""
+    seen = None
     try:
         seen = stamp(directory)
-        raw = read_json(os.path.join(directory, STATE), MAX_STATE)
-    except FileNotFoundError:
-        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
-    except (OSError, strict_json.InvalidJSON) as error:
-        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
+    except OSError:
+        kept = state_of_plan(directory)
+        if kept is not None:
+            return _foreign_files(run_id, directory, _read_state(kept, run_id), raw_metadata)
+    raw = _read_state(os.path.join(directory, STATE), run_id)
     if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
         return _foreign_files(run_id, directory, raw, raw_metadata)
     notices: list[Notice] = []
@@ -134,6 +135,15 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
     news = log.after(directory, state["last_event_id"])
     current = fold_events(state, news, run_id) if news else state
     return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices, seen)
+
+
+def _read_state(path: str, run_id: str) -> Any:
+    try:
+        return read_json(path, MAX_STATE)
+    except FileNotFoundError:
+        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
+    except (OSError, strict_json.InvalidJSON) as error:
+        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
 
 
 def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: object) -> ForeignFiles:
