@@ -217,6 +217,9 @@ def test_an_interrupted_adoption_is_finished_by_the_next(
     assert faber("run", "adopt", run_id).status == 0
     assert len(list((home / "events").glob("*run_adopted*"))) == 1
     assert ((home / "plan.json").read_bytes(), (home / "state.json").read_bytes()) == (plan, state)
+    assert json.loads((home / "metadata.json").read_text())["work_id"] == "41"
+    (home / "metadata.json").unlink()  # the event has it too
+    assert faber("context", run_id).status == 0
 
 
 def test_translations_are_reported(faber: Faber, project: Path) -> None:
@@ -497,16 +500,15 @@ def test_adopting_comes_first(faber: Faber, project: Path, variant: str) -> None
     assert (steps["command"], adopting in steps["instruction"]) == (adopting, True)
     assert faber("status", run_id, "--format", "json").json["next_command"] == adopting
     assert f"Next    {adopting}" in faber("status", run_id).out
+    assert f"faber run adopt {run_id}" in faber("status").out
     assert faber("run", "begin", work_id).json["next_command"] == adopting
 
 
 # --- hostile files ---------------------------------------------------------------------------------
 
 
-def hostile_plan(path: Path, kind: str) -> None:
+def hostile_plan(path: Path, kind: str, good: str) -> None:
     """Put something in the place of a plan file."""
-    good = path.read_text()
-    path.unlink()
     step = {"id": "implement", "name": "Implement"}
     contents = {
         "large": '{"id": "' + "x" * 2_000_000 + '"}',
@@ -525,9 +527,8 @@ def hostile_plan(path: Path, kind: str) -> None:
         "not UTF-8": "",
     }
     if kind == "a link":
-        outside = path.parents[6] / "outside.json"
-        outside.write_text(good)
-        path.symlink_to(outside)
+        (Path.cwd().parent / "outside.json").write_text(good)
+        path.symlink_to(Path.cwd().parent / "outside.json")
     elif kind == "a pipe":
         os.mkfifo(path)
     elif kind == "a directory":
@@ -548,7 +549,9 @@ def test_a_hostile_plan_is_named_and_not_used(faber: Faber, project: Path, kind:
     """A plan file without a plan in it gives a warning that says why; the run is read and adopted without it."""
     run_id = lay(project, BESIDE)
     (path,) = project.glob("logs/**/plans/*.json")
-    hostile_plan(path, kind)
+    good = path.read_text()
+    path.unlink()
+    hostile_plan(path, kind, good)
     answer = faber("context", run_id)
     assert answer.status == 0
     (said,) = [w for w in answer.json["warnings"] if w["code"] == "plan_unreadable"]
@@ -557,6 +560,20 @@ def test_a_hostile_plan_is_named_and_not_used(faber: Faber, project: Path, kind:
     assert faber("run", "adopt", run_id).code == "plan_unknown"
     assert faber("run", "adopt", run_id, "--workflow", "default").status == 0
     assert os.path.lexists(path)
+
+
+@pytest.mark.parametrize("kind", ["no JSON", "a link", "a pipe", "a directory"])
+def test_what_lies_in_the_place_of_plan_json_is_kept(
+    faber: Faber, project: Path, run_dir: Callable[[str], Path], kind: str
+) -> None:
+    """Adopting a run sets whatever lies in the place of its plan.json aside, unread and unchanged."""
+    run_id = lay(project, "array-phases")
+    hostile_plan(run_dir(run_id) / "plan.json", kind, '{"phases": {"frame": {"steps": ["other"]}}}')
+    was = (run_dir(run_id) / "plan.json").lstat()
+    assert faber("run", "adopt", run_id).status == 0
+    kept = (run_dir(run_id) / "parked" / "foreign-plan.json").lstat()
+    assert (kept.st_ino, kept.st_mode) == (was.st_ino, was.st_mode)
+    assert steps_of(faber, run_id)["build"] == ["scaffold", "implement", "commit"]
 
 
 @pytest.mark.parametrize(

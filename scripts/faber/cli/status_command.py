@@ -52,6 +52,8 @@ def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
         if row["branch"]:
             about.append(f"branch {_one_line(row['branch'])}")
         lines += [row["run_id"], *_packed(about)]
+        if row["foreign"] and row["status"] not in CLOSED:
+            lines.append(spelled(f"  made by another tool; first `faber run adopt {row['run_id']}`"))
         if request := row["waits_for"]:
             asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
             lines += _wrapped(asked)
