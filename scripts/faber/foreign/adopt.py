@@ -10,6 +10,7 @@ from faber.events.event_types import RUN_ADOPTED
 from faber.events.record_events import run_adopted
 from faber.foreign.normalise import View, normalise
 from faber.foreign.planning import Assumed
+from faber.foreign.spelling import some_of
 from faber.foreign.unadopted import PlanUnknown
 from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan
 from faber.model.model_errors import IllegalTransition
@@ -109,7 +110,7 @@ def _check_planned(view: View, found: ForeignFiles, workflow: Plan | None) -> No
     if "partial" not in view.plan or view.state["status"] in CLOSED or _unfinished_adoption(found.directory):
         return
     run_id, unknown = view.state["run_id"], view.unknown
-    of = f"phase {', '.join(unknown)}" if unknown else "the run"
+    of = f"phase {some_of(unknown)}" if unknown else "the run"
     raise PlanUnknown(
         f"Nobody knows the steps of {of}"
         + (f"; workflow {workflow['workflow_id']} has no such phase." if workflow else ".")

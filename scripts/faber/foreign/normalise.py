@@ -14,7 +14,7 @@ from faber.foreign.foreign_events import newest_events, requested
 from faber.foreign.phases_read import current_place, read_phases
 from faber.foreign.plan_file import PhaseSource, find_plan, plan_in_state
 from faber.foreign.planning import Assumed, PlannedPhases, plan_phases
-from faber.foreign.spelling import name_of, place_of, run_status_of, text_of
+from faber.foreign.spelling import name_of, place_of, run_status_of, some_of, text_of
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, SCHEMA_VERSION, SETTLED, Metadata, Plan, RunStatus, State
 from faber.model.reducer import RECENT_EVENTS, initial_state
 from faber.model.state_parts import FeedbackRequest
@@ -77,7 +77,7 @@ def normalise(layout: Layout, run_id: str, files: ForeignFiles, workflow: Plan |
 
 
 def _unknown(run_id: str, phases: list[str]) -> Notice:
-    of = f"phase {', '.join(phases)}" if phases else "the run"
+    of = f"phase {some_of(phases)}" if phases else "the run"
     return Notice(
         "plan_unknown",
         Severity.WARNING,
@@ -141,7 +141,7 @@ class _Reader:
         for phase, step in planned.unproven:
             self.phases[phase].steps[step] = "skipped"
         if planned.unproven:
-            places = ", ".join(f"{phase}:{step}" for phase, step in planned.unproven)
+            places = some_of([f"{phase}:{step}" for phase, step in planned.unproven])
             self.notices.append(
                 Notice(
                     "steps_unproven",

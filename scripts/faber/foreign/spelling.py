@@ -1,6 +1,7 @@
 """The spellings of texts, names and statuses in other tools' runs."""
 
 import re
+from collections.abc import Sequence
 from zlib import crc32
 
 from faber.model.documents import RUN_STATUSES, RunStatus
@@ -56,6 +57,12 @@ def name_of(item: object, keys: tuple[str, ...]) -> str | None:
     if not isinstance(item, dict):
         return None
     return next((value for key in keys if isinstance(value := item.get(key), str) and value), None)
+
+
+def some_of(names: Sequence[str], most: int = 20) -> str:
+    """The first of `names`, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def status_of(value: object) -> PlaceStatus:
