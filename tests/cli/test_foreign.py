@@ -562,6 +562,18 @@ def test_a_hostile_plan_is_named_and_not_used(faber: Faber, project: Path, kind:
     assert os.path.lexists(path)
 
 
+def test_a_plan_of_another_tool_runs_no_command(faber: Faber, project: Path, run_dir: Callable[[str], Path]) -> None:
+    """Conditions that a foreign plan.json puts on its steps are not taken over: evidence may be a command."""
+    run_id = lay(project, "array-phases")
+    step = {"id": "x; touch made", "name": "X", "evidence": [{"kind": "command", "value": "touch made"}], "skill": "s"}
+    plan = {"schema_version": 1, "workflow_id": "w", "phases": [{"id": "build", "name": "Build", "steps": [step]}]}
+    (run_dir(run_id) / "plan.json").write_text(json.dumps(plan))
+    assert faber("run", "adopt", run_id).status == 0
+    (last,) = (s for p in faber("run", "show", run_id).json["plan"]["phases"] for s in p["steps"] if s["name"] == "X")
+    assert set(last) == {"id", "name"}
+    assert last["id"].startswith("x--touch-made-")
+
+
 @pytest.mark.parametrize("kind", ["no JSON", "a link", "a pipe", "a directory"])
 def test_what_lies_in_the_place_of_plan_json_is_kept(
     faber: Faber, project: Path, run_dir: Callable[[str], Path], kind: str

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from faber.errors import FaberError, Notice, Severity
 from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, place_of, text_of
 from faber.model.documents import PhasePlan, StepPlan
-from faber.model.validation import check_plan
 from faber.store import strict_json
 from faber.store.files import read_json
 from faber.store.layout import PLAN, RUN_OF_PLAN, STATE, Layout
@@ -57,10 +56,7 @@ def find_plan(layout: Layout, directory: str, run_id: str, named: object) -> tup
     for path, wanted in places:
         shown = os.path.relpath(path, layout.root)
         try:
-            raw = read_json(path, MAX_PLAN)
-            if isinstance(raw, dict) and "schema_version" in raw:
-                return PhaseSource(shown, check_plan(raw, run_id)["phases"]), notices
-            return read_plan(raw, wanted, shown), notices
+            return read_plan(read_json(path, MAX_PLAN), wanted, shown), notices
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (FaberError, NotAPlan, strict_json.InvalidJSON) as problem:
