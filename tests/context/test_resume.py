@@ -149,7 +149,7 @@ def test_a_phase_of_a_partial_plan_may_be_unfinished_without_a_known_step() -> N
     state["phases"]["p0"]["status"] = "in_progress"
     resume = resume_point(state, plan)
     assert resume.point == {"phase": "p0", "step": None, "mode": "continue"}
-    assert next_steps(state, plan, resume)["command"] == "faber phase complete r p0"
+    assert next_steps(state, plan, resume)["command"] == "faber phase skip r p0"
 
 
 def test_the_reason_says_that_the_current_step_is_complete() -> None:

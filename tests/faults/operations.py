@@ -88,11 +88,10 @@ def _doubted(root: Path) -> None:
 
 
 def _foreign(root: Path) -> None:
-    """A run of another tool, in that tool's own store."""
+    """A run of another tool, in that tool's own store, without metadata.json."""
     directory = root / ".fractary" / "plugins" / "faber" / "runs" / RUN
     (directory / "events").mkdir(parents=True)
     documents = {
-        "metadata.json": {"run_id": RUN, "work_id": "9", "created_at": "2026-01-05T10:00:00Z"},
         "state.json": {
             "run_id": RUN,
             "work_id": "9",

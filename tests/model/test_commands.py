@@ -12,6 +12,7 @@ from faber.model import acceptance
 from faber.model import commands as c
 from faber.model.consequences import consequences
 from faber.model.documents import Metadata, Plan, State
+from faber.model.gates import closed_gate
 from faber.model.model_errors import (
     AwaitingFeedback,
     HasOwnCommand,
@@ -447,11 +448,28 @@ def test_a_skipped_phase_stays_skipped_through_a_loop(bench: Bench) -> None:
 
 
 def test_consequences_do_not_guess_about_a_partial_plan() -> None:
-    """In a partial plan no phase ends automatically."""
+    """In a partial plan no phase ends automatically, nor does an agent end it: a person does."""
     bench = Bench({**plan_of(a="s1", b="t1"), "partial": True})
     bench.do(c.start_step, "a", "s1")
     assert bench.do(c.complete_step, "a", "s1", None, []) == ["step_complete"]
-    assert bench.do(c.complete_phase, "a") == ["phase_complete"]
+    for close in (lambda: bench.do(c.complete_phase, "a"), lambda: bench.do(c.complete_run)):
+        with pytest.raises(StepsUnfinished, match="Nobody knows"):
+            close()
+    assert bench.do(c.skip_phase, "a", None) == ["phase_skip"]
+
+
+def test_no_gate_opens_behind_a_phase_without_steps() -> None:
+    """Behind a phase whose steps nobody knows, no gate is reached and no step can start."""
+    plan = plan_of(a="s1", b="", c="t1")
+    plan["phases"][2]["gates"] = [{"when": "before", "prompt": "Start?"}, {"when": "after", "prompt": "Enough?"}]
+    bench = Bench(plan)
+    bench.do(c.start_step, "a", "s1")
+    assert bench.do(c.complete_step, "a", "s1", None, []) == ["step_complete", "phase_complete"]
+    assert closed_gate(bench.state, plan) is None
+    with pytest.raises(StepsUnfinished):
+        bench.do(c.start_step, "c", "t1")
+    bench.do(c.skip_phase, "b", None)
+    assert closed_gate(bench.state, plan) is not None
 
 
 @pytest.mark.parametrize("kind", ["step_complete", "workflow_complete", "context_loaded", "run_adopted"])

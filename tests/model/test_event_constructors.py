@@ -49,7 +49,7 @@ MADE: tuple[Draft, ...] = (
     record_events.session_summary("session-1-0001.json", {}),
     record_events.stop_failure("rate limit"),
     record_events.response_recovered("RESOLVED", {"task_id": "t", "final_status": "RESOLVED"}),
-    record_events.run_adopted({"run_id": "r"}, plan={"phases": []}, metadata={}),
+    record_events.run_adopted({"run_id": "r"}, plan={"phases": []}, metadata={}, assumed=[]),
     workflow_events.workflow_start(),
     workflow_events.workflow_resumed(),
     workflow_events.workflow_complete(),

@@ -270,7 +270,7 @@ def test_another_tools_run_is_not_synced(a: Clone, clone: MakeClone) -> None:
     assert a.faber("sync", "push", "old").error["code"] == "foreign_run"
     relations = {entry["run_id"]: entry["relation"] for entry in a.must("sync", "status")["runs"]}
     assert relations["old"] == "other_tool"
-    a.must("run", "adopt", "old")
+    a.must("run", "adopt", "old", "--workflow", "default")
     a.must("event", "emit", "old", "--type", "checkpoint")
     a.must("sync", "push", "old")
     c = clone("c")

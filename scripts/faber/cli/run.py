@@ -9,12 +9,13 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out, record
 from faber.cli.run_rows import all_runs, run_row
-from faber.context.resume import run_position
+from faber.context.standing import standing
 from faber.errors import AmbiguousRun, InvalidInput
 from faber.events.drafts import Draft
 from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_rerun
 from faber.foreign.resolve import open_named, resolve
+from faber.foreign.unadopted import check_repeatable
 from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
@@ -96,7 +97,7 @@ def _not_freer(obj: Invocation, wanted: Autonomy | None, given: Autonomy, run: s
 
 def _created(made: Run) -> dict[str, object]:
     return {
-        **run_position(made.state, made.plan),
+        **standing(made),
         "directory": made.directory,
         "workflow_id": made.plan["workflow_id"],
     }
@@ -265,6 +266,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
             status=earlier.state["status"],
             recovery=f"Continue it (`faber context {earlier.run_id}`), or cancel it first.",
         )
+    check_repeatable(earlier)
     _not_freer(obj, autonomy, earlier.state["autonomy"], earlier.run_id)
     prefix, _, last = earlier.run_id.rpartition("/")
     base = f"{prefix}/" if prefix else f"{last[:80].rstrip('.-_')}-"
@@ -282,7 +284,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         ),
     )
     bind_here(obj, made.run_id)
-    print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+    print_json({**standing(made), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
 @run.command("takeover")
@@ -297,11 +299,17 @@ def takeover(obj: Invocation, run: str, reason: str | None) -> None:
 
 @run.command("adopt")
 @only_run_argument
+@click.option("--workflow", metavar="NAME|FILE", help="What the phases hold that the run's state does not list.")
 @click.pass_obj
-def adopt(obj: Invocation, run: str) -> None:
-    """Take over a run that another tool created (people only); its files are kept."""
+def adopt(obj: Invocation, run: str, workflow: str | None) -> None:
+    """Take over a run that another tool created (people only); its files are kept.
+
+    `assumed` in the answer says phase by phase which steps the run is taken to have, and where they are from.
+    """
     require_person(obj, "faber run adopt", run)
     from faber.foreign.adopt import adopt as take_over
+    from faber.workflows.definitions import load_plan
 
-    made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
-    print_json({**run_position(made.state, made.plan), "directory": made.directory})
+    plan = load_plan(obj.layout, workflow) if workflow is not None else None
+    made, assumed = take_over(obj.layout, resolve(obj.layout, run), workflow=plan, actor=obj.actor)
+    print_json({**standing(made), "directory": made.directory, "assumed": assumed})

@@ -6,7 +6,7 @@ from faber.cli.arguments import complete_run, format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
 from faber.cli.run_rows import DamagedRow, RunRow, all_runs, branch_name, run_row
-from faber.context.resume import run_position
+from faber.context.standing import standing
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.state_parts import FeedbackRequest
@@ -26,7 +26,7 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
         made = open_named(obj.layout, run_named(obj, run))
-        position = run_position(made.state, made.plan)
+        position = standing(made)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
@@ -52,6 +52,8 @@ def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
         if row["branch"]:
             about.append(f"branch {_one_line(row['branch'])}")
         lines += [row["run_id"], *_packed(about)]
+        if row["foreign"] and row["status"] not in CLOSED:
+            lines.append(spelled(f"  made by another tool; first `faber run adopt {row['run_id']}`"))
         if request := row["waits_for"]:
             asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
             lines += _wrapped(asked)

@@ -31,6 +31,7 @@ from faber.events.event_types import (
     known_types,
 )
 from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
+from faber.foreign.unadopted import adoption_first
 from faber.git.branch_questions import BranchPart
 from faber.git.inspect import Inspected, begin_branch
 from faber.model.documents import Plan, State
@@ -88,6 +89,8 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         notices += _feedback(run)
     answered = {notice.code: answer_to(notice, options.answers, state) for notice in notices}
     position = _position(_as_decided(state, answered), run.plan)
+    if first := adoption_first(run):
+        position["next_steps"] |= {"command": first.command, "why": first.why, "instruction": first.instruction}
     if answered.get("spec_unreadable") == "regenerate":
         steps = position["next_steps"]
         steps["instruction"] = (

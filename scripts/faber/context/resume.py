@@ -155,7 +155,7 @@ def _command(state: State, plan: Plan, resume: Resume) -> str:
             return f"faber run resume {run_id}"
         open_phase, _ = _first_open(state, plan)
         if open_phase is not None:
-            return f"faber phase complete {run_id} {open_phase}"
+            return f"faber phase skip {run_id} {open_phase}"
         return f"faber run complete {run_id}"
     if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
         return f"faber step complete {run_id} {phase}:{step}"

@@ -42,6 +42,14 @@ def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Dra
     return {"type": event_types.RESPONSE_RECOVERED, "status": final_status, "metadata": dict(recovery)}
 
 
-def run_adopted(state: Mapping[str, object], *, plan: Mapping[str, object], metadata: Mapping[str, object]) -> Draft:
-    """faber takes over a run of another tool, with its normalised state, plan and metadata."""
-    return {"type": event_types.RUN_ADOPTED, "metadata": {"state": state, "plan": plan, "metadata": metadata}}
+def run_adopted(
+    state: Mapping[str, object],
+    *,
+    plan: Mapping[str, object],
+    metadata: Mapping[str, object],
+    assumed: Sequence[Mapping[str, object]],
+) -> Draft:
+    """faber takes over a run of another tool, with its normalised state, plan and metadata. `assumed` says for each
+    phase where its steps are from."""
+    made = {"state": state, "plan": plan, "metadata": metadata, "assumed": list(assumed)}
+    return {"type": event_types.RUN_ADOPTED, "metadata": made}

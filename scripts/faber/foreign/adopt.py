@@ -2,50 +2,124 @@
 
 import os
 import shutil
-from typing import Any
+from typing import Any, NamedTuple
 
-from faber.errors import RunNotFound, UnsafeFile
+from faber.errors import UnsafeFile
 from faber.events.drafts import Event
 from faber.events.event_types import RUN_ADOPTED
 from faber.events.record_events import run_adopted
-from faber.foreign.open_run import open_run
-from faber.model.documents import SCHEMA_VERSION
+from faber.foreign.normalise import View, normalise
+from faber.foreign.planning import Assumed
+from faber.foreign.spelling import some_of
+from faber.foreign.unadopted import PlanUnknown
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan
 from faber.model.model_errors import IllegalTransition
 from faber.model.reducer import copy_json, fold
 from faber.store import index, log, strict_json
 from faber.store.clock import Clock, utc_now
-from faber.store.files import make_directories, replace, sync, sync_directory, sync_way, unwritable, write_atomic
-from faber.store.layout import EVENTS, KEYS, LOCK, PARKED, PLAN, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
-from faber.store.load import Run, load
+from faber.store.files import (
+    MAX_STATE,
+    make_directories,
+    read_bytes,
+    read_json,
+    replace,
+    sync,
+    sync_directory,
+    sync_way,
+    unwritable,
+    write_atomic,
+)
+from faber.store.layout import (
+    EVENTS,
+    KEYS,
+    LOCK,
+    METADATA,
+    PARKED,
+    PLAN,
+    STATE,
+    SUMMARIES,
+    UNFINISHED_PREFIX,
+    Layout,
+    state_of_plan,
+)
+from faber.store.load import ForeignFiles, Run, load, look
 from faber.store.lock import locked
 
 
-def adopt(layout: Layout, run_id: str, *, clock: Clock = utc_now, actor: str | None = None) -> Run:
-    """Make a foreign run faber's own, and return it.
+class Adopted(NamedTuple):
+    """The run, and the steps that each of its phases is taken to have."""
+
+    run: Run
+    assumed: list[Assumed]
+
+
+def adopt(
+    layout: Layout,
+    run_id: str,
+    *,
+    workflow: Plan | None = None,
+    clock: Clock = utc_now,
+    actor: str | None = None,
+) -> Adopted:
+    """Make a foreign run faber's own, and return it with the steps that each phase is taken to have.
 
     The event `run_adopted` carries the whole normalised state and plan, so that every later fold
     starts there. Nothing of the other tool is lost: a run of another store is copied, its events and
     metadata stay unchanged, and the state.json that the fold replaces is kept in `parked/`.
+
+    Raises `PlanUnknown` if the run is open and nobody knows the steps of one of its open phases. `workflow` says them.
     """
-    found = layout.find_run_dir(run_id)
-    if found is None:
-        raise RunNotFound(f"Run directory not found: {layout.run_dir(run_id)}.", run_id=run_id)
-    directory = found if layout.own(found) else _copy(layout, found, run_id)
-    with locked(os.path.join(directory, LOCK)):
-        run = open_run(layout, run_id)
-        if not run.foreign:
-            raise IllegalTransition(f"Run {run_id} already belongs to faber.", run_id=run_id, recovery="Nothing to do.")
-        _make_durable(layout, directory)
-        adopted = _unfinished_adoption(directory) or _append(run, clock, actor)
-        _park(directory, STATE)
-        if run.plan != _plan_on_disk(directory):
-            if os.path.lexists(os.path.join(directory, PLAN)):
-                _park(directory, PLAN)
-            write_atomic(os.path.join(directory, PLAN), strict_json.dumps(adopted["metadata"]["plan"], pretty=True))
-        write_atomic(os.path.join(directory, STATE), strict_json.dumps(fold(run.state, [adopted])))
+    found = look(layout, run_id)
+    if isinstance(found, ForeignFiles):
+        _check_planned(normalise(layout, run_id, found, workflow), found, workflow)
+        directory = layout.run_dir(run_id)
+        if found.directory != directory:
+            _copy(layout, found.directory, run_id)
+        with locked(os.path.join(directory, LOCK)):
+            found = look(layout, run_id)
+            if isinstance(found, ForeignFiles):
+                return _adopt(layout, run_id, found, workflow, clock, actor)
+    raise IllegalTransition(f"Run {run_id} already belongs to faber.", run_id=run_id, recovery="Nothing to do.")
+
+
+def _adopt(
+    layout: Layout, run_id: str, found: ForeignFiles, workflow: Plan | None, clock: Clock, actor: str | None
+) -> Adopted:
+    directory = found.directory
+    view = normalise(layout, run_id, found, workflow)
+    _make_durable(layout, directory)
+    event = _unfinished_adoption(directory)
+    if event is None:
+        _check_planned(view, found, workflow)
+        event = _append(directory, view, clock, actor)
+    said = event["metadata"]
+    _park(directory, STATE)
+    if not os.path.lexists(os.path.join(directory, METADATA)):
+        write_atomic(os.path.join(directory, METADATA), strict_json.dumps(said["metadata"], pretty=True))
+    if said["plan"] != _plan_on_disk(directory):
+        if os.path.lexists(os.path.join(directory, PLAN)):
+            _park_whole(directory, PLAN)
+        write_atomic(os.path.join(directory, PLAN), strict_json.dumps(said["plan"], pretty=True))
+    write_atomic(os.path.join(directory, STATE), strict_json.dumps(fold(view.state, [event])))
     run = load(layout, run_id)
     index.enter(layout, run.state)
-    return run
+    return Adopted(run, said.get("assumed", []))
+
+
+def _check_planned(view: View, found: ForeignFiles, workflow: Plan | None) -> None:
+    if "partial" not in view.plan or view.state["status"] in CLOSED or _unfinished_adoption(found.directory):
+        return
+    run_id, unknown = view.state["run_id"], view.unknown
+    of = f"phase {some_of(unknown)}" if unknown else "the run"
+    raise PlanUnknown(
+        f"Nobody knows the steps of {of}"
+        + (f"; workflow {workflow['workflow_id']} has no such phase." if workflow else ".")
+        + " Adopted like this, they would count as complete.",
+        run_id=run_id,
+        phases=unknown,
+        assumed=view.assumed,
+        recovery=f"Name a workflow that has these phases: `faber run adopt {run_id} --workflow NAME`.",
+    )
 
 
 def _make_durable(layout: Layout, directory: str) -> None:
@@ -67,31 +141,30 @@ def _unfinished_adoption(directory: str) -> Event | None:
     return log.read_event(directory, entries[-1].file)
 
 
-def _append(run: Run, clock: Clock, actor: str | None) -> Event:
+def _append(directory: str, view: View, clock: Clock, actor: str | None) -> Event:
     for name in (EVENTS, KEYS, SUMMARIES, PARKED):
-        make_directories(os.path.join(run.directory, name))
-    state = copy_json(run.state)
-    state["relationships"]["adopted_from"] = run.metadata["created_by"]
-    draft = run_adopted(state, plan=run.plan, metadata=run.metadata)
+        make_directories(os.path.join(directory, name))
+    state = copy_json(view.state)
+    state["relationships"]["adopted_from"] = view.metadata["created_by"]
+    draft = run_adopted(state, plan=view.plan, metadata=view.metadata, assumed=view.assumed)
     event: Event = {
         "schema_version": SCHEMA_VERSION,
         "event_id": state["last_event_id"] + 1,
         "type": draft["type"],
         "timestamp": clock(),
-        "run_id": run.run_id,
+        "run_id": state["run_id"],
         "metadata": draft["metadata"],
     }
     if actor:
         event["actor"] = actor
-    log.append(run.directory, event)
+    log.append(directory, event)
     return event
 
 
 def _plan_on_disk(directory: str) -> Any:
     try:
-        with open(os.path.join(directory, PLAN), "rb") as file:
-            return strict_json.loads(file.read())
-    except (OSError, strict_json.InvalidJSON):
+        return read_json(os.path.join(directory, PLAN))
+    except (OSError, UnsafeFile, strict_json.InvalidJSON):
         return None
 
 
@@ -105,20 +178,35 @@ def _park(directory: str, name: str) -> None:
         write_atomic(kept, content)
 
 
-def _copy(layout: Layout, found: str, run_id: str) -> str:
+def _park_whole(directory: str, name: str) -> None:
+    """Move a file, whatever it is, out of the way of another one."""
+    make_directories(os.path.join(directory, PARKED))
+    kept = os.path.join(directory, PARKED, f"foreign-{name}")
+    try:
+        replace(os.path.join(directory, name), kept)
+    except OSError as error:
+        raise unwritable(error, kept) from error
+
+
+def _copy(layout: Layout, found: str, run_id: str) -> None:
     target = layout.run_dir(run_id)
     make_directories(layout.runs)
     building = os.path.join(layout.runs, f"{UNFINISHED_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     with locked(layout.lock):
         try:
-            _copy_tree(found, building)
+            path = state_of_plan(found)
+            if os.path.isdir(found):
+                _copy_tree(found, building)
+            else:
+                os.mkdir(building)
+            if path is not None and not os.path.lexists(os.path.join(building, STATE)):
+                write_atomic(os.path.join(building, STATE), read_bytes(path, MAX_STATE))
             make_directories(os.path.dirname(target))
             replace(building, target)
         except OSError as error:
             raise unwritable(error, target) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
-    return target
 
 
 def _copy_tree(source: str, target: str) -> None:

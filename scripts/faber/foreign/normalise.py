@@ -7,37 +7,84 @@ view: nothing is written (`adopt` does that on request).
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from faber.errors import FaberError, Notice, Severity
+from faber.errors import Notice, Severity
 from faber.events.drafts import ErrorDetail, Event
 from faber.events.event_types import FEEDBACK_REQUEST, WORKFLOW_ERROR
 from faber.foreign.foreign_events import newest_events, requested
-from faber.foreign.phases_read import read_phases
-from faber.foreign.spelling import name_of, text_of
-from faber.model.documents import AUTONOMY_LEVELS, SCHEMA_VERSION, Metadata, PhasePlan, Plan, State
+from faber.foreign.phases_read import current_place, read_phases
+from faber.foreign.plan_file import PhaseSource, find_plan, plan_in_state
+from faber.foreign.planning import Assumed, PlannedPhases, plan_phases
+from faber.foreign.spelling import name_of, place_of, run_status_of, some_of, text_of
+from faber.model.documents import AUTONOMY_LEVELS, CLOSED, SCHEMA_VERSION, SETTLED, Metadata, Plan, RunStatus, State
 from faber.model.reducer import RECENT_EVENTS, initial_state
 from faber.model.state_parts import FeedbackRequest
-from faber.model.validation import check_plan
+from faber.model.validation import check_status
 from faber.store import log
-from faber.store.layout import PLAN
-from faber.store.load import ForeignFiles, read_document
+from faber.store.layout import METADATA, Layout
+from faber.store.load import ForeignFiles
 
 
 class View(NamedTuple):
-    """A foreign run in faber's terms."""
+    """A foreign run in faber's terms, what it takes each phase to hold, and the phases whose steps nobody knows."""
 
     metadata: Metadata
     plan: Plan
     state: State
     notices: list[Notice]
+    assumed: list[Assumed]
+    unknown: list[str]
 
 
-def normalise(run_id: str, files: ForeignFiles) -> View:
-    """The view of a foreign run."""
+def normalise(layout: Layout, run_id: str, files: ForeignFiles, workflow: Plan | None = None) -> View:
+    """The view of a foreign run. Its phases have the steps of `workflow`, else of its own plan if that is found.
+
+    Raises `InvalidStatus` for a status that no run has.
+    """
+    raw_metadata = files.metadata or {}
     reader = _Reader(run_id, files.directory, files.state)
-    metadata = normalise_metadata(run_id, files.metadata, files.state)
-    plan = reader.plan(metadata["workflow_id"])
+    if files.metadata is None:
+        reader.notices.append(
+            Notice(
+                "metadata_missing",
+                Severity.WARNING,
+                f"The run has no {METADATA}; what it would say is taken from state.json.",
+                f"Run `faber run adopt {run_id}` to take the run over; it writes the file.",
+                run_id,
+            )
+        )
+    if workflow is not None:
+        named = (workflow.get("sources") or [workflow["workflow_id"]])[0]
+        source: PhaseSource | None = PhaseSource(named, workflow["phases"], whole=False)
+    else:
+        plan_id = files.state.get("plan_id") or raw_metadata.get("plan_id")
+        source, problems = find_plan(layout, files.directory, run_id, plan_id)
+        if source is None and files.state.get("workflow_plan"):
+            source, problems = plan_in_state(files.state["workflow_plan"], run_id)
+        reader.notices += problems
+    metadata = normalise_metadata(run_id, raw_metadata, files.state)
+    if workflow is not None:
+        metadata["workflow_id"] = workflow["workflow_id"]
+    planned = reader.plan(source)
+    plan: Plan = {"schema_version": SCHEMA_VERSION, "workflow_id": metadata["workflow_id"], "phases": planned.phases}
+    if source:
+        plan["sources"] = [source.origin]
+    if planned.unknown or not planned.phases:
+        plan["partial"] = True
     state = reader.state(metadata, plan)
-    return View(metadata, plan, state, reader.notices)
+    if plan.get("partial") and state["status"] not in CLOSED:
+        reader.notices.append(_unknown(run_id, planned.unknown))
+    return View(metadata, plan, state, reader.notices, planned.assumed, planned.unknown)
+
+
+def _unknown(run_id: str, phases: list[str]) -> Notice:
+    of = f"phase {some_of(phases)}" if phases else "the run"
+    return Notice(
+        "plan_unknown",
+        Severity.WARNING,
+        f"Nobody knows the steps of {of}: the run's state does not list them and its plan was not found.",
+        f"Run `faber run adopt {run_id} --workflow NAME` to plan them.",
+        run_id,
+    )
 
 
 def normalise_metadata(run_id: str, raw: Mapping[str, object], state: Mapping[str, object]) -> Metadata:
@@ -45,19 +92,26 @@ def normalise_metadata(run_id: str, raw: Mapping[str, object], state: Mapping[st
     workflow = raw.get("workflow_id") or raw.get("workflow") or state.get("workflow_id") or "unknown"
     if isinstance(workflow, dict):
         workflow = workflow.get("id") or workflow.get("name") or "unknown"
-    autonomy = raw.get("autonomy") or raw.get("autonomy_level")
+    autonomy = raw.get("autonomy") or raw.get("autonomy_level") or state.get("autonomy")
     relationships = raw.get("relationships")
+    item = _work_item(state)
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run_id,
-        "work_id": text_of(raw.get("work_id", state.get("work_id"))),
-        "target": text_of(raw.get("target")),
+        "work_id": text_of(raw.get("work_id", state.get("work_id"))) or text_of(item.get("work_id")),
+        "target": text_of(raw.get("target") or state.get("target") or item.get("target")),
         "workflow_id": str(workflow),
         "autonomy": autonomy if autonomy in AUTONOMY_LEVELS else "guarded",
-        "created_at": text_of(raw.get("created_at")) or text_of(state.get("created_at")) or "",
+        "created_at": text_of(raw.get("created_at") or state.get("created_at") or state.get("started_at")) or "",
         "created_by": text_of(raw.get("created_by")) or "another tool",
         "relationships": relationships if isinstance(relationships, dict) else {},
     }
+
+
+def _work_item(state: Mapping[str, object]) -> Mapping[str, Any]:
+    """The first work item that a state lists."""
+    items = state.get("work_items")
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
 class _Reader:
@@ -75,34 +129,45 @@ class _Reader:
     def _translated(self, what: str) -> None:
         self.notices.append(Notice("translated", Severity.INFO, f"Read {what}.", source=self.run_id))
 
-    def plan(self, workflow_id: str) -> Plan:
-        """The other tool's plan if it is in faber's form, else the phases that its state mentions."""
-        phases: list[PhasePlan] = []
-        try:
-            frozen = check_plan(read_document(self.directory, PLAN, self.run_id), self.run_id)
-            phases = [{"id": p["id"], "name": p["name"], "steps": list(p["steps"])} for p in frozen["phases"]]
-        except FaberError:
-            pass
-        known_plan = bool(phases)
-        known = {phase["id"]: phase for phase in phases}
-        for name, record in self.phases.items():
-            if name not in known:
-                known[name] = {"id": name, "name": name, "steps": []}
-                phases.append(known[name])
-            listed = {step["id"] for step in known[name]["steps"]}
-            known[name]["steps"].extend({"id": s, "name": s} for s in record.steps if s not in listed)
-        plan: Plan = {"schema_version": SCHEMA_VERSION, "workflow_id": workflow_id, "phases": phases}
-        if not known_plan:
-            plan["partial"] = True
-        return plan
+    def plan(self, source: PhaseSource | None) -> PlannedPhases:
+        """The phases with their steps, from the source and the state."""
+        for name in source.disabled if source else ():
+            if name in self.phases and self.phases[name].status == "pending":
+                self.phases[name] = self.phases[name]._replace(status="skipped")
+        for record in self.phases.values():
+            if record.status == "skipped":
+                record.steps.update({step: "skipped" for step, status in record.steps.items() if status not in SETTLED})
+        planned = plan_phases(self.phases, source)
+        for phase, step in planned.unproven:
+            self.phases[phase].steps[step] = "skipped"
+        if planned.unproven:
+            places = some_of([f"{phase}:{step}" for phase, step in planned.unproven])
+            self.notices.append(
+                Notice(
+                    "steps_unproven",
+                    Severity.WARNING,
+                    f"Nothing shows that these steps of finished phases were done: {places}.",
+                    "They count as skipped.",
+                    self.run_id,
+                )
+            )
+        return planned
+
+    def _status(self) -> RunStatus:
+        given = self.raw.get("status")
+        status: Any = run_status_of(given) or given
+        check_status({"status": status}, self.run_id)
+        if status != given:
+            self._translated(f"the status {given!a:.40} as {status}")
+        found: RunStatus = status
+        return found
 
     def state(self, metadata: Metadata, plan: Plan) -> State:
         raw = self.raw
         state = initial_state(metadata, plan)
-        state["status"] = raw["status"]
-        state["work_id"] = text_of(raw.get("work_id"))
-        state["current_phase"] = text_of(raw.get("current_phase"))
-        state["current_step"] = text_of(raw.get("current_step"))
+        state["status"] = self._status()
+        state["work_id"] = text_of(raw.get("work_id")) or text_of(_work_item(raw).get("work_id"))
+        state["current_phase"], state["current_step"] = current_place(raw)
         state["artifacts"] = self._artifacts()
         state["last_event_id"] = self.last_id
         state["recent_events"] = [
@@ -114,7 +179,7 @@ class _Reader:
                 state[name] = value
         self._fill_phases(state)
         self._fill_feedback(state)
-        if raw["status"] == "failed":
+        if state["status"] == "failed":
             self._fill_errors(state)
         return state
 
@@ -131,10 +196,11 @@ class _Reader:
                 name = name_of(item, ("name", "type", "kind"))
                 if name:
                     found[name] = item.get("value") or item.get("path") or item.get("url") or item
+        for name in ("pr_url", "pr_number"):
+            if raw.get(name) and name not in found:
+                found[name] = raw[name]
         if not found.get("branch_name"):
-            work_items = raw.get("work_items")
-            first = work_items[0] if isinstance(work_items, list) and work_items else None
-            nested = first.get("branch") if isinstance(first, dict) else None
+            nested = _work_item(raw).get("branch")
             for where, value in (
                 ("artifacts.branch", found.get("branch")),
                 ("branch", raw.get("branch")),
@@ -187,6 +253,7 @@ class _Reader:
             ),
             0,
         )
+        phase = place_of(place.get("phase"))
         options = given.get("options")
         context = given.get("context")
         sent = given.get("notification_sent")
@@ -197,7 +264,7 @@ class _Reader:
             "options": [str(option) for option in options] if isinstance(options, list) else [],
             "context": context if isinstance(context, dict) else {},
             "requested_at": text_of(given.get("requested_at")) or "",
-            "resume_point": {"phase": text_of(place.get("phase")), "step": text_of(place.get("step"))},
+            "resume_point": {"phase": phase, "step": place_of(place.get("step"), phase)},
             "notification_sent": sent if isinstance(sent, dict) else {},
             "event_id": asked,
         }

@@ -14,5 +14,5 @@ def open_run(layout: Layout, run_id: str) -> Run:
         return found
     from faber.foreign.normalise import normalise
 
-    view = normalise(run_id, found)
+    view = normalise(layout, run_id, found)
     return Run(layout, run_id, found.directory, view.metadata, view.plan, view.state, True, 0, view.notices)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from faber.errors import Notice, Severity
 from faber.events.drafts import Event
 from faber.events.event_types import STEP_COMPLETE, STEP_SKIP
-from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, status_of, text_of
+from faber.foreign.spelling import PHASE_NAMES, STEP_NAMES, name_of, place_of, status_of
 from faber.model.documents import SETTLED
 from faber.model.state_parts import PlaceStatus
 
@@ -57,8 +57,8 @@ class _Phases:
         else:
             items = []
         for name, item in items:
-            if isinstance(name, str) and name:
-                found[name] = self._phase(name, item)
+            if phase := place_of(name):
+                found[phase] = self._phase(phase, item)
         if found and set(found) <= set(CONVENTIONAL_ORDER):
             found = {name: found[name] for name in CONVENTIONAL_ORDER if name in found}
         return found
@@ -69,30 +69,38 @@ class _Phases:
         steps: dict[str, PlaceStatus] = {}
         given = item.get("steps")
         if isinstance(given, dict):
-            for step, value in given.items():
-                steps[step] = status_of(value.get("status") if isinstance(value, dict) else value)
+            for key, value in given.items():
+                if step := place_of(key, name):
+                    steps[step] = status_of(value.get("status") if isinstance(value, dict) else value)
         elif isinstance(given, list):
             for value in given:
-                step_name = value if isinstance(value, str) else name_of(value, STEP_NAMES)
-                if step_name:
-                    steps[step_name] = status_of(value.get("status")) if isinstance(value, dict) else "pending"
+                if step := _step(value, name):
+                    steps[step] = status_of(value.get("status")) if isinstance(value, dict) else "pending"
         for key in _STEP_LISTS:
             if isinstance(item.get(key), list):
                 self._translated(f"finished steps of phase {name} from {key}")
                 for value in item[key]:
-                    step_name = value if isinstance(value, str) else name_of(value, STEP_NAMES)
-                    if step_name:
-                        steps[step_name] = "completed"
-        return ForeignPhase(status_of(item.get("status")), steps, item)
+                    if step := _step(value, name):
+                        steps[step] = "completed"
+        status = status_of(item.get("status"))
+        if item.get("enabled") is False and status == "pending":
+            status = "skipped"
+        return ForeignPhase(status, steps, item)
 
     def _add_flat_steps(self) -> None:
+        for key in _STEP_LISTS:
+            listed = self.raw.get(key)
+            for value in listed if isinstance(listed, list) else ():
+                name, _, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+                if (place := place_of(name)) and (done := place_of(rest, place)):
+                    self._at(place).steps[done] = "completed"
         raw = self.raw.get("steps")
         if not isinstance(raw, list):
             return
         self._translated("steps given as one flat array")
         for item in raw:
-            step, phase = name_of(item, STEP_NAMES), name_of(item, ("phase", "phase_id"))
-            if step and phase:
+            phase = place_of(name_of(item, ("phase", "phase_id")))
+            if phase and (step := _step(item, phase)):
                 self._at(phase).steps[step] = status_of(item.get("status"))
 
     def _at(self, phase: str) -> ForeignPhase:
@@ -100,13 +108,13 @@ class _Phases:
 
     def _add_mentioned(self) -> None:
         """Add steps named only by the current place, a failure or the events."""
-        phase, step = text_of(self.raw.get("current_phase")), text_of(self.raw.get("current_step"))
+        phase, step = current_place(self.raw)
         if phase:
             self._at(phase)
             if step:
                 self.phases[phase].steps.setdefault(step, "in_progress")
-        for record in self.phases.values():
-            failed = text_of(record.raw.get("failed_step"))
+        for phase_name, record in self.phases.items():
+            failed = place_of(record.raw.get("failed_step"), phase_name)
             if failed:
                 record.steps[failed] = "failed"
             if record.status == "completed":
@@ -114,8 +122,9 @@ class _Phases:
                     record.steps[name] = status if status in SETTLED else "completed"
         newest: dict[tuple[str, str], str] = {}
         for event in self.events:
-            if "phase" in event and "step" in event:
-                newest[event["phase"], event["step"]] = event["type"]
+            at = place_of(event.get("phase"))
+            if at and (done := place_of(event.get("step"), at)):
+                newest[at, done] = event["type"]
         for (event_phase, event_step), kind in newest.items():
             if event_phase in self.phases and kind in (STEP_COMPLETE, STEP_SKIP):
                 steps = self.phases[event_phase].steps
@@ -129,3 +138,16 @@ class _Phases:
                         )
                     )
                 steps[event_step] = "completed" if kind == STEP_COMPLETE else "skipped"
+
+
+def current_place(raw: Mapping[str, object]) -> tuple[str | None, str | None]:
+    """The phase and the step that the state `raw` says it is at."""
+    phase = place_of(raw.get("current_phase"))
+    if phase in (None, "none"):
+        return None, None
+    return phase, place_of(raw.get("current_step") or raw.get("current_step_id"), phase)
+
+
+def _step(value: object, phase: str) -> str | None:
+    """The name of a step given as a text or an object."""
+    return place_of(value if isinstance(value, str) else name_of(value, STEP_NAMES), phase)

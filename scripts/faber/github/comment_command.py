@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from faber.context.resume import run_position
+from faber.context.standing import standing
 from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
@@ -276,7 +277,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
 
 def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded."""
-    position = run_position(made.state, made.plan)
+    position = standing(made)
     outcome: dict[str, object] = {
         "result": "ignored",
         "reason": arrival.command.verb,

@@ -25,7 +25,7 @@ from faber.model.consequences import consequences
 from faber.model.documents import SETTLED, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
-from faber.model.progress import next_place, phase_state, step_state, unfinished
+from faber.model.progress import check_planned, next_place, phase_state, step_state, unfinished
 from faber.model.rules import KEPT_DECISIONS
 
 # After this many refusals for missing evidence a person is asked, so that no honest agent is stuck.
@@ -69,6 +69,7 @@ def complete_run(state: State, plan: Plan) -> Decision:
     if state["status"] == "completed" and state["ended_event"]:
         return Repeated(state["ended_event"])
     _check_not_waiting(state)
+    check_planned(state, plan)
     left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
     if left:
         raise StepsUnfinished(f"{len(left)} step(s) are not complete: {', '.join(left)}.", unfinished=left)
@@ -130,6 +131,7 @@ def complete_phase(state: State, plan: Plan, phase: str, message: str | None = N
     if known["status"] in SETTLED and known["ended_event"]:
         return Repeated(known["ended_event"])
     _check_not_waiting(state)
+    check_planned(state, plan, phase)
     left = [f"{p}:{s}" for p, s in unfinished(state, plan, phase=phase)]
     if left:
         raise StepsUnfinished(
@@ -335,6 +337,7 @@ def _check_next(state: State, plan: Plan, phase: str, step: str | None) -> None:
 def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
     following = next_place(state, plan)
     if following is None:
+        check_planned(state, plan)
         return {"next": None, "recovery": f"All steps are complete: run `faber run complete {state['run_id']}`."}
     place = f"{following[0]}:{following[1]}"
     return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber.model.documents import PhasePlan, Plan, State
-from faber.model.progress import next_place, places, step_plan
+from faber.model.progress import is_settled, next_place, places, step_plan
 
 # Under `guarded` this phase always has a gate.
 RELEASE = "release"
@@ -24,6 +24,8 @@ def closed_gate(state: State, plan: Plan) -> Gate | None:
     """The first gate that the run has reached and nobody has approved; None if the run may continue."""
     following = next_place(state, plan)
     for place in places(plan):
+        if place != following and not is_settled(state, *place):
+            return None  # behind a phase whose steps nobody knows
         gates = _before(state, plan, *place) if place == following else _after(state, plan, *place)
         for gate in gates:
             if not is_open(state, gate.id):

@@ -10,7 +10,7 @@ from faber.model.documents import Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
 from faber.model.holder import Working, takeover_hint
 from faber.model.pending_feedback import answers_for, revised
-from faber.model.progress import next_place, step_plan
+from faber.model.progress import next_place, step_plan, unplanned
 from faber.model.state_parts import ErrorEntry, StepAnswer
 from faber.text.safe_text import one_line
 
@@ -65,6 +65,13 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
         return _failed(state)
     if gate is not None:
         return _gate(state, gate)
+    if place is None and (vague := unplanned(state, plan)):
+        return {
+            **_end("wait", f"Nobody knows the steps of phase {', '.join(vague)}."),
+            "phase": vague[0],
+            "instruction": "Stop here. A person decides whether the phase is needed: "
+            f"`faber phase skip {run_id} {vague[0]}`, or `faber run cancel {run_id}`.",
+        }
     if place is None:
         return {
             **_end("done", "Every step of the plan is complete; the run itself is not yet."),
@@ -165,6 +172,11 @@ def _failed(state: State) -> Action:
         "step": last.get("step"),
         "instruction": "Stop here and report what failed. A person decides whether the run is resumed or cancelled.",
     }
+
+
+def adopt_first(why: str, instruction: str) -> Action:
+    """To wait: the run was made by another tool, and a person has to adopt it."""
+    return {**_end("wait", why), "instruction": instruction}
 
 
 def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) -> Action:

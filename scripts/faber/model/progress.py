@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from faber.model.documents import SETTLED, PhasePlan, Plan, State, StepPlan
-from faber.model.model_errors import UnknownPlace
+from faber.model.model_errors import StepsUnfinished, UnknownPlace
 from faber.model.state_parts import PhaseState, StepState
 
 
@@ -100,6 +100,40 @@ def unfinished(state: State, plan: Plan, *, phase: str | None = None) -> list[tu
     return [(p, s) for p, s in places(plan) if (phase is None or p == phase) and not is_settled(state, p, s)]
 
 
+def unplanned(state: State, plan: Plan) -> list[str]:
+    """The phases that are not complete and whose next step nobody knows: only a person can close them.
+
+    Only a run that another tool began has such phases. In a partial plan a phase may have more steps than are known.
+    """
+    return [
+        phase["id"]
+        for phase in plan["phases"]
+        if _open_ended(state, plan, phase) and not unfinished(state, plan, phase=phase["id"])
+    ]
+
+
+def check_planned(state: State, plan: Plan, phase: str | None = None) -> None:
+    """Raise `StepsUnfinished` if nobody knows the next step of an open phase, or of this one."""
+    vague = [name for name in unplanned(state, plan) if phase in (None, name)]
+    if vague:
+        raise StepsUnfinished(
+            f"Nobody knows the steps of phase {', '.join(vague)}: no command completes it.",
+            unfinished=vague,
+            recovery=f"A person decides: `faber phase skip {state['run_id']} {vague[0]}`, or `faber run cancel`.",
+        )
+
+
 def next_place(state: State, plan: Plan) -> tuple[str, str] | None:
-    """The first unfinished place of the plan; None when all is complete."""
-    return next(((p, s) for p, s in places(plan) if not is_settled(state, p, s)), None)
+    """The first unfinished place of the plan; None when all is complete, or before a phase whose steps nobody knows."""
+    for phase in plan["phases"]:
+        for step in phase["steps"]:
+            if not is_settled(state, phase["id"], step["id"]):
+                return phase["id"], step["id"]
+        if _open_ended(state, plan, phase):
+            return None
+    return None
+
+
+def _open_ended(state: State, plan: Plan, phase: PhasePlan) -> bool:
+    vague = not phase["steps"] or bool(plan.get("partial"))
+    return vague and state["phases"][phase["id"]]["status"] not in SETTLED

@@ -4,12 +4,13 @@ from functools import partial
 from typing import NamedTuple
 
 from faber.foreign.open_run import open_run
+from faber.foreign.unadopted import adoption_first
 from faber.model.acceptance import Decision
 from faber.model.commands import complete_run, start_step
 from faber.model.consequences import consequences
 from faber.model.documents import Plan, State, is_nebula_run
 from faber.model.gates import closed_gate
-from faber.model.next import Action, next_action
+from faber.model.next import Action, adopt_first, next_action
 from faber.steps.holding import Decide, held, takes, unless_held
 from faber.steps.step_evidence import base_commit
 from faber.store.appending import Writer
@@ -29,6 +30,8 @@ class Started(NamedTuple):
 
 def next_of(run: Run, session_id: str | None) -> Action:
     """The one thing that this session, or a person, is to do now. Changes nothing."""
+    if first := adoption_first(run):
+        return adopt_first(first.why, first.instruction)
     loaded = session_id is None or session_id in run.state["context_sessions"]
     return unless_held(run.layout, session_id, run.state, next_action(run.state, run.plan, loaded=loaded))
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from faber.errors import FaberError, UnsafeFile
 from faber.model.ids import check_run_id, is_run_id
@@ -10,6 +11,14 @@ from faber.model.ids import check_run_id, is_run_id
 STORE = os.path.join(".fractary", "faber")
 # Where other tools keep runs of the same protocol; read, never written.
 FOREIGN_STORES = (os.path.join(".fractary", "plugins", "faber", "runs"), os.path.join(".fractary", "runs"))
+# Where they keep plans: here, and in any directory of this name below `.fractary`.
+FOREIGN_PLANS = os.path.join("logs", "fractary", "plugins", "faber", "plans")
+PLANS = "plans"
+# How far the search for the latter goes: levels below `.fractary`, and directories looked into.
+MAX_PLAN_DEPTH = 6
+MAX_PLAN_DIRECTORIES = 500
+# Directories with many entries and no plans.
+_WITHOUT_PLANS = frozenset({"runs", "worktrees", "index", "cache", "node_modules", ".git"})
 
 STATE = "state.json"
 METADATA = "metadata.json"
@@ -22,6 +31,10 @@ WORK_ITEM = "work-item.json"
 LOCK = "lock"
 PARKED = "parked"
 DAMAGED = "damaged"
+# Another tool keeps the runs of a plan in the plan's directory: run PLAN-run-SUFFIX is PLAN/state-SUFFIX.json, with its
+# events in PLAN/SUFFIX.
+RUN_OF_PLAN = "-run-"
+_STATE_OF_PLAN = re.compile(r"state-[A-Za-z0-9][A-Za-z0-9._-]*\.json", re.ASCII)
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
 
@@ -48,6 +61,11 @@ class Layout:
         """True if the project has a store."""
         return os.path.isdir(self.store)
 
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The directories that hold runs: this store's, then other tools'."""
+        return self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)
+
     def run_dir(self, run_id: str) -> str:
         """The directory of a run of this store; raises `InvalidRunId`. It need not exist."""
         return os.path.join(self.runs, *check_run_id(run_id).split("/"))
@@ -58,7 +76,7 @@ class Layout:
         Raises `UnsafeFile` if a component of it, or one of its subdirectories, is a link or not a directory:
         following one would let a run live outside the store.
         """
-        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+        for base in self.bases:
             path = base
             for segment in check_run_id(run_id).split("/"):
                 path = os.path.join(path, segment)
@@ -71,14 +89,41 @@ class Layout:
                 if is_run_dir(path):
                     _check_inside(path)
                     return path
+        plan, marker, suffix = run_id.rpartition(RUN_OF_PLAN)
+        for base in self.bases if marker and "/" not in run_id else ():
+            path = os.path.join(base, plan, suffix)
+            if _kind(os.path.dirname(path)) == "directory" and state_of_plan(path) and _kind(path) != "link":
+                _check_inside(path)
+                return path
         return None
 
     def run_ids(self) -> list[str]:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
         found: set[str] = set()
-        for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
+        for base in self.bases:
             _collect(base, "", 3, found)
         return sorted(found)
+
+    @cached_property
+    def plan_directories(self) -> list[str]:
+        """Where other tools' plans may lie; links are not followed. Searched once."""
+        found, path = [], self.root
+        for segment in FOREIGN_PLANS.split(os.sep):
+            path = os.path.join(path, segment)
+            if _kind(path) != "directory":
+                break
+        else:
+            found.append(path)
+        top, looked = os.path.join(self.root, ".fractary"), 0
+        waiting = [(top, 0)] if _kind(top) == "directory" else []
+        while waiting and looked < MAX_PLAN_DIRECTORIES:
+            path, depth = waiting.pop(0)
+            looked += 1
+            if os.path.basename(path) == PLANS:
+                found.append(path)
+            elif depth < MAX_PLAN_DEPTH:
+                waiting += [(inner, depth + 1) for inner in _directories(path)]
+        return found
 
     def run_worktrees(self, run_id: str) -> str:
         """The directory that holds the worktrees of a run; raises `InvalidRunId`."""
@@ -125,12 +170,37 @@ def is_run_dir(path: str) -> bool:
     return any(os.path.lexists(os.path.join(path, name)) for name in (STATE, METADATA, PLAN, EVENTS))
 
 
+def state_of_plan(run_dir: str) -> str | None:
+    """The state of a run that another tool keeps in its plan's directory, next to `run_dir`, which need not exist."""
+    directory, suffix = os.path.split(run_dir)
+    path = os.path.join(directory, f"state-{suffix}.json")
+    return path if os.path.lexists(path) else None
+
+
+def _runs_of_plan(directory: str, plan: str) -> list[str]:
+    """The ids of the runs that another tool keeps in a plan's directory."""
+    names = os.listdir(directory) if os.path.lexists(os.path.join(directory, PLAN)) else []
+    found = [
+        plan + RUN_OF_PLAN + name[len("state-") : -len(".json")] for name in names if _STATE_OF_PLAN.fullmatch(name)
+    ]
+    return [run_id for run_id in found if is_run_id(run_id)]
+
+
 def _check_inside(run_dir: str) -> None:
     for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED):
         path = os.path.join(run_dir, name)
         kind = _kind(path)
         if kind not in (None, "directory"):
             raise UnsafeFile(f"{name} of the run is a {kind}.", path=path)
+
+
+def _directories(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            inner = [e.path for e in entries if e.name not in _WITHOUT_PLANS and e.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(inner)
 
 
 def _kind(path: str) -> str | None:
@@ -155,7 +225,11 @@ def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
         run_id = prefix + entry.name
         if not is_run_id(run_id):
             continue
-        if is_run_dir(entry.path):
+        if os.path.lexists(os.path.join(entry.path, STATE)):
+            found.add(run_id)
+        elif kept := _runs_of_plan(entry.path, run_id):
+            found.update(kept)
+        elif is_run_dir(entry.path):
             found.add(run_id)
         elif depth > 1:
             _collect(entry.path, run_id + "/", depth - 1, found)

@@ -13,7 +13,7 @@ from faber.model.reducer import REDUCER_VERSION, fold, initial_state
 from faber.model.validation import OWN_KEYS, check_metadata, check_places, check_plan, check_state, check_status
 from faber.store import log, strict_json
 from faber.store.files import MAX_STATE, read_json
-from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout
+from faber.store.layout import EVENTS, METADATA, PLAN, STATE, Layout, state_of_plan
 from faber.store.store_errors import EventUnreadable, ForeignRun, NewerSchema, StateMissing
 
 # Identifies one content of state.json: every replacement is another file.
@@ -40,11 +40,11 @@ class Run(NamedTuple):
 
 
 class ForeignFiles(NamedTuple):
-    """A run that another tool made: its state.json, with a status that faber knows, and its metadata.json."""
+    """A run that another tool made: its state.json and its metadata.json, None if it has none."""
 
     directory: str
     state: Mapping[str, object]
-    metadata: Mapping[str, object]
+    metadata: Mapping[str, object] | None
 
 
 Reader = Callable[[Layout, str], Run]
@@ -98,13 +98,14 @@ def _find(layout: Layout, run_id: str) -> str:
 
 def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> Run | ForeignFiles:
     """`raw_metadata` is metadata.json if the caller has read it already."""
+    seen = None
     try:
         seen = stamp(directory)
-        raw = read_json(os.path.join(directory, STATE), MAX_STATE)
-    except FileNotFoundError:
-        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
-    except (OSError, strict_json.InvalidJSON) as error:
-        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
+    except OSError:
+        kept = state_of_plan(directory)
+        if kept is not None:
+            return _foreign_files(run_id, directory, _read_state(kept, run_id), raw_metadata)
+    raw = _read_state(os.path.join(directory, STATE), run_id)
     if not (isinstance(raw, dict) and not OWN_KEYS.isdisjoint(raw) and layout.own(directory)):
         return _foreign_files(run_id, directory, raw, raw_metadata)
     notices: list[Notice] = []
@@ -136,14 +137,38 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
     return Run(layout, run_id, directory, metadata, plan, current, False, len(news), notices, seen)
 
 
+def _read_state(path: str, run_id: str) -> Any:
+    try:
+        return read_json(path, MAX_STATE)
+    except FileNotFoundError:
+        raise StateMissing(f"Run {run_id} has no state.json.", run_id=run_id) from None
+    except (OSError, strict_json.InvalidJSON) as error:
+        raise StateCorrupt(f"state.json of run {run_id} cannot be read: {error}.", run_id=run_id) from None
+
+
 def _foreign_files(run_id: str, directory: str, raw: object, raw_metadata: object) -> ForeignFiles:
-    metadata = raw_metadata or read_document(directory, METADATA, run_id)
+    metadata = raw_metadata
+    if metadata is None and (_began(directory) or os.path.lexists(os.path.join(directory, METADATA))):
+        metadata = read_document(directory, METADATA, run_id)
     if not isinstance(raw, dict):
         raise StateCorrupt(f"state.json of run {run_id} is not a JSON object.", run_id=run_id)
-    check_status(raw, run_id)
-    if not isinstance(metadata, dict):
+    if not isinstance(metadata, dict | None):
         raise MetadataUnreadable(f"metadata.json of run {run_id} is not a JSON object.", run_id=run_id)
     return ForeignFiles(directory, raw, metadata)
+
+
+def _began(directory: str) -> bool:
+    """True if faber itself began the run, whatever became of its state.json: its plan or its first event says so."""
+    first = log.probe(directory, 1)
+    names = [PLAN, os.path.join(EVENTS, first.file)] if first and first.type != RUN_ADOPTED else [PLAN]
+    for name in names:
+        try:
+            found = read_json(os.path.join(directory, name))
+        except (OSError, FaberError, strict_json.InvalidJSON):
+            continue
+        if isinstance(found, dict) and "schema_version" in found:
+            return True
+    return False
 
 
 def still_current(run: Run) -> Run | None:
@@ -175,14 +200,13 @@ def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tupl
 
     `raw_metadata` is metadata.json if the caller has read it already.
     """
-    raw = raw_metadata or read_document(directory, METADATA, run_id)
     try:
-        metadata = check_metadata(raw, run_id)
+        metadata = check_metadata(raw_metadata or read_document(directory, METADATA, run_id), run_id)
     except MetadataUnreadable:
         adopted = next((e for e in reversed(log.listing(directory)) if e.type == RUN_ADOPTED), None)
         if adopted is None:
             raise
-        # An adopted run's metadata.json stays as the other tool wrote it.
+        # An adopted run's metadata.json stays as the other tool wrote it; it may have written none.
         metadata = log.read_event(directory, adopted.file)["metadata"]["metadata"]
     return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
 
