@@ -56,3 +56,17 @@ def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Dra
 def run_adopted(state: Mapping[str, object], *, plan: Mapping[str, object], metadata: Mapping[str, object]) -> Draft:
     """faber takes over a run of another tool, with its normalised state, plan and metadata."""
     return {"type": event_types.RUN_ADOPTED, "metadata": {"state": state, "plan": plan, "metadata": metadata}}
+
+
+def loss_accepted(
+    message: str,
+    *,
+    state: Mapping[str, object],
+    metadata: Mapping[str, object],
+    lost: Sequence[Sequence[int]],
+    kept: str | None,
+) -> Draft:
+    """A person accepts that the events of these numbers (each pair the first and the last) are lost. `state` is what
+    was known of the run, and `kept` where state.json is kept as it was."""
+    carried = {"lost": [list(span) for span in lost], "kept": kept, "state": state, "metadata": metadata}
+    return {"type": event_types.LOSS_ACCEPTED, "message": message, "metadata": carried}

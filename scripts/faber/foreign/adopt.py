@@ -83,7 +83,7 @@ def _append(run: Run, clock: Clock, actor: str | None) -> Event:
     }
     if actor:
         event["actor"] = actor
-    log.append(run.directory, event)
+    log.append(run.directory, event, log.encode(event))
     return event
 
 

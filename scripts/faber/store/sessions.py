@@ -92,7 +92,7 @@ def save_summary(
 
     def project(directory: str, state: State, event: Event) -> None:
         if "summary_file" in event.get("metadata", {}):  # false if another command's key was repeated
-            write_summary(directory, event)
+            write_summary(directory, event["metadata"]["summary_file"], event["metadata"]["summary"])
 
     return commit(layout, run_id, decide, by, key=key, project=project, known=known)
 
@@ -112,11 +112,10 @@ def unsafe_summary(name: object, event_id: int | None) -> Notice:
     )
 
 
-def write_summary(run_dir: str, event: Event) -> None:
-    """Write the file of a `session_end` event, whose name `is_summary_name` accepts."""
+def write_summary(run_dir: str, name: str, content: object) -> None:
+    """Write a summary's file; `is_summary_name` accepts its name."""
     make_directories(os.path.join(run_dir, SUMMARIES))
-    path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
-    write_atomic(path, strict_json.dumps(event["metadata"]["summary"], pretty=True))
+    write_atomic(os.path.join(run_dir, SUMMARIES, name), strict_json.dumps(content, pretty=True))
 
 
 def history(run: Run) -> SessionHistory:
