@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from faber.store import log
+from support.logs import change_event, rewrite_event
+
 Faber = Callable[..., Any]
 RunDir = Callable[[str], Path]
 EVENT = "events/000003-step_start.json"
@@ -60,19 +63,19 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "event unreadable": (lambda d: (d / EVENT).write_text("{"), "event_unreadable", "CRITICAL"),
     "event gap": (lambda d: (d / EVENT).unlink(), "event_gap", "CRITICAL"),
     "event twice": (
-        lambda d: (d / "events/000003-step_retry.json").write_text(
-            (d / EVENT).read_text().replace("step_start", "step_retry")
+        lambda d: (d / "events/000003-step_retry.json").write_bytes(
+            log.encode({**log.decode((d / EVENT).read_bytes()), "type": "step_retry"})
         ),
         "duplicate_event",
         "CRITICAL",
     ),
     "event of another run": (
-        lambda d: rewrite(d / EVENT, "demo/one/run", "demo/two/run"),
+        lambda d: change_event(d / EVENT, run_id="demo/two/run"),
         "event_of_other_run",
         "CRITICAL",
     ),
     "event without what it needs": (
-        lambda d: rewrite(d / EVENT, '"step":"fetch-work"', '"stop":"fetch-work"'),
+        lambda d: rewrite_event(d / EVENT, '"step":', '"stop":'),
         "schema_violation",
         "ERROR",
     ),
@@ -217,9 +220,9 @@ def test_repair_writes_summaries_only_into_the_run(
     """A summary's name that is not a plain file name is reported as a problem, and nothing is written for it."""
     busy(faber, run, advance)
     (path,) = (path for path in (run_dir(run) / "events").glob("*-session_end.json"))
-    event = json.loads(path.read_text())
-    event["metadata"]["summary_file"] = str(tmp_path / "outside.json") if name == "/outside.json" else name
-    path.write_text(json.dumps(event))
+    metadata = log.decode(path.read_bytes())["metadata"]
+    named = str(tmp_path / "outside.json") if name == "/outside.json" else name
+    change_event(path, metadata={**metadata, "summary_file": named})
     outside = {file for file in tmp_path.rglob("*") if "damaged" not in file.parts}
     answer = faber("repair", run)
     assert answer.status == 0

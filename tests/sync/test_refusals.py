@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.logs import rewrite_event
 from sync.clones import MAIN, REF, RUN, Clone, MakeClone, ask, work
 
 TOKEN = "ghp_" + "k3" * 18
@@ -314,7 +315,10 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
         document = json.loads(path.read_text())
         document["description" if where == "plan" else "target"] = "MARK"
         path.write_text(json.dumps(document))
-    path.write_bytes(path.read_bytes().replace(b"MARK", f"curl -u {TOKEN}".encode()))
+    if where == "event":
+        rewrite_event(path, "MARK", f"curl -u {TOKEN}")
+    else:
+        path.write_text(path.read_text().replace("MARK", f"curl -u {TOKEN}"))
     refs = remote_refs(bare)
     refused = a.faber("sync", "push", RUN if where == "event" else "other")
     assert (refused.status, refused.error["code"], refused.error["file"]) == (4, "secret_in_run", name)

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]  # how many events of how many are read
 Span = tuple[int, int]  # the first and the last number
 
 RESTORE = (
-    "Restore the file from a backup or another clone. If there is none, a person can go on without it: "
+    "Restore the file from a backup or another clone. If there is none, a person can continue without it: "
     "`faber repair RUN --accept-loss`."
 )
 # With these no fold of the log can be trusted.
@@ -193,7 +193,7 @@ class _Pass:
             when, kept = event["timestamp"], event["metadata"].get("kept")
             report.findings.append(
                 Notice(
-                    "loss_accepted",
+                    LOSS_ACCEPTED,
                     Severity.INFO,
                     f"{spelled(_spans(event))}: lost, and accepted as lost by a person at {when}.",
                     f"What state.json knew of them is kept in {kept} and in event {event['event_id']}." if kept else "",

@@ -1,4 +1,4 @@
-"""Going on without events that are lost, once a person accepts it: from what state.json knew of them."""
+"""Continuing without events that are lost, once a person accepts it: from what state.json knew of them."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ class Accepted(NamedTuple):
     kept: str | None
 
 
-def go_on_without(run: Run, report: LogReport, by: Writer, set_aside: Callable[[str], None]) -> Accepted:
+def continue_without(run: Run, report: LogReport, by: Writer, set_aside: Callable[[str], None]) -> Accepted:
     """Record that the events which `report` misses or distrusts are lost, with the state that state.json knew.
 
     `run` has the frame; its state is not used. The run's lock is held. Raises `DamageUnrepairable`, having changed

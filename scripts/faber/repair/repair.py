@@ -12,7 +12,7 @@ from faber.model.reducer import initial_state
 from faber.model.validation import check_metadata
 from faber.repair.doctor import leftovers, store_leftovers
 from faber.repair.log_check import Frame, LogReport, Progress, Span, check_log, spelled
-from faber.repair.loss import go_on_without
+from faber.repair.loss import continue_without
 from faber.repair.summaries import damaged_summaries, unsafe_summaries
 from faber.repair.traces import claims
 from faber.store import index, strict_json
@@ -57,7 +57,7 @@ def repair_run(
     """Rebuild state.json, session summaries and the index entry of a run from its events.
 
     Replaced and discarded files are moved to `damaged/`. Raises `DamageUnrepairable` with every loss, having changed
-    nothing, if the log itself is damaged; unless a person, who is named by `accept_loss`, goes on without what is lost.
+    nothing, if the log itself is damaged; unless a person, named by `accept_loss`, continues without what is lost.
     Raises `NewerSchema` if a newer faber wrote any of it.
     """
     directory = layout.find_run_dir(run_id)
@@ -116,7 +116,7 @@ def _accept(
         done["moved"].append(_set_aside(directory, path))
 
     run = Run(layout, run_id, directory, *frame, initial_state(*frame), False, 0, [])
-    accepted = go_on_without(run, report, by, set_aside)
+    accepted = continue_without(run, report, by, set_aside)
     done["lost"], done["kept"] = accepted.lost, accepted.kept
     done["actions"].append(f"Recorded that a person accepts the loss: {spelled(accepted.lost)}.")
     return accepted.state

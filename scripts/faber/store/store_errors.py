@@ -36,7 +36,7 @@ class DamageUnrepairable(FaberError):
 
     code = "unrepairable"
     recovery = (
-        "Restore the files listed from a backup or another clone. If there is none, a person can go on without them: "
+        "Restore the files listed from a backup or another clone. If there is none, a person can continue without them: "
         "`faber repair RUN --accept-loss`."
     )
 

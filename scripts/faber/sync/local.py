@@ -91,6 +91,8 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
         summaries = []
     for entry in entries:
         found[f"{EVENTS}/{entry.file}"] = data = event_bytes(run, entry.file)
+        if not log.intact(data):
+            raise EventUnreadable(f"Event file {entry.file} does not match its checksum.", path=entry.file)
         if entry.type == SESSION_END and event_id is not None:
             name = strict_json.loads(data).get("metadata", {}).get("summary_file")
             summaries += [name] if isinstance(name, str) and SUMMARY_NAME.fullmatch(name) else []

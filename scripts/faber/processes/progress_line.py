@@ -11,7 +11,7 @@ _CLEAR = "\r\x1b[K"
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress_line(doing: str) -> Iterator[Callable[[int, int], None] | None]:
     """A function that shows `DOING: 3,000 of 100,000` on stderr; None if stderr is no terminal. The line is removed at
     the end."""
     stream = sys.stderr
