@@ -229,10 +229,10 @@ def _lock(path: str, of: str) -> Iterator[Notice]:
         )
 
 
-def _secrets(directory: str, checked: Sequence[str], found: Sequence[str]) -> Iterator[Notice]:
+def _secrets(directory: str, checked: frozenset[str], found: Sequence[str]) -> Iterator[Notice]:
     """Credentials in the run's files. Those of the log that were `checked` are not read again; `found` have one."""
     places = [os.path.join(directory, name) for name in (STATE, METADATA, PLAN, WORK_ITEM)]
-    for inner, skipped in ((EVENTS, frozenset(checked)), (SUMMARIES, frozenset())):
+    for inner, skipped in ((EVENTS, checked), (SUMMARIES, frozenset())):
         base = os.path.join(directory, inner)
         if os.path.isdir(base):
             names = {name for name in os.listdir(base) if name.endswith(".json")} - skipped

@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from faber.errors import FaberError, Notice, Severity
 from faber.events.drafts import Event
@@ -29,6 +29,7 @@ RESTORE = (
 FATAL = frozenset({"event_gap", "duplicate_event", "event_unreadable", "event_of_other_run", "plan_differs"})
 _BATCH = 256 * 1024  # bytes that are searched for credentials at once
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _STEP = 1_000  # events between two reports of progress
 
 
@@ -64,7 +65,7 @@ class LogReport:
         self.bad: list[str] = []
         self.summaries: dict[object, Summary] = {}
         self.keys: dict[str, int] = {}
-        self.read: list[str] = []
+        self.read: frozenset[str] = frozenset()
         self.secrets: list[str] = []
 
     @property
@@ -106,6 +107,7 @@ def check_log(
         pass
     if report.fatal:
         report.state = report.counted = None
+    report.read = frozenset(entry.file for entry in own).difference(report.bad)
     return report
 
 
@@ -276,7 +278,6 @@ class _Pass:
             for problem in problems("event", event)[:3]:
                 message = f"{entry.file}: {problem.path or 'the event'}: {problem.message}"
                 self.report.findings.append(Notice("schema_violation", Severity.ERROR, message, "", path))
-        self.report.read.append(entry.file)
         self.batch.append((entry.file, data))
         self.waiting += len(data)
         if self.waiting > _BATCH:
@@ -292,21 +293,27 @@ class _Pass:
 
 
 _KEYS = frozenset(Event.__annotations__) - {"checksum"}
+_conforming: set[tuple[object, ...]] = set()  # keys and types of events that were checked
 
 
 def conforms(event: Event) -> bool:
     """True only if the schema of events has nothing to say about this one; much faster than asking it."""
+    shape = (*event, *map(type, event.values()))
     try:
-        checked(event, Event)
-        check_required(event["type"], dict(event))
+        if shape not in _conforming:
+            checked(event, Event)
+            if not event.keys() <= _KEYS:
+                return False
+            if "artifacts" not in event and "error" not in event:  # their insides can differ
+                _conforming.add(shape)
+        check_required(event["type"], cast(dict[str, object], event))
     except (ShapeMismatch, FaberError):
         return False
     return (
-        event.keys() <= _KEYS
-        and event["schema_version"] > 0
+        event["schema_version"] > 0
         and event["event_id"] > 0
         and _TIMESTAMP.fullmatch(event["timestamp"]) is not None
-        and "plan_digest" not in event
-        and all(len(artifact) > 1 for artifact in event.get("artifacts", ()))
         and 0 < len(event.get("key", "-")) <= 200
+        and ("plan_digest" not in event or _DIGEST.fullmatch(event["plan_digest"]) is not None)
+        and all(len(artifact) > 1 for artifact in event.get("artifacts", ()))
     )

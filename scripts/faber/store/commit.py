@@ -120,7 +120,7 @@ def commit(
                     f"Free space or fix permissions, then repeat the command with --key {key}: it is recorded once."
                 )
             elif there:
-                error.recovery = "It is recorded: do not repeat the command. Free space or fix permissions; the next command continues."
+                error.recovery = "It is recorded: do not repeat the command. Free space or fix permissions first."
             raise
         index.note(layout, run.state, state, by.session_id)
         return Committed(events, run._replace(state=state, folded=0, stamp=seen, notices=[]), repeated)

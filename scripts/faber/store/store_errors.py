@@ -36,8 +36,8 @@ class DamageUnrepairable(FaberError):
 
     code = "unrepairable"
     recovery = (
-        "Restore the files listed from a backup or another clone. If there is none, a person can continue without them: "
-        "`faber repair RUN --accept-loss`."
+        "Restore the files listed from a backup or another clone. If there is none, a person can continue without "
+        "them: `faber repair RUN --accept-loss`."
     )
 
 

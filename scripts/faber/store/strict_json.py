@@ -28,6 +28,14 @@ def loads(data: bytes | str) -> Any:
     return value
 
 
+def loads_own(data: bytes) -> Any:
+    """Parse what `dumps` made and a checksum proves unchanged: without the checks of `loads`, in half the time."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJSON(str(error)) from None
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
