@@ -98,6 +98,7 @@ def _record(run: Run, state: State, last: int, lost: list[Span], kept: str | Non
     carried["recent_events"] = [
         entry for entry in state["recent_events"] if os.path.lexists(os.path.join(run.directory, EVENTS, entry["file"]))
     ]
+    make_directories(os.path.join(run.directory, EVENTS))
     said = f"{spelled(lost)} lost, accepted by a person"
     draft = loss_accepted(said, state=carried, metadata=run.metadata, lost=lost, kept=kept)
     carried["last_event_id"] = last
