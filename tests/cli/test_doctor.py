@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,54 @@ def test_repair_never_invents(
     assert (answer.status, answer.code) == (1, "unrepairable")
     assert answer.json["error"]["losses"]
     assert snapshot(run_dir(run)) == before
+
+
+def test_only_a_person_accepts_a_loss(
+    faber: Faber,
+    run: str,
+    run_dir: RunDir,
+    advance: Callable[..., None],
+    session: Callable[[str | None], None],
+) -> None:
+    """`repair --accept-loss` is refused to an agent; to a person it says what is lost and where the rest is kept."""
+    busy(faber, run, advance)
+    for event in (run_dir(run) / "events").iterdir():
+        event.unlink()
+    said = faber("doctor", run, "--format", "text")
+    assert "are missing from the log" in said.out
+    assert "`faber repair RUN --accept-loss`" in said.out
+    before = snapshot(run_dir(run))
+    session("s1")
+    assert faber("repair", run, "--accept-loss").code == "person_required"
+    assert snapshot(run_dir(run)) == before
+    session(None)
+    answer = faber("repair", run, "--accept-loss").json
+    assert answer["lost"][0][0] == 1
+    assert (run_dir(run) / answer["kept"]).exists()
+    shown = faber("context", run).json
+    assert shown["current_phase"] == "build"
+    assert shown["events"][-1]["type"] == "loss_accepted"
+    assert faber("repair", "--store", "--accept-loss").status == 2
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+@pytest.mark.parametrize("which", ["the run's", "the store's"])
+def test_what_lies_in_the_place_of_a_lock_is_named(
+    faber: Faber, run: str, run_dir: RunDir, project: Path, kind: str, which: str
+) -> None:
+    """A lock that can never be locked is an error with a command that helps, from the doctor and from any writer."""
+    faber("event", "emit", run, "--type", "checkpoint")
+    lock = run_dir(run) / "lock" if which == "the run's" else project / ".fractary/faber/lock"
+    lock.unlink()
+    lock.mkdir() if kind == "directory" else lock.symlink_to(project / "elsewhere")
+    examined = (run,) if which == "the run's" else ()
+    assert findings(faber, *examined)["lock_unusable"] == "ERROR"
+    refused = faber("event", "emit", run, "--type", "checkpoint") if examined else faber("run", "init")
+    assert refused.json["error"]["message"] == f"The lock is a {kind}."
+    (command,) = re.findall("`(mv .*?)`", refused.json["error"]["recovery"])
+    subprocess.run(command, shell=True, check=True)
+    assert (faber("event", "emit", run, "--type", "checkpoint") if examined else faber("run", "init")).status == 0
+    assert findings(faber, *examined) == {}
 
 
 def test_repair_of_a_healthy_run_does_nothing(faber: Faber, run: str, run_dir: RunDir) -> None:
