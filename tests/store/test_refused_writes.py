@@ -52,7 +52,7 @@ def full_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 def test_a_full_disk_says_whether_the_event_is_there(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, file: str, there: bool, key: str | None
 ) -> None:
-    """`committed` is true exactly if the event is in the log; whoever heeds it records it once."""
+    """`committed` is true exactly if the event is in the log; whoever follows it records it once."""
     before = load(layout, "r").state["last_event_id"]
     with monkeypatch.context() as patched:
         full_at(patched, file)

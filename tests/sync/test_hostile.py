@@ -112,6 +112,11 @@ def _bomb(forge: Forge, entries: Entries) -> None:
         del entries[path]
 
 
+def _damaged(forge: Forge, entries: Entries) -> None:
+    text = forge.source.git("cat-file", "blob", entries[last(entries)][2]) + "\n"
+    entries[last(entries)] = forge.blob(text.replace("The last event", "The lost event"))
+
+
 def _summary(forge: Forge, entries: Entries) -> None:
     path = next(path for path in entries if path.endswith("-session_end.json"))
     event = forge.read(entries, path)
@@ -149,6 +154,8 @@ HOSTILE: dict[str, Callable[[Forge, Entries], None]] = {
     "not an object": lambda f, e: e.update({last(e): f.blob("[1]")}),
     "doubled key": lambda f, e: e.update({last(e): f.blob('{"type": "x", "type": "y"}')}),
     "no number": lambda f, e: e.update({last(e): f.blob('{"event_id": NaN}')}),
+    "damaged event": _damaged,
+    "another plan": lambda f, e: f.change(e, "plan.json", description="Less work"),
     "plan is a list": lambda f, e: e.update({"plan.json": f.blob("[]")}),
     "summary outside": _summary,
     "unfoldable": lambda f, e: f.change(e, last(e), phase=["x"]),

@@ -328,6 +328,37 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
     assert not _holds(bare, TOKEN)
 
 
+def test_a_damaged_event_is_not_pushed(a: Clone, bare: Path) -> None:
+    """An event that does not match its checksum, or is missing, stays here: the remote gets no part of it."""
+    work(a, "MARK")
+    path = next(file for file in (a.run_dir / "events").iterdir() if b"MARK" in file.read_bytes())
+    work(a, "More")
+    whole = path.read_bytes()
+    refs = remote_refs(bare)
+    path.write_bytes(whole.replace(b"MARK", b"MARS"))
+    assert a.faber("sync", "push", RUN).error["code"] == "event_unreadable"
+    path.unlink()
+    assert a.faber("sync", "push", RUN).error["code"] == "event_unreadable"
+    assert remote_refs(bare) == refs
+    path.write_bytes(whole)
+    assert a.must("sync", "push", RUN)["events"] == 2
+
+
+def test_a_run_that_lost_events_travels(a: Clone, clone: MakeClone) -> None:
+    """Once a person accepted the loss, the run is pushed and pulled with its hole, and is the same elsewhere."""
+    work(a, "MARK")
+    path = next(file for file in (a.run_dir / "events").iterdir() if b"MARK" in file.read_bytes())
+    work(a, "More")
+    path.unlink()
+    a.must("repair", RUN, "--accept-loss")
+    a.must("sync", "push", RUN)
+    c = clone("c")
+    c.must("sync", "pull", RUN)
+    assert c.events() == a.events()
+    assert c.must("doctor", RUN)["healthy"]
+    assert (c.run_dir / "state.json").read_bytes() == (a.run_dir / "state.json").read_bytes()
+
+
 def test_the_value_of_a_variable_is_not_pushed(a: Clone, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that a variable named like a credential has is one, whatever it looks like; a path is none."""
     monkeypatch.setenv("KEY_FILE_TOKEN", str(a.path))
