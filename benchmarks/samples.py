@@ -20,7 +20,7 @@ from faber.events.drafts import Draft, Event
 from faber.model import acceptance, commands
 from faber.model.documents import SCHEMA_VERSION, State
 from faber.model.reducer import event_file, fold
-from faber.store import strict_json
+from faber.store import log, strict_json
 from faber.store.appending import Writer
 from faber.store.clock import utc_now
 from faber.store.commit import commit
@@ -123,7 +123,7 @@ def _bulk(run: Run, last: int) -> Iterator[Event]:
             **{key: value for key, value in draft.items() if key != "type"},
         }
         with open(os.path.join(run.directory, EVENTS, event_file(event_id, draft["type"])), "wb") as file:
-            file.write(strict_json.dumps(event))
+            file.write(log.encode(event))
         yield event
 
 

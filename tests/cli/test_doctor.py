@@ -3,11 +3,16 @@
 import fcntl
 import json
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from faber.store import log
+from support.logs import change_event, rewrite_event
 
 Faber = Callable[..., Any]
 RunDir = Callable[[str], Path]
@@ -60,19 +65,19 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "event unreadable": (lambda d: (d / EVENT).write_text("{"), "event_unreadable", "CRITICAL"),
     "event gap": (lambda d: (d / EVENT).unlink(), "event_gap", "CRITICAL"),
     "event twice": (
-        lambda d: (d / "events/000003-step_retry.json").write_text(
-            (d / EVENT).read_text().replace("step_start", "step_retry")
+        lambda d: (d / "events/000003-step_retry.json").write_bytes(
+            log.encode({**log.decode((d / EVENT).read_bytes()), "type": "step_retry"})
         ),
         "duplicate_event",
         "CRITICAL",
     ),
     "event of another run": (
-        lambda d: rewrite(d / EVENT, "demo/one/run", "demo/two/run"),
+        lambda d: change_event(d / EVENT, run_id="demo/two/run"),
         "event_of_other_run",
         "CRITICAL",
     ),
     "event without what it needs": (
-        lambda d: rewrite(d / EVENT, '"step":"fetch-work"', '"stop":"fetch-work"'),
+        lambda d: rewrite_event(d / EVENT, '"step":', '"stop":'),
         "schema_violation",
         "ERROR",
     ),
@@ -201,6 +206,55 @@ def test_repair_never_invents(
     assert snapshot(run_dir(run)) == before
 
 
+def test_only_a_person_accepts_a_loss(
+    faber: Faber,
+    run: str,
+    run_dir: RunDir,
+    advance: Callable[..., None],
+    session: Callable[[str | None], None],
+) -> None:
+    """`repair --accept-loss` is refused to an agent; to a person it says what is lost and where the rest is kept."""
+    busy(faber, run, advance)
+    for event in (run_dir(run) / "events").iterdir():
+        event.unlink()
+    said = faber("doctor", run, "--format", "text")
+    assert "are missing from the log" in said.out
+    assert "`faber repair RUN --accept-loss`" in said.out
+    before = snapshot(run_dir(run))
+    at = json.loads((run_dir(run) / "state.json").read_text())["current_phase"]
+    session("s1")
+    assert faber("repair", run, "--accept-loss").code == "person_required"
+    assert snapshot(run_dir(run)) == before
+    session(None)
+    answer = faber("repair", run, "--accept-loss").json
+    assert answer["lost"][0][0] == 1
+    assert (run_dir(run) / answer["kept"]).exists()
+    shown = faber("context", run).json
+    assert shown["current_phase"] == at
+    assert shown["events"][-1]["type"] == "loss_accepted"
+    assert faber("repair", "--store", "--accept-loss").status == 2
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+@pytest.mark.parametrize("which", ["the run's", "the store's"])
+def test_what_lies_in_the_place_of_a_lock_is_named(
+    faber: Faber, run: str, run_dir: RunDir, project: Path, kind: str, which: str
+) -> None:
+    """A lock that can never be locked is an error with a command that helps, from the doctor and from any writer."""
+    faber("event", "emit", run, "--type", "checkpoint")
+    lock = run_dir(run) / "lock" if which == "the run's" else project / ".fractary/faber/lock"
+    lock.unlink()
+    lock.mkdir() if kind == "directory" else lock.symlink_to(project / "elsewhere")
+    examined = (run,) if which == "the run's" else ()
+    assert findings(faber, *examined)["lock_unusable"] == "ERROR"
+    refused = faber("event", "emit", run, "--type", "checkpoint") if examined else faber("run", "init")
+    assert refused.json["error"]["message"] == f"The lock is a {kind}."
+    (command,) = re.findall("`(mv .*?)`", refused.json["error"]["recovery"])
+    subprocess.run(command, shell=True, check=True)
+    assert (faber("event", "emit", run, "--type", "checkpoint") if examined else faber("run", "init")).status == 0
+    assert findings(faber, *examined) == {}
+
+
 def test_repair_of_a_healthy_run_does_nothing(faber: Faber, run: str, run_dir: RunDir) -> None:
     """Repairing what is whole leaves it alone and says so."""
     faber("run", "resume", run)
@@ -217,9 +271,9 @@ def test_repair_writes_summaries_only_into_the_run(
     """A summary's name that is not a plain file name is reported as a problem, and nothing is written for it."""
     busy(faber, run, advance)
     (path,) = (path for path in (run_dir(run) / "events").glob("*-session_end.json"))
-    event = json.loads(path.read_text())
-    event["metadata"]["summary_file"] = str(tmp_path / "outside.json") if name == "/outside.json" else name
-    path.write_text(json.dumps(event))
+    metadata = log.decode(path.read_bytes())["metadata"]
+    named = str(tmp_path / "outside.json") if name == "/outside.json" else name
+    change_event(path, metadata={**metadata, "summary_file": named})
     outside = {file for file in tmp_path.rglob("*") if "damaged" not in file.parts}
     answer = faber("repair", run)
     assert answer.status == 0

@@ -17,7 +17,9 @@ from faber.context.session_record import SessionRecord
 from faber.hooks.ending import session_end
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
+from faber.store import log
 from faber.store.layout import Layout
+from support.logs import change_event
 
 Faber = Callable[..., Any]
 Enter = Callable[[str | None], None]
@@ -163,7 +165,7 @@ def test_each_sign_of_life_counts(
         log = project / ".fractary" / "faber" / "runs" / "r" / "events"
         faber("event", "emit", "r", "--type", "checkpoint")
         newest = sorted(log.iterdir())[-1]
-        newest.write_text(json.dumps(json.loads(newest.read_text()) | {"timestamp": future}))
+        change_event(newest, timestamp=future)
         faber("repair", "r")
         session("b")
     else:
@@ -313,7 +315,8 @@ def test_a_run_of_an_older_faber_has_a_holder(faber: Faber, project: Path, begun
     path.write_text(json.dumps(state | {"reducer_version": 5}))
     assert not may_work(faber)
     for event in (path.parent / "events").iterdir():
-        event.write_text(json.dumps({k: v for k, v in json.loads(event.read_text()).items() if k != "session_id"}))
+        given = log.decode(event.read_bytes())
+        event.write_text(json.dumps({k: v for k, v in given.items() if k != "session_id"}))
     path.write_text(json.dumps(state | {"reducer_version": 5}))
     assert faber("context", "r", "--record").status == 0
     assert may_work(faber)

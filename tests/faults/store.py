@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from faber.cli import main
+from faber.store import log
 from faber.store.layout import Layout
 from faber.workflows import definitions
 from support.forks import Forked, Forks
@@ -180,5 +181,5 @@ def timeless(value: Any) -> Any:
 def logged(directory: Path) -> list[tuple[int, dict[str, Any]]]:
     """The log as its files hold it: each event's number by its file's name, and the event."""
     files = (directory / "events").glob("[0-9]*.json")
-    found = [(int(file.name.partition("-")[0]), json.loads(file.read_bytes())) for file in files]
+    found = [(int(file.name.partition("-")[0]), log.decode(file.read_bytes())) for file in files]
     return sorted(found, key=lambda entry: entry[0])

@@ -1,10 +1,12 @@
 """An error of the operating system at every call that changes the store."""
 
+from pathlib import Path
+
 import pytest
 
 from faults.conftest import MakeSweep
 from faults.sampling import spread
-from faults.store import temporary_files
+from faults.store import Answer, logged, run_directory, temporary_files
 from faults.tracing import Call, Interrupted, Sweep
 
 ERRORS = ("ENOSPC", "EIO", "EINTR", "EROFS")
@@ -59,6 +61,22 @@ def broken_answer(made: Sweep, interrupted: Interrupted, error: str) -> list[str
     return []
 
 
+def untrue(made: Sweep, root: Path, answer: Answer) -> list[str]:
+    """What the error says of the log that is not so: which events it has, and so whether the command has to be
+    repeated."""
+    said = answer.value.get("error", {})
+    if "recorded" not in said:
+        return []
+    before = made.prepared.acknowledged
+    there = [number for number, _ in logged(run_directory(root))][before:]
+    if [number for number in said["recorded"] if number > before] != there:
+        return [f"{said['recorded']} are said to be recorded, and {there} are"]
+    wanted = len(made.prepared.outcome.log) - before
+    if (said["committed"] and not there) or (not said["committed"] and len(there) == wanted):
+        return [f"committed is {said['committed']}, and of {wanted} events {len(there)} are there"]
+    return []
+
+
 def fail(made: Sweep, cases: list[tuple[int, str]]) -> list[str]:
     """What is wrong after these errors at these calls, each named with its call."""
     found = []
@@ -67,6 +85,7 @@ def fail(made: Sweep, cases: list[tuple[int, str]]) -> list[str]:
     for index, error in cases:
         root, interrupted = made.inject(index, f"error={error}")
         wrong = broken_answer(made, interrupted, error)
+        wrong += untrue(made, root, interrupted.answer)
         wrong += [f"{path} was left behind" for path in temporary_files(root) if path not in given]
         wrong += prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
         found += [f"{error} at {interrupted.hit}: {problem}" for problem in wrong]

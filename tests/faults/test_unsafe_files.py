@@ -86,7 +86,7 @@ def test_a_pipe_never_blocks(root: Path, which: str) -> None:
     for command in READERS:
         answer = run_forked(root, *command, seconds=SECONDS)
         assert "unreadable" not in answer.value
-        if which == "lock":
+        if which == "lock" and command[0] != "doctor":
             assert answer.status == 0
         else:
             assert answer.status == 1

@@ -50,6 +50,7 @@ MADE: tuple[Draft, ...] = (
     record_events.stop_failure("rate limit"),
     record_events.response_recovered("RESOLVED", {"task_id": "t", "final_status": "RESOLVED"}),
     record_events.run_adopted({"run_id": "r"}, plan={"phases": []}, metadata={}, assumed=[]),
+    record_events.loss_accepted("Lost", state={"run_id": "r"}, metadata={"run_id": "r"}, lost=[(1, 2)], kept=None),
     workflow_events.workflow_start(),
     workflow_events.workflow_resumed(),
     workflow_events.workflow_complete(),

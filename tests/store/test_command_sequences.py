@@ -30,7 +30,7 @@ from faber.model import acceptance, commands
 from faber.model.model_errors import StepsUnfinished
 from faber.model.reducer import fold
 from faber.steps.next_step import start_next
-from faber.store import files
+from faber.store import files, log
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.create import NewRun, create_run
@@ -124,7 +124,7 @@ def events_of(directory: str) -> list[dict[str, Any]]:
     found = []
     for name in sorted(name for name in os.listdir(base) if not name.startswith(".")):
         with open(os.path.join(base, name), "rb") as file:
-            found.append(json.loads(file.read()))
+            found.append(log.decode(file.read()))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faber.store import strict_json
+from faber.store import log, strict_json
 from faber.store.import_events import Unexchangeable, exchange_directories
 from sync.clones import REF, RUN, Clone, MakeClone, ask, work
 
@@ -33,11 +33,14 @@ class Forge:
         return "100644", "blob", self.source.git("hash-object", "-w", "--stdin", told=text)
 
     def read(self, entries: Entries, path: str) -> Any:
-        return json.loads(self.source.git("cat-file", "blob", entries[path][2]))
+        value = json.loads(self.source.git("cat-file", "blob", entries[path][2]))
+        value.pop("checksum", None)
+        return value
 
     def change(self, entries: Entries, path: str, **changes: Any) -> None:
-        """Change keys of a JSON file of the tree."""
-        entries[path] = self.blob(strict_json.dumps({**self.read(entries, path), **changes}))
+        """Change keys of a JSON file of the tree; an event gets the checksum of what it says then."""
+        encode = log.encode if path.startswith("events/") else strict_json.dumps
+        entries[path] = self.blob(encode({**self.read(entries, path), **changes}))
 
     def tree(self, entries: Entries) -> str:
         inner: dict[str, Entries] = {}
@@ -109,6 +112,11 @@ def _bomb(forge: Forge, entries: Entries) -> None:
         del entries[path]
 
 
+def _damaged(forge: Forge, entries: Entries) -> None:
+    text = forge.source.git("cat-file", "blob", entries[last(entries)][2]) + "\n"
+    entries[last(entries)] = forge.blob(text.replace("The last event", "The lost event"))
+
+
 def _summary(forge: Forge, entries: Entries) -> None:
     path = next(path for path in entries if path.endswith("-session_end.json"))
     event = forge.read(entries, path)
@@ -146,6 +154,8 @@ HOSTILE: dict[str, Callable[[Forge, Entries], None]] = {
     "not an object": lambda f, e: e.update({last(e): f.blob("[1]")}),
     "doubled key": lambda f, e: e.update({last(e): f.blob('{"type": "x", "type": "y"}')}),
     "no number": lambda f, e: e.update({last(e): f.blob('{"event_id": NaN}')}),
+    "damaged event": _damaged,
+    "another plan": lambda f, e: f.change(e, "plan.json", description="Less work"),
     "plan is a list": lambda f, e: e.update({"plan.json": f.blob("[]")}),
     "summary outside": _summary,
     "unfoldable": lambda f, e: f.change(e, last(e), phase=["x"]),

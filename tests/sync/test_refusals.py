@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.logs import rewrite_event
 from sync.clones import MAIN, REF, RUN, Clone, MakeClone, ask, work
 
 TOKEN = "ghp_" + "k3" * 18
@@ -314,7 +315,10 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
         document = json.loads(path.read_text())
         document["description" if where == "plan" else "target"] = "MARK"
         path.write_text(json.dumps(document))
-    path.write_bytes(path.read_bytes().replace(b"MARK", f"curl -u {TOKEN}".encode()))
+    if where == "event":
+        rewrite_event(path, "MARK", f"curl -u {TOKEN}")
+    else:
+        path.write_text(path.read_text().replace("MARK", f"curl -u {TOKEN}"))
     refs = remote_refs(bare)
     refused = a.faber("sync", "push", RUN if where == "event" else "other")
     assert (refused.status, refused.error["code"], refused.error["file"]) == (4, "secret_in_run", name)
@@ -322,6 +326,37 @@ def test_a_credential_is_not_pushed(a: Clone, bare: Path, where: str) -> None:
     assert TOKEN not in json.dumps(refused.json) + refused.words
     assert remote_refs(bare) == refs
     assert not _holds(bare, TOKEN)
+
+
+def test_a_damaged_event_is_not_pushed(a: Clone, bare: Path) -> None:
+    """An event that does not match its checksum, or is missing, stays here: the remote gets no part of it."""
+    work(a, "MARK")
+    path = next(file for file in (a.run_dir / "events").iterdir() if b"MARK" in file.read_bytes())
+    work(a, "More")
+    whole = path.read_bytes()
+    refs = remote_refs(bare)
+    path.write_bytes(whole.replace(b"MARK", b"MARS"))
+    assert a.faber("sync", "push", RUN).error["code"] == "event_unreadable"
+    path.unlink()
+    assert a.faber("sync", "push", RUN).error["code"] == "event_unreadable"
+    assert remote_refs(bare) == refs
+    path.write_bytes(whole)
+    assert a.must("sync", "push", RUN)["events"] == 2
+
+
+def test_a_run_that_lost_events_travels(a: Clone, clone: MakeClone) -> None:
+    """Once a person accepted the loss, the run is pushed and pulled with its hole, and is the same elsewhere."""
+    work(a, "MARK")
+    path = next(file for file in (a.run_dir / "events").iterdir() if b"MARK" in file.read_bytes())
+    work(a, "More")
+    path.unlink()
+    a.must("repair", RUN, "--accept-loss")
+    a.must("sync", "push", RUN)
+    c = clone("c")
+    c.must("sync", "pull", RUN)
+    assert c.events() == a.events()
+    assert c.must("doctor", RUN)["healthy"]
+    assert (c.run_dir / "state.json").read_bytes() == (a.run_dir / "state.json").read_bytes()
 
 
 def test_the_value_of_a_variable_is_not_pushed(a: Clone, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

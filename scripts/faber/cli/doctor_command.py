@@ -4,12 +4,13 @@ import os
 
 import click
 
-from faber.cli.arguments import complete_run, format_option, run_named
+from faber.cli.arguments import complete_run, format_option, require_person, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import resolve
+from faber.processes.progress_line import progress_line
 from faber.repair.doctor import examine_run, examine_store
 from faber.repair.repair import repair_run, repair_store
 from faber.store.layout import Layout
@@ -32,7 +33,9 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     if run is None:
         reports.append((None, [*examine_store(obj.layout), *_database(obj.layout), *_client()]))
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
-    reports += [(run_id, examine_run(obj.layout, run_id, open_run)) for run_id in run_ids]
+    for run_id in run_ids:
+        with progress_line(f"Reading the events of {run_id}") as shown_on:
+            reports.append((run_id, examine_run(obj.layout, run_id, open_run, shown_on)))
     severities = {finding.severity for _, findings in reports for finding in findings}
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [{"run_id": run_id, "findings": [finding.as_dict() for finding in found]} for run_id, found in reports]
@@ -95,17 +98,24 @@ def _text(title: str, findings: list[Notice]) -> str:
 @click.option(
     "--store", "whole_store", is_flag=True, help="Rebuild index and recovery log, move unfinished runs aside."
 )
+@click.option("--accept-loss", is_flag=True, help="Continue without the events that are lost (people only).")
 @click.pass_obj
-def repair(obj: Invocation, run: str | None, whole_store: bool) -> None:
+def repair(obj: Invocation, run: str | None, whole_store: bool, accept_loss: bool) -> None:
     """Rebuild a run's state, summaries and index entry from its events.
 
     Replaced files are moved to `damaged/`. Nothing is invented: if the events do not suffice, the problems are listed
-    and nothing is changed.
+    and nothing is changed. With --accept-loss the run continues from what state.json knew, and an event says what is
+    lost.
     """
-    if (run is None) == (not whole_store):
+    if (run is None) == (not whole_store) or (accept_loss and run is None):
         raise click.UsageError("Give either RUN or --store.")
+    if accept_loss:
+        require_person(obj, "faber repair --accept-loss")
     if run is not None:
-        print_json(repair_run(obj.layout, _named(obj, run)))
+        run_id = _named(obj, run)
+        with progress_line(f"Reading the events of {run_id}") as shown_on:
+            done = repair_run(obj.layout, run_id, accept_loss=obj.writer if accept_loss else None, progress=shown_on)
+        print_json(done)
         return
     from faber.responses.recovery_log import rebuild
 

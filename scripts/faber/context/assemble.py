@@ -24,8 +24,8 @@ from faber.events.event_types import (
     DECISION_POINT,
     FEEDBACK_REQUEST,
     PHASE_COMPLETE,
-    RUN_ADOPTED,
     SESSION_END,
+    SNAPSHOTS,
     STEP_ERROR,
     event_type,
     known_types,
@@ -52,7 +52,7 @@ LAST_EVENTS = 20
 MAX_WORK_ITEM = 2 * 1024 * 1024
 
 # What an event carries for the log alone.
-_UNSHOWN = ("schema_version", "run_id", "key", "actor")
+_UNSHOWN = ("schema_version", "run_id", "key", "actor", "plan_digest")
 _NOTABLE = frozenset({PHASE_COMPLETE, STEP_ERROR, DECISION_POINT, APPROVAL_GRANTED})
 
 OpenSource = Callable[[], WorkItemSource | None]
@@ -218,7 +218,7 @@ def _type_of(file: str) -> str:
 
 def _shown(event: Event) -> ContextEvent:
     shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
-    if event["type"] in (RUN_ADOPTED, SESSION_END):  # they hold whole documents, shown elsewhere
+    if event["type"] in (*SNAPSHOTS, SESSION_END):  # they hold whole documents, shown elsewhere
         shown.pop("metadata", None)
     if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
         shown["notable"] = True

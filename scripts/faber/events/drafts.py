@@ -47,6 +47,10 @@ class Event(Draft):
     event_id: _Number
     timestamp: Timestamp
     run_id: str
+    # Of the run's plan; in the first event, and in one that contains the whole state.
+    plan_digest: NotRequired[Annotated[str, Keyword("pattern", "^sha256:[0-9a-f]{64}$")]]
+    # Only in the event's file, as its last key.
+    checksum: NotRequired[Annotated[str, Keyword("pattern", "^crc32:[0-9a-f]{8}$")]]
 
 
 def draft(

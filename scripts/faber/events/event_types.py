@@ -109,6 +109,16 @@ WORKFLOW_CANCELLED = _type("workflow_cancelled", ("message",), command="faber ru
 WORKFLOW_RESUMED = _type("workflow_resumed", command="faber run resume", notable=True)
 WORKFLOW_RERUN = _type("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True)
 RUN_ADOPTED = _type("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt")
+# A person accepts that events are lost: what state.json knew is the state from here on.
+LOSS_ACCEPTED = _type(
+    "loss_accepted",
+    ("metadata.state", "metadata.metadata"),
+    command="faber repair --accept-loss",
+    person=True,
+    notable=True,
+)
+# These contain the whole state: a fold starts at the newest of them.
+SNAPSHOTS = frozenset({RUN_ADOPTED, LOSS_ACCEPTED})
 # Another session works on the step in progress from now on; a person releases the run for that.
 RUN_HELD = _type("run_held", command="faber next", notable=True)
 RUN_RELEASED = _type("run_released", command="faber run takeover", person=True, notable=True)

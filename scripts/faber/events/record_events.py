@@ -53,3 +53,17 @@ def run_adopted(
     phase where its steps are from."""
     made = {"state": state, "plan": plan, "metadata": metadata, "assumed": list(assumed)}
     return {"type": event_types.RUN_ADOPTED, "metadata": made}
+
+
+def loss_accepted(
+    message: str,
+    *,
+    state: Mapping[str, object],
+    metadata: Mapping[str, object],
+    lost: Sequence[Sequence[int]],
+    kept: str | None,
+) -> Draft:
+    """A person accepts that the events of these numbers (each pair the first and the last) are lost. `state` is what
+    was known of the run, and `kept` where state.json is kept as it was."""
+    carried = {"lost": [list(span) for span in lost], "kept": kept, "state": state, "metadata": metadata}
+    return {"type": event_types.LOSS_ACCEPTED, "message": message, "metadata": carried}

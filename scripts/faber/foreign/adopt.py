@@ -157,7 +157,7 @@ def _append(directory: str, view: View, clock: Clock, actor: str | None) -> Even
     }
     if actor:
         event["actor"] = actor
-    log.append(directory, event)
+    log.append(directory, event, log.encode(event))
     return event
 
 

@@ -87,8 +87,8 @@ READS_FILES = frozenset(
 )
 
 # Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
-# another root is another project; a posted comment is public.
-REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post")
+# another root is another project; a posted comment is public; a lost event may be an answer of a person.
+REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post", "--accept-loss")
 
 # Typing one of these means: work on the run, with all that its plan does. It holds for the rest of the session.
 WORKING_SKILLS = ("run", "resume", "next")

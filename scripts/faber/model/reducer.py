@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from faber.events.drafts import Event
-from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, RUN_ADOPTED, SPEC_GENERATE
+from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, SNAPSHOTS, SPEC_GENERATE
 from faber.model import nebula_rules  # which also registers the rules of a nebula's events
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
@@ -79,7 +79,7 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
     """The phases of the state's nebula that `event` changes or creates; None if any may change, or without one."""
-    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] != RUN_ADOPTED else None
+    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] not in SNAPSHOTS else None
 
 
 def grow(state: State, event: Event) -> State:
@@ -100,7 +100,7 @@ def grow(state: State, event: Event) -> State:
 
 
 def _apply(state: State, event: Event) -> State:
-    if event["type"] == RUN_ADOPTED:
+    if event["type"] in SNAPSHOTS:
         state = copy_json(event["metadata"]["state"])
         state["reducer_version"] = REDUCER_VERSION
         complete_adopted(state)

@@ -2,14 +2,15 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import RUN_ADOPTED, known_types
-from faber.model.documents import CLOSED, State
+from faber.model.documents import CLOSED
 from faber.model.reducer import REDUCER_VERSION
-from faber.store import index, log, strict_json
+from faber.repair.log_check import LogReport, Progress, check_log, critical
+from faber.repair.summaries import summary_problems
+from faber.repair.traces import claims, frame_of
+from faber.store import index, strict_json
 from faber.store.cache import PARSED
 from faber.store.config import load_config
 from faber.store.files import MAX_STATE, is_temporary, read_bytes
@@ -27,34 +28,31 @@ from faber.store.layout import (
     WORK_ITEM,
     Layout,
 )
-from faber.store.load import Reader, Run, look, read_frame, refold
-from faber.store.lock import holder
+from faber.store.load import Reader, Run, look
+from faber.store.lock import holder, obstacle
 from faber.store.schema import problems
-from faber.store.sessions import is_summary_name, unsafe_summary
 from faber.text.safe_text import has_secret
 
 REPAIR = "Run `faber repair {}`."
 
 
-def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
+def examine_run(layout: Layout, run_id: str, read: Reader, progress: Progress | None = None) -> list[Notice]:
     """Every finding about one run, most severe kinds first within each check. Linear in its log.
 
-    `read` reads any run, whoever made it.
+    `read` reads any run, whoever made it. `progress` is told how many of its events were read.
     """
     directory = None
+    run = None
     try:
         directory = layout.find_run_dir(run_id)
         run = read(layout, run_id)
+        findings = list(run.notices)
     except FaberError as error:
         findings = [Notice(error.code, Severity.CRITICAL, error.message, error.recovery, run_id)]
-        try:
-            return findings + (
-                [*_log(directory, run_id), *_leftovers(leftovers(directory), run_id)] if directory else []
-            )
-        except FaberError:
-            return findings  # the log's directory itself is damaged
-    findings = list(run.notices)
-    if run.foreign:
+    if directory is None:
+        return findings
+    report = LogReport()
+    if run is not None and run.foreign:
         findings.append(
             Notice(
                 "foreign_run",
@@ -65,14 +63,20 @@ def examine_run(layout: Layout, run_id: str, read: Reader) -> list[Notice]:
             )
         )
     else:
-        findings += _log(run.directory, run_id)
-        findings += _fold(run.directory, run_id, run.folded)
-        findings += _schemas(run.directory, run_id, "adopted_from" in run.state["relationships"])
-        findings += _summaries(run.directory, run_id, run.state)
-        findings += _keys(run.directory)
-    findings += _leftovers(leftovers(run.directory), run_id)
-    findings += _lock(run.directory, run_id)
-    findings += _secrets(run.directory)
+        try:
+            report = check_log(directory, run_id, frame_of(directory, run_id), claims(directory), progress=progress)
+        except OSError as error:  # the log's directory itself is damaged
+            findings.append(critical("event_unreadable", f"The log cannot be listed: {error.strerror}.", run_id))
+    findings += report.findings
+    if run is not None and not run.foreign:
+        adopted = "adopted_from" in run.state["relationships"]
+        findings += _state(directory, run_id, run, report)
+        findings += _schemas(directory, run_id, adopted)
+        findings += _keys(directory, report.keys)
+        findings += summary_problems(directory, run_id, report.summaries, adopted=adopted)
+    findings += _leftovers(leftovers(directory), run_id)
+    findings += _lock(os.path.join(directory, LOCK), run_id)
+    findings += _secrets(directory, report.read, report.secrets)
     return findings
 
 
@@ -101,6 +105,8 @@ def examine_store(layout: Layout) -> list[Notice]:
         if name.startswith(UNFINISHED_PREFIX)
     ]
     findings += _leftovers(store_leftovers(layout), "--store")
+    for path in (layout.lock, layout.beginning):
+        findings += _lock(path, path)
     run_ids = layout.run_ids()
     for lowered, count in Counter(run_id.lower() for run_id in run_ids).items():
         if count > 1:
@@ -116,63 +122,19 @@ def examine_store(layout: Layout) -> list[Notice]:
     return [*findings, *_index(layout, run_ids)]
 
 
-def _log(directory: str, run_id: str) -> Iterator[Notice]:
-    entries = log.listing(directory)
-    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), None)
-    own = entries if adopted is None else entries[adopted:]
-    expected = 1 if adopted is None else own[0].event_id
-    counted = Counter(entry.event_id for entry in own)
-    for event_id, count in counted.items():
-        if count > 1:
-            yield _critical("duplicate_event", f"Event {event_id} exists {count} times.", run_id)
-    for event_id in sorted(counted):
-        if event_id > expected:
-            gap = f"{expected}" if event_id == expected + 1 else f"{expected} to {event_id - 1}"
-            yield _critical("event_gap", f"Event {gap} is missing from the log.", run_id)
-        expected = event_id + 1
-    known = set(known_types())
-    for entry in own:
-        path = os.path.join(directory, EVENTS, entry.file)
-        if entry.type not in known:
-            yield Notice(
-                "unknown_event_type",
-                Severity.WARNING,
-                f"{entry.file} has an unknown event type.",
-                "Update faber.",
-                path,
-            )
-        try:
-            event = log.read_own_event(directory, entry.file, entry.event_id, entry.type)
-        except FaberError as error:
-            yield _critical("event_unreadable", error.message, path)
-            continue
-        if event.get("run_id") != run_id:
-            yield _critical("event_of_other_run", f"{entry.file} belongs to run {event.get('run_id')!a:.150}.", path)
-        for problem in problems("event", event)[:3]:
-            where = problem.path or "the event"
-            yield Notice("schema_violation", Severity.ERROR, f"{entry.file}: {where}: {problem.message}", "", path)
-
-
-def _critical(code: str, message: str, source: str) -> Notice:
-    return Notice(code, Severity.CRITICAL, message, "Restore the file from a backup or another clone.", source)
-
-
-def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
+def _state(directory: str, run_id: str, run: Run, report: LogReport) -> Iterator[Notice]:
     raw = strict_json.loads(read_bytes(os.path.join(directory, STATE), MAX_STATE))
-    if behind:
+    if run.folded:
         yield Notice(
             "state_behind",
             Severity.INFO,
-            f"state.json lacks the last {behind} event(s): a writer was interrupted.",
+            f"state.json lacks the last {run.folded} event(s): a writer was interrupted.",
             "The next command folds them in.",
             run_id,
         )
-    if raw.get("reducer_version") != REDUCER_VERSION or raw["last_event_id"] != _count(directory) - behind:
+    truth = report.counted
+    if raw.get("reducer_version") != REDUCER_VERSION or truth is None:
         return
-    try:
-        truth = _upto(directory, run_id, raw["last_event_id"])
-    except (FaberError, KeyError, TypeError):
-        return  # reported by the checks of the log
     different = sorted(key for key in {*truth, *raw} if truth.get(key) != raw.get(key))
     if different:
         yield Notice(
@@ -182,16 +144,6 @@ def _fold(directory: str, run_id: str, behind: int) -> Iterator[Notice]:
             REPAIR.format(run_id),
             os.path.join(directory, STATE),
         )
-
-
-def _count(directory: str) -> int:
-    entries = log.listing(directory)
-    return entries[-1].event_id if entries else 0
-
-
-def _upto(directory: str, run_id: str, last: int) -> dict[str, Any]:
-    metadata, plan = read_frame(directory, run_id)
-    return dict(refold(directory, metadata, plan, last=last))
 
 
 def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
@@ -209,23 +161,7 @@ def _schemas(directory: str, run_id: str, adopted: bool) -> Iterator[Notice]:
             yield Notice("schema_violation", Severity.ERROR, f"{name}: {where}: {problem.message}", "", run_id)
 
 
-def _summaries(directory: str, run_id: str, state: State) -> Iterator[Notice]:
-    latest = state["session_summaries"]["latest_file"]
-    if latest is None:
-        return
-    if not is_summary_name(latest):
-        yield unsafe_summary(latest, state["session_summaries"]["latest_event"])
-    elif not os.path.lexists(os.path.join(directory, SUMMARIES, latest)):
-        yield Notice(
-            "summary_missing",
-            Severity.WARNING,
-            f"Session summary {latest} is recorded in the log but is not on disk.",
-            REPAIR.format(run_id),
-            latest,
-        )
-
-
-def _keys(directory: str) -> Iterator[Notice]:
+def _keys(directory: str, recorded: Mapping[str, int]) -> Iterator[Notice]:
     path = os.path.join(directory, KEYS)
     try:
         names = os.listdir(path)
@@ -234,7 +170,7 @@ def _keys(directory: str) -> Iterator[Notice]:
     for name in sorted(names):
         try:
             claim = strict_json.loads(read_bytes(os.path.join(path, name), MAX_STATE))
-            dangling = log.find_key(directory, claim["key"]) is None
+            dangling = recorded.get(claim["key"]) != claim["event_id"]
         except (OSError, FaberError, strict_json.InvalidJSON, KeyError, TypeError):
             dangling = not is_temporary(name)
         if dangling:
@@ -278,37 +214,44 @@ def _leftovers(paths: list[str], of: str) -> Iterator[Notice]:
         )
 
 
-def _lock(directory: str, run_id: str) -> Iterator[Notice]:
-    found = holder(os.path.join(directory, LOCK))
+def _lock(path: str, of: str) -> Iterator[Notice]:
+    problem = obstacle(path)
+    if problem is not None:
+        yield Notice("lock_unusable", Severity.ERROR, problem.message, problem.recovery, path)
+    found = holder(path)
     if found is not None:
         yield Notice(
             "locked",
             Severity.WARNING,
             f"The run is locked by process {found.get('pid', 'unknown')} ({found.get('command', 'unknown')}).",
             "It is released when that process ends.",
-            run_id,
+            of,
         )
 
 
-def _secrets(directory: str) -> Iterator[Notice]:
+def _secrets(directory: str, checked: frozenset[str], found: Sequence[str]) -> Iterator[Notice]:
+    """Credentials in the run's files. Those of the log that were `checked` are not read again; `found` have one."""
     places = [os.path.join(directory, name) for name in (STATE, METADATA, PLAN, WORK_ITEM)]
-    for inner in (EVENTS, SUMMARIES):
+    for inner, skipped in ((EVENTS, checked), (SUMMARIES, frozenset())):
         base = os.path.join(directory, inner)
         if os.path.isdir(base):
-            places += [os.path.join(base, name) for name in sorted(os.listdir(base)) if name.endswith(".json")]
-    for path in places:
-        try:
-            text = read_bytes(path, MAX_STATE).decode("utf-8", "replace")
-        except (OSError, FaberError):
-            continue
-        if has_secret(text):
-            yield Notice(
-                "secret_in_store",
-                Severity.WARNING,
-                f"{os.path.relpath(path, directory)} contains what looks like a credential.",
-                "Revoke it; the file is kept as it is.",
-                path,
-            )
+            names = {name for name in os.listdir(base) if name.endswith(".json")} - skipped
+            places += [os.path.join(base, name) for name in sorted(names)]
+    for path in [*filter(_has_secret, places), *found]:
+        yield Notice(
+            "secret_in_store",
+            Severity.WARNING,
+            f"{os.path.relpath(path, directory)} contains what looks like a credential.",
+            "Revoke it; the file is kept as it is.",
+            path,
+        )
+
+
+def _has_secret(path: str) -> bool:
+    try:
+        return has_secret(read_bytes(path, MAX_STATE).decode("utf-8", "replace"))
+    except (OSError, FaberError):
+        return False
 
 
 def _index(layout: Layout, run_ids: list[str]) -> Iterator[Notice]:

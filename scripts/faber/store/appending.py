@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
 from faber.events.drafts import Draft, Event
-from faber.events.event_types import check_required
+from faber.events.event_types import SNAPSHOTS, check_required
 from faber.model.documents import SCHEMA_VERSION, State
 from faber.model.model_errors import StateCorrupt
 from faber.model.progress import places
@@ -14,7 +14,7 @@ from faber.model.validation import check_state
 from faber.store import log, strict_json
 from faber.store.clock import Clock, utc_now
 from faber.store.files import MAX_EVENT, MAX_STATE
-from faber.store.load import Run
+from faber.store.load import Run, plan_digest
 from faber.store.lock import DEADLINE
 from faber.store.pace import Pace
 from faber.text.credentials import secret_values
@@ -41,7 +41,7 @@ def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by:
     # The name of a phase or step that looks like a credential must not be redacted.
     names = frozenset(name for place in places(run.plan) for name in place)
     secrets = secret_values(os.environ)
-    made: list[Event] = []
+    made: list[tuple[Event, bytes]] = []
     for number, draft in enumerate(drafts, 1):
         own = number == len(drafts) and key is not None
         event: Any = {
@@ -58,16 +58,19 @@ def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by:
             event.setdefault("actor", by.actor)
         if own:
             event["key"] = key
+        if event["event_id"] == 1 or draft["type"] in SNAPSHOTS:
+            event["plan_digest"] = plan_digest(run.plan)
         check_required(draft["type"], event)
-        size = len(strict_json.dumps(event))
+        data = log.encode(event)
+        size = len(data)
         if size > MAX_EVENT:
             raise InvalidInput(f"The event has {size} bytes; the limit is {MAX_EVENT}.", limit=MAX_EVENT)
         state = _folded(run.run_id, state, event, size, by.pace)
-        made.append(event)
-    for event in made:
+        made.append((event, data))
+    for event, data in made:
         if "key" in event:
             log.claim_key(run.directory, event["key"], event["event_id"])
-        log.append(run.directory, event)
+        log.append(run.directory, event, data)
         events.append(event)
     return state
 

@@ -110,15 +110,30 @@ def commit(
                 if by.pace is None or by.pace.is_due(len(events)) or run.state["status"] != state["status"]:
                     seen = _replace_state(directory, state, by.pace)
         except StoreUnwritable as error:
-            error.fields["recorded"] = [event["event_id"] for event in events]
+            ids = _in_log(run, events)
+            # The refused write may be one that follows the event.
+            there = isinstance(decision, Repeated) or run.state["last_event_id"] + len(decision) in ids
+            error.fields |= {"recorded": ids, "committed": there}
             if key is not None:
                 error.fields["key"] = key
                 error.recovery = (
                     f"Free space or fix permissions, then repeat the command with --key {key}: it is recorded once."
                 )
+            elif there:
+                error.recovery = "It is recorded: do not repeat the command. Free space or fix permissions first."
             raise
         index.note(layout, run.state, state, by.session_id)
         return Committed(events, run._replace(state=state, folded=0, stamp=seen, notices=[]), repeated)
+
+
+def _in_log(run: Run, events: list[Event]) -> list[int]:
+    """The ids of `events` and of those that were put into the log although writing them was refused."""
+    found = [event["event_id"] for event in events]
+    newest = max(run.state["last_event_id"], *found) if found else run.state["last_event_id"]
+    while log.probe(run.directory, newest + 1):
+        newest += 1
+        found.append(newest)
+    return found
 
 
 def settle(layout: Layout, run_id: str, pace: Pace | None = None) -> Run:

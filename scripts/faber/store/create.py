@@ -3,9 +3,9 @@
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from faber.events.drafts import Draft, Event
+from faber.events.drafts import Draft
 from faber.model.documents import SCHEMA_VERSION, Autonomy, Metadata, Plan
 from faber.model.reducer import fold, initial_state
 from faber.store import index, log, strict_json
@@ -22,7 +22,7 @@ from faber.store.layout import (
     Layout,
     is_run_dir,
 )
-from faber.store.load import Run, load
+from faber.store.load import Run, load, plan_digest
 from faber.store.lock import locked
 from faber.store.store_errors import RunExists
 
@@ -113,13 +113,14 @@ def _build(building: str, metadata: Metadata, plan: Plan, first: Draft | None, c
     write_atomic(os.path.join(building, PLAN), strict_json.dumps(plan, pretty=True))
     state = initial_state(metadata, plan)
     if first:
-        event: Event = {
+        event: Any = {
             "schema_version": SCHEMA_VERSION,
             "event_id": 1,
             "timestamp": clock(),
             "run_id": metadata["run_id"],
+            "plan_digest": plan_digest(plan),
             **first,
         }
-        log.append(building, event)
+        log.append(building, event, log.encode(event))
         state = fold(state, [event])
     write_atomic(os.path.join(building, STATE), strict_json.dumps(state))

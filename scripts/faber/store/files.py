@@ -32,14 +32,15 @@ def read_bytes(path: str, limit: int) -> bytes:
             raise UnsafeFile("Not a regular file.", path=path)
         if status.st_size > limit:
             raise UnsafeFile(f"The file has {status.st_size} bytes; the limit is {limit}.", path=path, limit=limit)
-        chunks = []
-        left = limit + 1
-        while left > 0 and (chunk := os.read(handle, min(left, 1 << 20))):
-            chunks.append(chunk)
-            left -= len(chunk)
-        if left <= 0:
+        data = os.read(handle, status.st_size)
+        while len(data) <= limit and (len(data) < status.st_size or not status.st_size):
+            chunk = os.read(handle, limit + 1 - len(data))
+            if not chunk:
+                break
+            data += chunk
+        if len(data) > limit:
             raise UnsafeFile(f"The file grew past the limit of {limit} bytes.", path=path, limit=limit)
-        return b"".join(chunks)
+        return data
     finally:
         os.close(handle)
 

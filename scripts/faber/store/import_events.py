@@ -246,4 +246,4 @@ def encoded(event: Event) -> tuple[str, bytes, str | None]:
     """An event in the form of `Incoming.events`."""
     from faber.model.reducer import event_file
 
-    return event_file(event["event_id"], event["type"]), strict_json.dumps(event), event.get("key")
+    return event_file(event["event_id"], event["type"]), log.encode(event), event.get("key")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, RunNotFound, Severity
 from faber.events.drafts import Event
-from faber.events.event_types import RUN_ADOPTED
+from faber.events.event_types import SNAPSHOTS
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import REDUCER_VERSION, fold, initial_state
@@ -113,16 +113,15 @@ def _look(layout: Layout, run_id: str, directory: str, raw_metadata: object) -> 
         check_status(raw, run_id)
         metadata, plan = read_frame(directory, run_id, raw_metadata)
         state = refold(directory, metadata, plan)
-        state["schema_version"] = max(state["schema_version"], _version(raw))
+        state["schema_version"] = max(state["schema_version"], schema_version(raw))
+        if last_event(raw) > state["last_event_id"]:
+            raise _events_lost(run_id, last_event(raw))
     else:
         state = check_state(raw, run_id)
         metadata, plan = read_frame(directory, run_id, raw_metadata)
         check_places(state, plan, run_id)
         if not os.path.lexists(newest_file(directory, state)):
-            raise StateCorrupt(
-                f"state.json of run {run_id} counts {state['last_event_id']} events, but the last is not in the log.",
-                run_id=run_id,
-            )
+            raise _events_lost(run_id, state["last_event_id"])
     if state["schema_version"] > SCHEMA_VERSION:
         notices.append(
             Notice(
@@ -203,7 +202,7 @@ def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tupl
     try:
         metadata = check_metadata(raw_metadata or read_document(directory, METADATA, run_id), run_id)
     except MetadataUnreadable:
-        adopted = next((e for e in reversed(log.listing(directory)) if e.type == RUN_ADOPTED), None)
+        adopted = next((e for e in reversed(log.listing(directory)) if e.type in SNAPSHOTS), None)
         if adopted is None:
             raise
         # An adopted run's metadata.json stays as the other tool wrote it; it may have written none.
@@ -211,9 +210,34 @@ def read_frame(directory: str, run_id: str, raw_metadata: object = None) -> tupl
     return metadata, check_plan(read_document(directory, PLAN, run_id), run_id)
 
 
-def _version(raw: Mapping[str, object]) -> int:
-    version = raw.get("schema_version")
-    return version if isinstance(version, int) and not isinstance(version, bool) else 0
+def plan_digest(plan: Plan) -> str:
+    """What identifies the content of a plan, however its file spells it; the first event of a run has it."""
+    import json
+    from hashlib import sha256
+
+    return "sha256:" + sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+
+def schema_version(document: object) -> int:
+    """The version that a document or event claims, whether or not it can be read; 0 without one."""
+    return number_in(document, "schema_version")
+
+
+def last_event(raw: object) -> int:
+    """The number of the newest event that a raw state.json counts; 0 if it does not say."""
+    return number_in(raw, "last_event_id")
+
+
+def number_in(document: object, name: str) -> int:
+    """The integer of that name in a raw document; 0 if there is none."""
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def _events_lost(run_id: str, last: int) -> StateCorrupt:
+    return StateCorrupt(
+        f"state.json of run {run_id} counts {last} events, but the last is not in the log.", run_id=run_id
+    )
 
 
 def newest_file(directory: str, state: State) -> str:
@@ -236,13 +260,17 @@ def read_document(directory: str, name: str, run_id: str) -> Any:
 def refold(directory: str, metadata: Metadata, plan: Plan, *, last: int | None = None) -> State:
     """The state from the whole log (or up to event `last`): what state.json must be.
 
-    Starts at the newest `run_adopted`, which contains everything before it.
+    Starts at the newest event that contains the whole state. Raises `EventUnreadable`, also if an event is missing.
     """
     entries = [entry for entry in log.listing(directory) if last is None or entry.event_id <= last]
-    adopted = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
+    start = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type in SNAPSHOTS), 0)
+    first = entries[start].event_id if entries and entries[start].type in SNAPSHOTS else 1
+    for number, entry in enumerate(entries[start:], first):
+        if entry.event_id != number:
+            raise EventUnreadable(f"Event {number} of run {metadata['run_id']} is missing, or there twice.")
     return fold_events(
         initial_state(metadata, plan),
-        (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[adopted:]),
+        (log.read_own_event(directory, e.file, e.event_id, e.type) for e in entries[start:]),
         metadata["run_id"],
     )
 

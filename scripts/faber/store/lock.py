@@ -1,6 +1,5 @@
 """One writer per run: an advisory lock that the kernel releases when its holder ends."""
 
-import errno
 import os
 import stat
 import time
@@ -12,6 +11,7 @@ from faber.errors import UnsafeFile
 from faber.store import strict_json
 from faber.store.files import unwritable
 from faber.store.store_errors import Locked
+from faber.text.program_word import shell_word
 
 DEADLINE = 10.0  # seconds
 SIGNATURE = 1_500  # bytes, more than any holder's description
@@ -73,13 +73,27 @@ def _open(path: str) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UnsafeFile("The lock is a link.", path=path) from None
+        if problem := obstacle(path):
+            raise problem from None
         raise unwritable(error, path) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise UnsafeFile("The lock is not a regular file.", path=path)
+        raise obstacle(path) or UnsafeFile("The lock is not a regular file.", path=path)
     return handle
+
+
+def obstacle(path: str) -> UnsafeFile | None:
+    """What is in the place of the lock file and can never be locked, with the way out; None where there is no such."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(mode):
+        return None
+    kind = "directory" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "special file"
+    away = f"mv {shell_word(path)} {shell_word(f'{path}.aside')}"
+    way = f"No command can hold it. Move it away, `{away}`; the next command makes a new one."
+    return UnsafeFile(f"The lock is a {kind}.", recovery=way, path=path)
 
 
 def _sign(handle: int) -> None:

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events.drafts import Draft, Event
+from faber.events.event_types import SESSION_END
 from faber.events.record_events import session_summary
 from faber.model.documents import SCHEMA_VERSION, Plan, State
+from faber.model.reducer import event_file
 from faber.store import log, strict_json
 from faber.store.appending import Writer
 from faber.store.commit import NOBODY, Committed, commit
 from faber.store.files import MAX_EVENT, make_directories, read_json, write_atomic
-from faber.store.layout import SUMMARIES, SUMMARY_NAME, Layout
+from faber.store.layout import EVENTS, SUMMARIES, SUMMARY_NAME, Layout
 from faber.store.load import Run
 
 if TYPE_CHECKING:  # the hooks and `faber context` do not pay for it
@@ -92,7 +94,7 @@ def save_summary(
 
     def project(directory: str, state: State, event: Event) -> None:
         if "summary_file" in event.get("metadata", {}):  # false if another command's key was repeated
-            write_summary(directory, event)
+            write_summary(directory, event["metadata"]["summary_file"], event["metadata"]["summary"])
 
     return commit(layout, run_id, decide, by, key=key, project=project, known=known)
 
@@ -112,11 +114,10 @@ def unsafe_summary(name: object, event_id: int | None) -> Notice:
     )
 
 
-def write_summary(run_dir: str, event: Event) -> None:
-    """Write the file of a `session_end` event, whose name `is_summary_name` accepts."""
+def write_summary(run_dir: str, name: str, content: object) -> None:
+    """Write a summary's file; `is_summary_name` accepts its name."""
     make_directories(os.path.join(run_dir, SUMMARIES))
-    path = os.path.join(run_dir, SUMMARIES, event["metadata"]["summary_file"])
-    write_atomic(path, strict_json.dumps(event["metadata"]["summary"], pretty=True))
+    write_atomic(os.path.join(run_dir, SUMMARIES, name), strict_json.dumps(content, pretty=True))
 
 
 def history(run: Run) -> SessionHistory:
@@ -137,6 +138,9 @@ def history(run: Run) -> SessionHistory:
     for name in names:
         try:
             found.append(_shaped(read_json(os.path.join(directory, name), MAX_EVENT)))
+            if not run.foreign and not _has_event(run.directory, found[-1]):
+                found[-1]["unrecorded"] = True
+                notices.append(_unrecorded(name))
         except (strict_json.InvalidJSON, _Malformed) as error:
             notices.append(_problem("session_parse_error", f"Session summary {name} is malformed: {error}.", name))
         except (OSError, FaberError) as error:
@@ -154,6 +158,24 @@ def history(run: Run) -> SessionHistory:
 
 def _problem(code: str, message: str, source: str) -> Notice:
     return Notice(code, Severity.WARNING, message, "It is skipped and kept; continuity may be degraded.", source)
+
+
+def _has_event(run_dir: str, summary: dict[str, Any]) -> bool:
+    """False if faber wrote this summary and its event, the one after the last that it knew, is not in the log."""
+    after = summary.get("after_event_id")
+    if not isinstance(after, int):
+        return True  # another tool's
+    return os.path.lexists(os.path.join(run_dir, EVENTS, event_file(after + 1, SESSION_END)))
+
+
+def _unrecorded(name: str) -> Notice:
+    return Notice(
+        "session_unrecorded",
+        Severity.WARNING,
+        f"Session summary {name} has no event: nothing says who wrote it, or when.",
+        "It is shown as `unrecorded`.",
+        name,
+    )
 
 
 class _Malformed(ValueError):

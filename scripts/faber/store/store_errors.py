@@ -35,7 +35,10 @@ class DamageUnrepairable(FaberError):
     """The lost data cannot be rebuilt from the events; nothing was changed."""
 
     code = "unrepairable"
-    recovery = "Restore the files listed from a backup or another clone."
+    recovery = (
+        "Restore the files listed from a backup or another clone. If there is none, a person can continue without "
+        "them: `faber repair RUN --accept-loss`."
+    )
 
 
 class RunExists(Refused):

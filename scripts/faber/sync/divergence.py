@@ -59,7 +59,7 @@ def _base(remote: Remote, base: str | None, tree: Tree) -> Tree | None:
 def _join(remote: Remote, run: Run, tree: Tree, relation: Relation) -> Joined:
     entries = [e for e in log.listing(run.directory) if e.event_id <= run.state["last_event_id"]]
     if own_from(entries) > relation.shared or own_from(tree.events) > relation.shared:
-        return Joined("mine", [], "one copy was adopted where the other was not")
+        return Joined("mine", [], "one copy was adopted, or its losses accepted, where the other was not")
     mine = [_extra(event_bytes(run, entry.file)) for entry in entries[relation.shared :]]
     theirs = read_events(remote.git, tree, relation.shared)
     state = shared_state(run, relation.shared)
@@ -68,7 +68,7 @@ def _join(remote: Remote, run: Run, tree: Tree, relation: Relation) -> Joined:
 
 
 def _extra(data: bytes) -> Extra:
-    return extra(strict_json.loads(data), data)
+    return extra(log.decode(data), data)
 
 
 def shared_state(run: Run, shared: int) -> State:

@@ -5,13 +5,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
-from faber.events.event_types import SESSION_END
+from faber.events.event_types import LOSS_ACCEPTED, SESSION_END
 from faber.model.documents import CLOSED
 from faber.model.progress import places
 from faber.store import log, strict_json
 from faber.store.files import MAX_EVENT, MAX_STATE, read_bytes
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.load import Run
+from faber.store.store_errors import EventUnreadable
 from faber.sync.secret_scan import find
 from faber.sync.trees import MAX_WORK_ITEM, Logged, Tree
 from faber.text.safe_text import redact_json
@@ -84,12 +85,14 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
     else:
         entries = []
         for number in range(event_id + 1, run.state["last_event_id"] + 1):
-            entry = log.probe(run.directory, number)
-            assert entry is not None
-            entries.append(entry)
+            if entry := log.probe(run.directory, number):
+                entries.append(entry)
+        _check_whole(entries, event_id, run)
         summaries = []
     for entry in entries:
         found[f"{EVENTS}/{entry.file}"] = data = event_bytes(run, entry.file)
+        if not log.intact(data):
+            raise EventUnreadable(f"Event file {entry.file} does not match its checksum.", path=entry.file)
         if entry.type == SESSION_END and event_id is not None:
             name = strict_json.loads(data).get("metadata", {}).get("summary_file")
             summaries += [name] if isinstance(name, str) and SUMMARY_NAME.fullmatch(name) else []
@@ -102,6 +105,13 @@ def files_after(run: Run, event_id: int | None, values: Mapping[str, str]) -> di
     if item is not None:
         found[WORK_ITEM] = strict_json.dumps(redact_json(item, secrets=values), pretty=True)
     return found
+
+
+def _check_whole(entries: list[log.LogEntry], before: int, run: Run) -> None:
+    """Raise `EventUnreadable` if an event after `before` is missing and nobody has accepted that it is lost."""
+    for number, entry in enumerate(entries, before + 1):
+        if entry.event_id != number and not any(later.type == LOSS_ACCEPTED for later in entries):
+            raise EventUnreadable(f"Event {number} of run {run.run_id} is missing.", run_id=run.run_id)
 
 
 def work_item(run: Run) -> Mapping[str, Any] | None:

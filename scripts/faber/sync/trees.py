@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from faber.events.event_types import RUN_ADOPTED
+from faber.events.event_types import SNAPSHOTS
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.log import LogEntry
@@ -116,7 +116,7 @@ def _limit(path: str) -> int | None:
 
 
 def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
-    """The events in order. Those before the newest adoption are another tool's, and so is their numbering."""
+    """The events in order. Those before one with the whole state may have gaps: another tool's, or accepted losses."""
     names = (path.removeprefix(f"{EVENTS}/") for path in files if path.startswith(f"{EVENTS}/"))
     matches = (match for name in names if (match := EVENT_FILE.fullmatch(name)))
     found = sorted(LogEntry(int(match[1]), match[2], match[0]) for match in matches)
@@ -125,7 +125,7 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
             raise _invalid(commit, f"event {after.event_id} is there twice")
     first = found[own_from(found)] if found else None
     own = found[own_from(found) :]
-    if first is not None and first.type != RUN_ADOPTED and first.event_id != 1:
+    if first is not None and first.type not in SNAPSHOTS and first.event_id != 1:
         raise _invalid(commit, f"its log begins with event {first.event_id}")
     for before, after in pairwise(own):
         if after.event_id != before.event_id + 1:
@@ -134,8 +134,8 @@ def _events(commit: str, files: Iterable[str]) -> list[LogEntry]:
 
 
 def own_from(entries: Sequence[LogEntry]) -> int:
-    """The index of the first event that faber itself folds: the newest adoption, else the first event."""
-    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type == RUN_ADOPTED), 0)
+    """The index of the first event that is folded: the newest that contains the whole state, else the first event."""
+    return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type in SNAPSHOTS), 0)
 
 
 def read_blobs(git: SyncGit, oids: Iterable[str]) -> dict[str, bytes]:

@@ -1,20 +1,21 @@
 """Checks events from another machine: they are folded before anything here is replaced, and refused if invalid."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
 from faber.events.drafts import Event
-from faber.events.event_types import RUN_ADOPTED, SESSION_END, check_required, known_types
+from faber.events.event_types import SESSION_END, SNAPSHOTS, check_required, known_types
 from faber.model.acceptance import SUMMARY_FILE
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State
 from faber.model.model_errors import StateCorrupt
 from faber.model.reducer import event_file, fold, initial_state
 from faber.model.validation import check_metadata, check_places, check_plan, check_state
-from faber.store import strict_json
+from faber.store import log, strict_json
 from faber.store.files import MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN
+from faber.store.load import plan_digest
 from faber.store.log import LogEntry
 from faber.sync.sync_errors import RemoteRunInvalid
 from faber.sync.sync_git import SyncGit
@@ -42,12 +43,15 @@ def check_run(run_id: str, git: SyncGit, tree: Tree, entries: Sequence[tuple[Log
     plan = _loaded(contents[tree.files[PLAN].oid], PLAN, run_id)
     try:
         adopted = own_from(tree.events)
-        if tree.events and tree.events[adopted].type == RUN_ADOPTED:
-            # The other tool's own metadata.json stays as it is; the adoption says what it means.
-            metadata = _loaded(entries[adopted][1], entries[adopted][0].file, run_id)["metadata"].get(
-                "metadata", metadata
-            )
+        first = _event(*entries[adopted], run_id) if entries else {}
+        if tree.events and tree.events[adopted].type in SNAPSHOTS:
+            # Another tool's own metadata.json stays as it is; the event says what it means.
+            metadata = first["metadata"].get("metadata", metadata)
         constants = Constants(check_metadata(metadata, run_id), check_plan(plan, run_id))
+        if first.get("plan_digest", plan_digest(constants.plan)) != plan_digest(constants.plan):
+            raise invalid(run_id, "its plan.json is not the one that the run began with")
+    except RemoteRunInvalid:
+        raise
     except (FaberError, LookupError, TypeError, AttributeError) as error:
         raise invalid(run_id, f"{error}") from None
     return check_events(run_id, constants, initial_state(*constants), entries)[1]
@@ -65,7 +69,7 @@ def check_events(
     own = own_from([entry for entry, _ in entries])
     events = []
     for number, (entry, data) in enumerate(entries):
-        event = _loaded(data, entry.file, run_id)
+        event = _event(entry, data, run_id)
         if number >= own:
             _check_event(run_id, entry, event)
             events.append(event)
@@ -116,9 +120,13 @@ def _validator() -> Any:
     return Draft202012Validator(shape)
 
 
-def _loaded(data: bytes, name: str, run_id: str) -> Any:
+def _event(entry: LogEntry, data: bytes, run_id: str) -> Any:
+    return _loaded(data, entry.file, run_id, log.decode)
+
+
+def _loaded(data: bytes, name: str, run_id: str, read: Callable[[bytes], Any] = strict_json.loads) -> Any:
     try:
-        value = strict_json.loads(data)
+        value = read(data)
     except (strict_json.InvalidJSON, UnicodeDecodeError) as error:
         raise invalid(run_id, f"{name} cannot be read: {error}") from None
     if not isinstance(value, dict):

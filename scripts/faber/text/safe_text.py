@@ -34,6 +34,12 @@ _SECRETS = (
     r"(?i:(?<=bearer )|(?<=authorization: token ))[A-Za-z0-9._~+/=-]{16,}",
 )
 
+# Each match of a pattern above contains one of these, once its letters are lower case.
+_HINTS = (
+    *(b"://", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"sk-", b"xox", b"glpat-", b"akia", b"asia"),
+    *(b"aiza", b"npm_", b"pypi-", b"eyj", b"-----begin ", b"bearer ", b"author"),
+)
+
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
@@ -89,6 +95,12 @@ def redact(text: str) -> str:
 def has_secret(text: str) -> bool:
     """True if `redact` would change `text`."""
     return _pattern("secret").search(text) is not None
+
+
+def may_have_secret(text: bytes) -> bool:
+    """False only if `has_secret` certainly is; takes a tenth of its time, so that long logs are searched with it."""
+    lower = text.lower()
+    return any(hint in lower for hint in _HINTS)
 
 
 def redact_json(value: Any, keep: frozenset[str] = frozenset(), secrets: Collection[str] = ()) -> Any:
