@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, RunNotFound, Severity
 from faber.events.drafts import Event
-from faber.events.event_types import SNAPSHOTS
+from faber.events.event_types import RUN_ADOPTED, SNAPSHOTS
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State
 from faber.model.model_errors import MetadataUnreadable, StateCorrupt
 from faber.model.reducer import REDUCER_VERSION, fold, initial_state
