@@ -55,7 +55,7 @@ def init(
     if target is not None and not 0 < len(target.strip()) <= 2_000:
         raise InvalidInput("--target must have 1 to 2000 characters.")
     made = _create(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
-    print_json(_created(made))
+    print_json(_created(obj, made))
 
 
 def _create(
@@ -94,9 +94,9 @@ def _not_freer(obj: Invocation, wanted: Autonomy | None, given: Autonomy, run: s
         require_person(obj, f"--autonomy {wanted}", run or None)
 
 
-def _created(made: Run) -> dict[str, object]:
+def _created(obj: Invocation, made: Run) -> dict[str, object]:
     return {
-        **run_position(made.state, made.plan),
+        **run_position(made, obj.session_id),
         "directory": made.directory,
         "workflow_id": made.plan["workflow_id"],
     }
@@ -139,7 +139,7 @@ def begin(
         )
         if same:
             _bind_unless_held(obj, made)
-    answer = handed_out(obj, made) if following else _created(made)
+    answer = handed_out(obj, made) if following else _created(obj, made)
     print_json({**answer, "continued": bool(same)})
 
 
@@ -211,12 +211,13 @@ def show(obj: Invocation, run: str) -> None:
 @next_option
 @click.pass_obj
 def resume(obj: Invocation, run: str, *, following: bool) -> None:
-    """Start a pending run, or resume one that failed or was abandoned."""
-    from faber.steps.holding import resuming
+    """Start a pending run, or resume one that failed or was abandoned. An agent may not resume a failed run."""
+    from faber.steps.holding import after_failure, resuming
 
     made = open_named(obj.layout, run)
     _bind_unless_held(obj, made)
-    record(obj, made, resuming(obj.layout, obj.session_id, commands.resume_run), following=following)
+    resumes = after_failure(resuming(obj.layout, obj.session_id, commands.resume_run), agent=obj.is_agent)
+    record(obj, made, resumes, following=following)
 
 
 @run.command("complete")
@@ -282,7 +283,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         ),
     )
     bind_here(obj, made.run_id)
-    print_json({**run_position(made.state, made.plan), "directory": made.directory, "rerun_of": earlier.run_id})
+    print_json({**run_position(made, obj.session_id), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
 @run.command("takeover")
@@ -304,4 +305,4 @@ def adopt(obj: Invocation, run: str) -> None:
     from faber.foreign.adopt import adopt as take_over
 
     made = take_over(obj.layout, resolve(obj.layout, run), actor=obj.actor)
-    print_json({**run_position(made.state, made.plan), "directory": made.directory})
+    print_json({**run_position(made, obj.session_id), "directory": made.directory})

@@ -26,7 +26,7 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
         made = open_named(obj.layout, run_named(obj, run))
-        position = run_position(made.state, made.plan)
+        position = run_position(made, obj.session_id)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from faber.errors import InvalidInput
 from faber.events import feedback_events
 from faber.feedback.answer_matching import MAX_ANSWER, Responder, read_answer, same_answer
-from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
+from faber.model.acceptance import MAX_MESSAGE, MAX_PROMPT, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
 from faber.model.documents import Plan, State
 from faber.model.gates import gate_by_id
 from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
+from faber.model.next import next_action
 from faber.model.progress import next_place, places, step_state
 from faber.model.state_parts import FeedbackRequest, StepAnswer
 from faber.text.safe_text import inert, redact
@@ -73,6 +74,8 @@ def open_request(state: State, plan: Plan, asked: NewRequest) -> Decision:
             return Repeated(known["event_id"])
         kind, prompt, place, options = "approval", gate.prompt, (gate.phase, gate.step), ()
         given["gate"] = gate_id
+    if not prompt and kind == "error_resolution" and state["status"] == "failed":
+        prompt = f"{next_action(state, plan)['why'][: MAX_PROMPT - 20]} How to continue?"
     if not prompt:
         raise InvalidInput("A request needs a prompt.")
     if place is None:

@@ -257,7 +257,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     given = event.get("metadata", {}) if event else {}
     # A merge of two copies of the run keeps an answer that came second, without counting it.
     counted = event is None or event["type"] != FEEDBACK_SUPERSEDED
-    position = run_position(committed.state, committed.plan)
+    position = run_position(committed.run, None)
     return {
         "result": "recorded",
         "reason": "answered",
@@ -277,7 +277,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
 
 def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded."""
-    position = run_position(made.state, made.plan)
+    position = run_position(made, None)
     outcome: dict[str, object] = {
         "result": "ignored",
         "reason": arrival.command.verb,

@@ -3,6 +3,7 @@
 import json
 
 from faber.context import session_record
+from faber.context.what_next import what_next
 from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
@@ -55,13 +56,13 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
     record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
     intact = known is None or not known.lost
-    away = elsewhere(run, place)
+    away, action = elsewhere(run, place), what_next(run, call.session)
     if source == "resume" and known and intact:
         unseen = _unseen(run, known.event_id, call.session)
-        return news(run.state, run.plan, call.faber, unseen, known.event_id, away)
+        return news(run.state, run.plan, call.faber, unseen, known.event_id, away, action=action)
     limit = SHORT if source == "compact" and intact else FULL
     loaded = source == "resume" and intact and call.session in run.state["context_sessions"]
-    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded)
+    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded, action=action)
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:

@@ -103,3 +103,14 @@ def unfinished(state: State, plan: Plan, *, phase: str | None = None) -> list[tu
 def next_place(state: State, plan: Plan) -> tuple[str, str] | None:
     """The first unfinished place of the plan; None when all is complete."""
     return next(((p, s) for p, s in places(plan) if not is_settled(state, p, s)), None)
+
+
+def unknown_phase(state: State, plan: Plan) -> str | None:
+    """In a partial plan the first unfinished phase, if no step of it is known to be left; None in a whole plan."""
+    for phase in plan["phases"] if plan.get("partial") else ():
+        status = state["phases"][phase["id"]]["status"]
+        if unfinished(state, plan, phase=phase["id"]):
+            return None
+        if status not in SETTLED and (status != "pending" or not phase["steps"]):
+            return phase["id"]
+    return None
