@@ -43,7 +43,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     now = time.time
 
     def advance(minutes: float) -> None:
-        monkeypatch.setattr("faber.steps.holding.time.time", lambda: now() + minutes * 60)
+        monkeypatch.setattr("time.time", lambda: now() + minutes * 60)
 
     return advance
 
@@ -197,10 +197,14 @@ def test_a_sign_from_the_future_is_none(
 def test_a_failed_run_waits_for_nobody(faber: Faber, begun: str, session: Enter) -> None:
     """While a run is not in progress nobody holds it, and the session that resumes it does."""
     session("a")
-    assert faber("step", "fail", "r", STEP, "--error", "red").json["status"] == "failed"
+    assert faber("feedback", "request", "r", "--prompt", "Well?").status == 0
+    assert faber("run", "fail", "r", "--error", "red").json["status"] == "failed"
     session("b")
     answer = faber("run", "resume", "r").json
     assert [event["type"] for event in answer["recorded"]] == ["workflow_resumed", "run_held"]
+    session(None)
+    assert faber("feedback", "respond", "r", "approve").status == 0
+    session("b")
     assert may_work(faber)
     session("a")
     assert faber("next", "r").code == "taken_over"

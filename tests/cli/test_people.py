@@ -97,7 +97,7 @@ def test_an_answer_in_text(faber: Faber, run: str) -> None:
     assert answer.out.startswith("runs:\n")
     recorded = faber("step", "start", run, "frame:fetch-work", "--format", "text").out
     assert "status: in_progress\n" in recorded
-    assert f"next_command: faber step complete {run} frame:fetch-work\n" in recorded
+    assert f"next_command: faber step complete {run} frame:fetch-work --next\n" in recorded
     assert faber("run", "list", "--format", "json").json["runs"][0]["run_id"] == run
 
 

@@ -26,7 +26,7 @@ def test_the_last_step_of_a_phase_completes_the_phase(faber: Faber, run: str, ad
     faber("step", "start", run, "architect:write-spec")
     answer = faber("step", "complete", run, "architect:write-spec").json
     assert [event["type"] for event in answer["recorded"]] == ["step_complete", "phase_complete"]
-    assert answer["next_command"] == f"faber step start {run} build:implement"
+    assert answer["next_command"] == f"faber next {run}"
 
 
 @pytest.mark.parametrize("where", ["frame:classify", "build:implement", "release:open-pr"])

@@ -81,7 +81,7 @@ def handed_out(
     events = [event for committed in made for event in committed.events]
     both = Committed(events, run, all(committed.repeated for committed in made))
     answer: dict[str, object] = {"run_id": run.run_id, **action}
-    if action["command"] == action["complete_with"]:
+    if not action["person"]:  # it is what `complete_with` says
         answer["command"] = None
     if only and action["complete_with"]:
         answer["complete_with"] = action["complete_with"].removesuffix(" --next")

@@ -54,7 +54,7 @@ def next_command(faber: str, run_id: str) -> str:
 
 def what_to_do(action: Action, faber: str, run_id: str) -> list[Line]:
     """The answer of `faber next` as lines: what this session runs, or what only a person may run."""
-    said = command(action["command"], shell_word(faber))
+    said = line(command(action["command"], shell_word(faber)), 800)
     if action["person"]:
         return [Line(0, f"Next command, which only a person may run: {said}")]
     if action["action"] == "done":

@@ -37,11 +37,12 @@ def after_failure(decide: Decide, *, agent: bool) -> Decide:
     person decides whether it continues."""
 
     def decide_allowed(state: State, plan: Plan) -> Decision:
+        run_id = state["run_id"]
         if agent and next_action(state, plan)["action"] == "failed":
             raise PersonRequired(
                 "The run has failed, and its plan allows no more retries: a person decides whether it continues.",
-                recovery=f"Stop, and report what failed. A person runs `faber run resume {state['run_id']}`, or answers "
-                f"`faber feedback request {state['run_id']} --type error_resolution`.",
+                recovery=f"Stop, and report what failed. A person runs `faber run resume {run_id}`, or answers what "
+                f"`faber feedback request {run_id} --type error_resolution` asks.",
             )
         return decide(state, plan)
 
