@@ -50,7 +50,7 @@ def test_completing_a_step_that_was_not_started_is_refused(faber: Faber, run: st
     faber("run", "resume", run)
     answer = faber("step", "complete", run, "frame:fetch-work")
     assert (answer.status, answer.code) == (4, "illegal_transition")
-    assert "step start" in answer.json["error"]["recovery"]
+    assert "faber next" in answer.json["error"]["recovery"]
 
 
 def test_repeating_a_command_records_nothing(faber: Faber, run: str) -> None:

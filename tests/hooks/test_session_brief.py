@@ -251,8 +251,8 @@ def test_what_is_cut_first() -> None:
 def test_commands_are_one_shell_word_and_arguments() -> None:
     """The path in a command is one word for a shell, whatever the plugin's directory is called."""
     for path in ("/opt/some where/faber", '/opt/a"b/faber', "/opt/$HOME/`id`/faber", "/opt/back\\slash/faber"):
-        for command, rest in ((next_command, ["next", "a/b"]), (context_command, ["context", "a/b", "--record"])):
-            shell = ["sh", "-c", f"printf '%s\\n' {command(path, 'a/b')}"]
+        for said, rest in ((next_command, ["next", "a/b"]), (context_command, ["context", "a/b", "--record"])):
+            shell = ["sh", "-c", f"printf '%s\\n' {said(path, 'a/b')}"]
             assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\n")[:-1] == [
                 path,
                 *rest,

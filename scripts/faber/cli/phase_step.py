@@ -18,7 +18,7 @@ from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.foreign.resolve import open_named
 from faber.model import commands
-from faber.model.acceptance import Decision, Repeated
+from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
@@ -143,7 +143,7 @@ class CompletionOptions(NamedTuple):
     "--no-change-needed",
     "no_change",
     metavar="WHY",
-    help="Why no commit was needed; only if a command proves the step.",
+    help="Why no commit was needed: later phases and gates are told.",
 )
 @next_option
 @key_option
@@ -157,13 +157,22 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
     check_held(obj.layout, obj.session_id, loaded.state)
-    verdicts = [] if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
-    found = [verdict.as_dict() for verdict in verdicts]
+    verified = None if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
+    found = [verdict.as_dict() for verdict in verified.checks] if verified else []
+    claim = verified.claim if verified else None
+    message = " ".join(part for part in (claim, options.message) if part)[:MAX_MESSAGE] if claim else None
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
 
     def decide(state: State, plan: Plan) -> Decision:
         done = commands.complete_step(
-            state, plan, in_phase, name, options.message, made, warning=options.warning, examined=examined
+            state,
+            plan,
+            in_phase,
+            name,
+            message or options.message,
+            made,
+            warning=options.warning or claim is not None,
+            examined=examined,
         )
         return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
 

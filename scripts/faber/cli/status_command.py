@@ -104,6 +104,8 @@ def _run_text(state: State, next_command: str) -> str:
             note = ""
             if known["error"]:
                 note = f"  {shorten(inert(str(known['error'].get('message', ''))), 60)}"
+            elif known["warning"]:
+                note = f"  {shorten(inert(known['message'] or 'with a warning'), 200)}"
             elif known["attempts"] > 1 and known["status"] not in SETTLED:
                 note = f"  (attempt {known['attempts']})"
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
@@ -114,7 +116,6 @@ def _run_text(state: State, next_command: str) -> str:
     request = state["feedback_request"]
     if request:
         prompt = shorten(_one_line(request["prompt"]), 200)
-        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}")
-        lines.append(f"Answer  faber feedback respond {state['run_id']} ANSWER{_options(request)}")
+        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}{_options(request)}")
     lines.append(f"Next    {next_command}")
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 
 from faber.context.what_next import what_next
 from faber.model.documents import CLOSED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
-from faber.model.next import Action
+from faber.model.next import Action, Warned
 from faber.model.pending_feedback import revised
 from faber.model.progress import is_settled, next_place, unfinished, unknown_phase
 from faber.store.load import Run
@@ -22,13 +22,14 @@ class Resume(NamedTuple):
 
 
 class NextSteps(TypedDict):
-    """What to do now: the exact command, with `person` a person's, why, and the instruction. `remaining` lists
-    unfinished PHASE:STEPs."""
+    """What to do now: the exact command, with `person` a person's, why, and the instruction. `warned` has the completed
+    steps that ended with a warning, `remaining` the unfinished ones, as PHASE:STEP."""
 
     command: str
     person: bool
     why: str
     instruction: str | None
+    warned: list[Warned]
     remaining: list[str]
     remaining_total: int
     show: str
@@ -129,6 +130,7 @@ def next_steps(state: State, plan: Plan, action: Action) -> NextSteps:
         "person": action["person"],
         "why": action["why"],
         "instruction": action["instruction"],
+        "warned": action["warned"],
         "remaining": left,
         "remaining_total": len(left),
         "show": f"faber run show {state['run_id']}",

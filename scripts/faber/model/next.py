@@ -15,6 +15,8 @@ from faber.model.state_parts import ErrorEntry, StepAnswer
 from faber.text.safe_text import one_line
 
 MAX_TARGET = 300
+MAX_WARNING = 600
+KEPT_WARNINGS = 5
 _STOP = "Stop here. Report the question and the run id."
 
 
@@ -166,15 +168,16 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     }
 
 
-def warned_before(state: State, plan: Plan, phase: str) -> list[Warned]:
-    """The completed steps of the phases before `phase` that ended with a warning, and what they said."""
+def warned_before(state: State, plan: Plan, phase: str | None) -> list[Warned]:
+    """The completed steps of the phases before `phase`, or of all, that ended with a warning, and what they said."""
     names = phase_ids(plan)
-    return [
-        {"step": f"{name}:{step}", "message": known["message"] or ""}
-        for name in names[: names.index(phase)]
+    found: list[Warned] = [
+        {"step": f"{name}:{step}", "message": one_line(known["message"] or "", MAX_WARNING)}
+        for name in (names[: names.index(phase)] if phase else names)
         for step, known in state["phases"][name]["steps"].items()
         if known["status"] == "completed" and known["warning"]
     ]
+    return found[-KEPT_WARNINGS:]
 
 
 def _gate(state: State, gate: Gate) -> Action:

@@ -62,6 +62,20 @@ def resuming(layout: Layout, session: str | None, decide: Decide) -> Decide:
     return decide_resumed
 
 
+def answered_in(session: str | None, decide: Decide) -> Decide:
+    """`decide`, a person's answer that they typed in `session`: where another session holds the run, this one does
+    from then on, as the person works here."""
+
+    def decide_answered(state: State, plan: Plan) -> Decision:
+        decision = decide(state, plan)
+        holder = state["holder"]
+        if session is None or isinstance(decision, Repeated) or holder is None or holder["session_id"] == session:
+            return decision
+        return [{**run_held(), "session_id": session}, *decision]
+
+    return decide_answered
+
+
 def held_by_another(layout: Layout, session: str | None, state: State) -> bool:
     """True if this is a session, and another one works on the run or a person took the run from this one."""
     return (

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
+from faber.context.past_failure import past_failure
 from faber.context.what_next import what_next
 from faber.foreign.open_run import open_run
 from faber.model.acceptance import Decision
@@ -33,7 +34,9 @@ def next_of(run: Run, session_id: str | None) -> Action:
     """The one thing that this session, or a person, is to do now. Changes nothing. Raises `TakenOver` where another
     session works on a run that was taken from this one."""
     action = what_next(run, session_id)
-    if action["action"] == "wait" and session_id is not None and was_taken(run.state, session_id):
+    if action["phase"] is not None and action["step"] is not None and action["action"] == "step":
+        action["failure"] = past_failure(run, action["phase"], action["step"])
+    elif action["action"] == "wait" and session_id is not None and was_taken(run.state, session_id):
         check_held(run.layout, session_id, run.state)
     return action
 
