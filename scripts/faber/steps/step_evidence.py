@@ -105,12 +105,8 @@ def _is_checked(run: Run, phase: str, step: str) -> bool:
     planned = step_plan(run.plan, phase, step)
     proven = any(piece["kind"] == "command" for piece in planned.get("evidence", []))
     last = run.plan["phases"][-1]
-    return (
-        proven
-        or planned.get("on_warning") == "prompt"
-        or last["id"] != phase
-        or any(gate["when"] == "after" for gate in last.get("gates", []))
-    )
+    later = last["id"] != phase or any(gate["when"] == "after" for gate in last.get("gates", []))
+    return proven or later or planned.get("on_warning") == "prompt"
 
 
 def work_began(run: Run, phase: str, step: str, piece: Evidence) -> StepState:
