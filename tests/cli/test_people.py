@@ -173,7 +173,7 @@ def test_status_shows_what_a_run_waits_for(faber: Faber, run: str) -> None:
     assert (row["waits_for"]["prompt"], row["waits_for"]["options"]) == ("Ship it?", ["yes", "later"])
     alone = faber("status", run).out
     assert "Ship it?" in alone
-    assert f"faber feedback respond {run} " in alone
+    assert f"faber feedback respond {run}\n" in alone
 
 
 def test_status_of_one_run_shows_its_branch(faber: Faber, run: str) -> None:

@@ -229,7 +229,7 @@ def test_a_nebula_is_applied(
 
 
 def test_an_agent_retries_as_often_as_the_plan_says(faber: Faber, run: str, session: Enter) -> None:
-    """After the last retry an agent's commands that would go on are refused, and logged; a person resumes the run."""
+    """After the last retry an agent's commands that would continue are refused; a person resumes the run."""
     for _ in range(2):
         assert faber("next", "r").json["action"] == "step"
         assert faber(*FAIL).status == 0

@@ -14,7 +14,7 @@ from faber.events.event_types import (
     STEP_START,
 )
 from faber.model.documents import State
-from faber.model.next import Failure
+from faber.model.next import PastFailure
 from faber.model.progress import step_state
 from faber.store import log
 from faber.store.load import Run
@@ -26,7 +26,7 @@ KEPT_MESSAGES = 5
 MAX_OUTPUT = 1_500  # of a command, from its end
 
 
-def past_failure(run: Run, phase: str, step: str) -> Failure | None:
+def past_failure(run: Run, phase: str, step: str) -> PastFailure | None:
     """The newest failure for which the step is done again: its own, else that of the phase whose retry loop covers
     it. None if nothing failed."""
     known = step_state(run.state, phase, step)
@@ -44,9 +44,9 @@ def _covered(state: State, first: str, last: str) -> list[str]:
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
-def _read(run: Run, newest: int, phase: str, step: str | None) -> Failure | None:
+def _read(run: Run, newest: int, phase: str, step: str | None) -> PastFailure | None:
     """The failure of `phase`, or of its `step`, that ended with event `newest` or before."""
-    failure: Failure | None = None
+    failure: PastFailure | None = None
     for event in _back(run, newest):
         kind, said = event["type"], event.get("message")
         if event.get("phase") != phase:

@@ -27,7 +27,7 @@ class Warned(TypedDict):
     message: str
 
 
-class Failure(TypedDict):
+class PastFailure(TypedDict):
     """What failed before the step is done again: the error as it was given, the evidence that was missing, and the
     messages of the failed phase's other steps."""
 
@@ -59,7 +59,7 @@ class Action(TypedDict):
     command: str
     person: bool
     feedback: list[StepAnswer]
-    failure: Failure | None
+    failure: PastFailure | None
     warned: list[Warned]
     why: str
 
