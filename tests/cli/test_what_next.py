@@ -83,9 +83,9 @@ SITUATIONS: dict[str, tuple[list[tuple[str, ...]], str, str, bool]] = {
         [NEXT, WROTE, ("!", "approve"), NEXT, ("step", "complete", "r", "ship:send", "--next")],
         "done",
         "faber run rerun r",
-        False,
+        True,
     ),
-    "aborted": ([("!!", "run", "cancel", "r", "--reason", "x")], "done", "faber run rerun r", False),
+    "aborted": ([("!!", "run", "cancel", "r", "--reason", "x")], "done", "faber run rerun r", True),
 }
 
 
@@ -217,9 +217,9 @@ def test_a_nebula_is_applied(
     ]
     commit(layout, "r", lambda state, plan: drafts)
     command = "faber nebula apply 'a neb' --resume"
-    assert agree(faber, project, "r", None, capfd) == ("done", command, False)
+    assert agree(faber, project, "r", None, capfd) == ("done", command, True)
     commit(layout, "r", lambda state, plan: [{"type": "workflow_error", "error": {"message": "It broke."}}])
-    assert agree(faber, project, "r", None, capfd) == ("done", f"{command} --retry-failed", False)
+    assert agree(faber, project, "r", None, capfd) == ("done", f"{command} --retry-failed", True)
     answer = faber(*shlex.split(command)[1:])
     assert answer.status == 5
     assert "No Claude Code client was found" in answer.err

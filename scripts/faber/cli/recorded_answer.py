@@ -10,7 +10,7 @@ from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, latest, resolve
 from faber.github.notifications import tell, with_report
 from faber.model.acceptance import Decision
-from faber.model.documents import Plan, State
+from faber.model.documents import CLOSED, Plan, State
 from faber.store.commit import Committed, commit
 from faber.store.load import Run
 
@@ -81,8 +81,8 @@ def handed_out(
     events = [event for committed in made for event in committed.events]
     both = Committed(events, run, all(committed.repeated for committed in made))
     answer: dict[str, object] = {"run_id": run.run_id, **action}
-    if not action["person"]:  # it is what `complete_with` says
-        answer["command"] = None
+    if not action["person"] or run.state["status"] in CLOSED:  # it is what `complete_with` says, or nothing is left
+        answer["command"] = answer["person"] = None
     if only and action["complete_with"]:
         answer["complete_with"] = action["complete_with"].removesuffix(" --next")
     answer |= {"recorded": _shown(both), "repeated": first is not None and first.repeated}

@@ -56,7 +56,7 @@ def what_to_do(action: Action, faber: str, run_id: str) -> list[Line]:
     """The answer of `faber next` as lines: what this session runs, or what only a person may run."""
     said = line(command(action["command"], shell_word(faber)), 800)
     if action["person"]:
-        return [Line(0, f"Next command, which only a person may run: {said}")]
+        return [Line(0, f"What comes next is a person's: tell them to run `{said}`.")]
     if action["action"] == "done":
         return [Line(0, f"Next command: {said}")]
     lines = [Line(0, f"Next command: {next_command(faber, run_id)}")]

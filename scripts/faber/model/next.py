@@ -41,7 +41,7 @@ class PastFailure(TypedDict):
 class Action(TypedDict):
     """What `faber next` returns. `complete_with` is the exact command that ends the action, `start_with` the one
     that starts a step that has not started; both are null if there is none. `command` is the one to run now, with
-    `person` by a person only: every answer that names a next command names this one. `target` is the task of a run
+    `person` by a person: every answer that names a next command names this one. `target` is the task of a run
     created from words, shortened. `feedback` holds the answers of people that the step has to follow, `failure` what
     failed before, `warned` the completed steps of earlier phases that ended with a warning."""
 
@@ -70,7 +70,7 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
     run_id, status = state["run_id"], state["status"]
     if status in CLOSED:
         why = "The run is completed." if status == "completed" else "The run was cancelled; there is nothing to do."
-        return _end("done", why, f"faber run rerun {run_id}")
+        return _end("done", why, f"faber run rerun {run_id}", person=True)
     if status == "awaiting_feedback" or state["feedback_queue"]:  # a failed run with an open request waits as well
         return _wait(state)
     if state["autonomy"] == "dry-run":
@@ -89,7 +89,7 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
 
         again = " --retry-failed" if status == "failed" else ""
         command = f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
-        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.", command)
+        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.", command, person=True)
     if status == "failed" and not may_retry(state, plan):
         return _failed(state)
     gate = closed_gate(state, plan)
