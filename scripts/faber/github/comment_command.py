@@ -18,6 +18,7 @@ from faber.github.posting import Board, hidden, notification, reply_comment
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import FREE_TEXT, Responder
+from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
 from faber.sources.work_items import Commenting, WorkItemError
@@ -276,7 +277,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
 
 
 def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
-    """`status` and `resume`: nothing is recorded."""
+    """`status` and `resume`: nothing is recorded, but that a person resumes a run that failed."""
     position = run_position(made, None)
     outcome: dict[str, object] = {
         "result": "ignored",
@@ -295,6 +296,11 @@ def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
         raise _Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
         raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
+    if arrival.may_resume and position["status"] == "failed":
+        committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.key, known=made)
+        resumed = run_position(committed.run, None)
+        outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
+        outcome["next"] = resumed["next_command"]
     return outcome | {"resume": arrival.may_resume}
 
 
