@@ -18,7 +18,7 @@ from faber.cli.invocation import Invocation
 from faber.cli.recorded_answer import record
 from faber.foreign.resolve import open_named
 from faber.model import commands
-from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated
+from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
@@ -157,23 +157,15 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
     check_held(obj.layout, obj.session_id, loaded.state)
-    verified = None if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
-    found = [verdict.as_dict() for verdict in verified.checks] if verified else []
-    claim = verified.claim if verified else None
-    message = " ".join(part for part in (claim, options.message) if part)[:MAX_MESSAGE] if claim else None
+    checks, claim = (
+        ([], None) if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
+    )
+    found, message = [check.as_dict() for check in checks], options.message
+    message, warning = (f"{said} {message or ''}".strip(), True) if said else (message, options.warning)
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
 
     def decide(state: State, plan: Plan) -> Decision:
-        done = commands.complete_step(
-            state,
-            plan,
-            in_phase,
-            name,
-            message or options.message,
-            made,
-            warning=options.warning or claim is not None,
-            examined=examined,
-        )
+        done = commands.complete_step(state, plan, in_phase, name, message, made, warning=warning, examined=examined)
         return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
 
     record(obj, loaded, decide, key=options.key, following=options.following, work=True)
