@@ -157,9 +157,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
     check_held(obj.layout, obj.session_id, loaded.state)
-    checks, claim = (
-        ([], None) if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
-    )
+    checks, said = ([], None) if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
     found, message = [check.as_dict() for check in checks], options.message
     message, warning = (f"{said} {message or ''}".strip(), True) if said else (message, options.warning)
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
