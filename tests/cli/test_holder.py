@@ -292,6 +292,23 @@ def test_a_client_that_died_holds_nothing(faber: Faber, project: Path, begun: st
     assert may_work(faber)
 
 
+def test_the_first_brief_of_a_session_sees_that_the_holders_client_died(
+    faber: Faber, project: Path, begun: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A session that starts after the holder's client was killed is told to continue, not to wait."""
+    layout = layout_of(project)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    brief(project, "b")
+    own = session_record.read(layout, "b")
+    assert own is not None
+    os.unlink(session_record.path_of(layout, "b"))
+    session_record.write(layout, "a", SessionRecord("r", 1, (), "", dead.pid, own.machine))
+    capfd.readouterr()
+    brief(project, "b")
+    assert "Next command: /bin/faber next r" in capfd.readouterr().out
+
+
 def test_a_person_lets_another_session_take_over(faber: Faber, begun: str, session: Enter) -> None:
     """After `faber run takeover` another session continues the step, and the first is refused; only a person may."""
     refused = faber("run", "takeover", "r")
