@@ -534,7 +534,7 @@ def test_text_has_banner_and_summary(faber: Faber, run: str, advance: Callable[.
     assert "  CONTEXT RECONSTITUTION COMPLETE\n" in text
     assert f"  Run ID:        {run}\n" in text
     assert f"✓ Context reconstituted for run: {run}\n" in text
-    assert f"  With: faber step start {run} build:implement\n" in text
+    assert f"  With: faber next {run}\n" in text
 
 
 def test_text_says_errors_and_warnings_in_their_patterns(faber: Faber, unreadable: str) -> None:

@@ -105,7 +105,7 @@ def test_next_shows_the_feedback_until_the_step_is_complete(faber: Faber, begun:
     ask(faber, begun, "--type", "review", "--at", "frame:fetch-work")
     assert faber("next", begun, "--peek").json["action"] == "wait"
     answer = faber("feedback", "respond", begun, "changes", "--comment", "name the customer")
-    assert answer.json["next_command"] == f"faber step start {begun} frame:fetch-work"
+    assert answer.json["next_command"] == f"faber next {begun}"
     for _ in range(2):
         action, context = faber("next", begun, "--peek").json, faber("context", begun).json
         assert (action["phase"], action["step"]) == ("frame", "fetch-work")

@@ -440,6 +440,15 @@ def test_status_and_resume_record_nothing(world: World) -> None:
     assert (waiting.status, waiting.json["reason"], waiting.json["resume"]) == (4, "awaiting_feedback", False)
 
 
+def test_a_comment_resumes_a_failed_run(world: World) -> None:
+    """`resume` of a run that failed is its person's decision to continue; an agent then gets the step to do."""
+    assert world.faber("run", "fail", RUN, "--error", "broke").status == 0
+    told = world.comment("@faber resume").json
+    assert (told["result"], told["resume"], told["status"]) == ("recorded", True, "in_progress")
+    assert [name for name in world.log() if name.endswith("workflow_resumed.json")]
+    assert world.comment("@faber resume").json["resume"] is True
+
+
 def test_record_only_starts_no_work(world: World) -> None:
     """In `record-only` an answer is recorded and the second job is not told to continue; `never` hears nobody."""
     world.configure(comments="record-only")

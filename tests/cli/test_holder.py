@@ -45,7 +45,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     now = time.time
 
     def advance(minutes: float) -> None:
-        monkeypatch.setattr("faber.steps.holding.time.time", lambda: now() + minutes * 60)
+        monkeypatch.setattr("time.time", lambda: now() + minutes * 60)
 
     return advance
 
@@ -199,10 +199,14 @@ def test_a_sign_from_the_future_is_none(
 def test_a_failed_run_waits_for_nobody(faber: Faber, begun: str, session: Enter) -> None:
     """While a run is not in progress nobody holds it, and the session that resumes it does."""
     session("a")
-    assert faber("step", "fail", "r", STEP, "--error", "red").json["status"] == "failed"
+    assert faber("feedback", "request", "r", "--prompt", "Well?").status == 0
+    assert faber("run", "fail", "r", "--error", "red").json["status"] == "failed"
     session("b")
     answer = faber("run", "resume", "r").json
     assert [event["type"] for event in answer["recorded"]] == ["workflow_resumed", "run_held"]
+    session(None)
+    assert faber("feedback", "respond", "r", "approve").status == 0
+    session("b")
     assert may_work(faber)
     session("a")
     assert faber("next", "r").code == "taken_over"
@@ -288,6 +292,23 @@ def test_a_client_that_died_holds_nothing(faber: Faber, project: Path, begun: st
     assert not may_work(faber)
     session_record.write(layout, "b", own)
     assert may_work(faber)
+
+
+def test_the_first_brief_of_a_session_sees_that_the_holders_client_died(
+    faber: Faber, project: Path, begun: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A session that starts after the holder's client was killed is told to continue, not to wait."""
+    layout = layout_of(project)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    brief(project, "b")
+    own = session_record.read(layout, "b")
+    assert own is not None
+    os.unlink(session_record.path_of(layout, "b"))
+    session_record.write(layout, "a", SessionRecord("r", 1, (), "", dead.pid, own.machine))
+    capfd.readouterr()
+    brief(project, "b")
+    assert "Next command: /bin/faber next r" in capfd.readouterr().out
 
 
 def test_a_person_lets_another_session_take_over(faber: Faber, begun: str, session: Enter) -> None:

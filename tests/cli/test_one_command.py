@@ -81,8 +81,8 @@ def test_peeking_changes_nothing(faber: Faber, run: str, run_dir: Callable[[str]
     before = {path: path.read_bytes() for path in run_dir(run).rglob("*") if path.is_file()}
     answer = faber("next", run, "--peek").json
     assert (answer["start_with"], answer["complete_with"]) == (
-        "faber step start r plan:write",
-        "faber step complete r plan:write",
+        "faber next r",
+        "faber step complete r plan:write --next",
     )
     assert {path: path.read_bytes() for path in run_dir(run).rglob("*") if path.is_file()} == before
 
@@ -118,7 +118,7 @@ def test_without_the_flag_a_completion_starts_nothing(faber: Faber, run: str) ->
     """`step complete` alone answers with the position, and leaves the next step pending."""
     faber("next", run)
     answer = faber("step", "complete", run, "plan:write").json
-    assert answer["next_command"] == "faber step start r plan:check"
+    assert answer["next_command"] == "faber next r"
     assert types(faber)[-1] == "step_complete write"
 
 

@@ -97,7 +97,7 @@ def test_an_answer_in_text(faber: Faber, run: str) -> None:
     assert answer.out.startswith("runs:\n")
     recorded = faber("step", "start", run, "frame:fetch-work", "--format", "text").out
     assert "status: in_progress\n" in recorded
-    assert f"next_command: faber step complete {run} frame:fetch-work\n" in recorded
+    assert f"next_command: faber step complete {run} frame:fetch-work --next\n" in recorded
     assert faber("run", "list", "--format", "json").json["runs"][0]["run_id"] == run
 
 
@@ -173,7 +173,7 @@ def test_status_shows_what_a_run_waits_for(faber: Faber, run: str) -> None:
     assert (row["waits_for"]["prompt"], row["waits_for"]["options"]) == ("Ship it?", ["yes", "later"])
     alone = faber("status", run).out
     assert "Ship it?" in alone
-    assert f"faber feedback respond {run} " in alone
+    assert f"faber feedback respond {run}\n" in alone
 
 
 def test_status_of_one_run_shows_its_branch(faber: Faber, run: str) -> None:

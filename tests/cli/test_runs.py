@@ -28,7 +28,7 @@ def test_init_answers_where_to_begin(faber: Faber, project: Path) -> None:
     """`run init` names the run, its resume point and the command that begins it."""
     answer = faber("run", "init", "--target", "a faster parser").json
     assert answer["resume_point"] == {"phase": "frame", "step": None, "mode": "start"}
-    assert answer["next_command"] == f"faber step start {answer['run_id']} frame:fetch-work"
+    assert answer["next_command"] == f"faber next {answer['run_id']}"
 
 
 def test_new_run_ids_come_from_the_git_remote(faber: Faber, git: Callable[..., str]) -> None:

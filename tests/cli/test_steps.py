@@ -26,7 +26,7 @@ def test_the_last_step_of_a_phase_completes_the_phase(faber: Faber, run: str, ad
     faber("step", "start", run, "architect:write-spec")
     answer = faber("step", "complete", run, "architect:write-spec").json
     assert [event["type"] for event in answer["recorded"]] == ["step_complete", "phase_complete"]
-    assert answer["next_command"] == f"faber step start {run} build:implement"
+    assert answer["next_command"] == f"faber next {run}"
 
 
 @pytest.mark.parametrize("where", ["frame:classify", "build:implement", "release:open-pr"])
@@ -50,7 +50,7 @@ def test_completing_a_step_that_was_not_started_is_refused(faber: Faber, run: st
     faber("run", "resume", run)
     answer = faber("step", "complete", run, "frame:fetch-work")
     assert (answer.status, answer.code) == (4, "illegal_transition")
-    assert "step start" in answer.json["error"]["recovery"]
+    assert "faber next" in answer.json["error"]["recovery"]
 
 
 def test_repeating_a_command_records_nothing(faber: Faber, run: str) -> None:

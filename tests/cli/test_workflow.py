@@ -109,7 +109,7 @@ def test_the_project_comes_before_what_is_built_in(faber: Faber, flows: Path) ->
     (row,) = faber("workflow", "list").json["workflows"]
     assert (row["source"], row["extends"]) == (".fractary/faber/workflows/default.yaml", "default")
     answer = faber("run", "init", "--run-id", "r").json
-    assert answer["next_command"] == "faber step start r frame:greet"
+    assert answer["next_command"] == "faber next r"
 
 
 def test_show_is_what_a_run_freezes(faber: Faber, flows: Path) -> None:

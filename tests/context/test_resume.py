@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from faber.context.resume import next_steps, resume_point
 from faber.model.documents import Plan
+from faber.model.next import next_action
 from faber.model.reducer import initial_state
 
 PLACE_STATUSES = ["pending", "in_progress", "completed", "skipped", "failed"]
@@ -87,18 +88,18 @@ def test_a_closed_run_is_not_resumed(status: str) -> None:
     plan = plan_of([2])
     state = state_of(plan, status, ["completed"])
     resume = resume_point(state, plan)
-    steps = next_steps(state, plan, resume)
+    steps = next_steps(state, plan, next_action(state, plan))
     assert resume.point is None
     assert (steps["command"], steps["remaining"], steps["remaining_total"]) == ("faber run rerun r", [], 0)
 
 
 def test_a_pending_run_starts_at_its_first_phase() -> None:
-    """A run that has not started resumes in mode start, and its first step is advised."""
+    """A run that has not started resumes in mode start, and `next` is advised."""
     plan = plan_of([1, 2])
     state = state_of(plan, "pending", [])
     resume = resume_point(state, plan)
     assert resume.point == {"phase": "p0", "step": None, "mode": "start"}
-    assert next_steps(state, plan, resume)["command"] == "faber step start r p0:s0"
+    assert next_steps(state, plan, next_action(state, plan))["command"] == "faber next r"
 
 
 def test_a_waiting_run_names_the_step_that_asked() -> None:
@@ -108,7 +109,7 @@ def test_a_waiting_run_names_the_step_that_asked() -> None:
     state = state_of(plan, "awaiting_feedback", ["completed"], feedback_request=request, feedback_queue=[request])
     resume = resume_point(state, plan)
     assert resume.point == {"phase": "p0", "step": "s0", "mode": "after_feedback"}
-    assert next_steps(state, plan, resume)["command"] == "faber context r"
+    assert next_steps(state, plan, next_action(state, plan))["command"] == "faber feedback respond r"
 
 
 def test_a_waiting_run_without_a_request_shows_where_the_work_stands() -> None:
@@ -121,9 +122,9 @@ def test_a_waiting_run_without_a_request_shows_where_the_work_stands() -> None:
 @pytest.mark.parametrize(
     ("status", "statuses", "command"),
     [
-        ("in_progress", ["in_progress"], "faber step complete r p0:s0"),
-        ("in_progress", ["completed", "failed"], "faber step start r p0:s1"),
-        ("failed", ["in_progress"], "faber step start r p0:s0"),
+        ("in_progress", ["in_progress"], "faber step complete r p0:s0 --next"),
+        ("in_progress", ["completed", "failed"], "faber next r"),
+        ("failed", ["in_progress"], "faber run resume r"),
         ("in_progress", ["completed", "skipped"], "faber run complete r"),
         ("failed", ["completed", "skipped"], "faber run resume r"),
     ],
@@ -132,14 +133,14 @@ def test_the_next_command_fits_where_the_run_stands(status: str, statuses: list[
     """The recommended command is to start, to complete or to resume, whichever the state allows."""
     plan = plan_of([2])
     state = state_of(plan, status, statuses)
-    assert next_steps(state, plan, resume_point(state, plan))["command"] == command
+    assert next_steps(state, plan, next_action(state, plan))["command"] == command
 
 
 def test_a_phase_that_only_lacks_its_end_does_not_keep_a_run_from_completing() -> None:
     """When every step is complete, completing the run is advised, whether or not its phases' ends were recorded."""
     plan = plan_of([1, 1])
-    state = state_of(plan, "in_progress", ["skipped", "skipped"], current_phase="p0")
-    assert next_steps(state, plan, resume_point(state, plan))["command"] == "faber run complete r"
+    state = state_of(plan, "in_progress", ["completed", "skipped"], current_phase="p0")
+    assert next_steps(state, plan, next_action(state, plan))["command"] == "faber run complete r"
 
 
 def test_a_phase_of_a_partial_plan_may_be_unfinished_without_a_known_step() -> None:
@@ -149,7 +150,7 @@ def test_a_phase_of_a_partial_plan_may_be_unfinished_without_a_known_step() -> N
     state["phases"]["p0"]["status"] = "in_progress"
     resume = resume_point(state, plan)
     assert resume.point == {"phase": "p0", "step": None, "mode": "continue"}
-    assert next_steps(state, plan, resume)["command"] == "faber phase skip r p0"
+    assert next_steps(state, plan, next_action(state, plan))["command"] == "faber phase skip r p0"
 
 
 def test_the_reason_says_that_the_current_step_is_complete() -> None:
@@ -163,6 +164,6 @@ def test_what_remains_is_every_unfinished_step_in_order() -> None:
     """The remaining steps are those of the plan that are not complete, with the next one's instruction."""
     plan = plan_of([2, 1])
     state = state_of(plan, "in_progress", ["completed", "failed", "pending"])
-    steps = next_steps(state, plan, resume_point(state, plan))
+    steps = next_steps(state, plan, next_action(state, plan))
     assert (steps["remaining"], steps["remaining_total"]) == (["p0:s1", "p1:s0"], 2)
     assert steps["instruction"] == "Do 0.1."

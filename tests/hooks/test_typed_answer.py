@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber.events.workflow_events import run_held
 from faber.feedback.answer_codes import (
     LAST_TRY,
     MOST,
@@ -115,6 +116,27 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
     for module in (provenance, waiting):
         monkeypatch.setattr(module, "misplaced", lambda session: None)
     return Session(tmp_path, capfd)
+
+
+def test_the_run_goes_to_the_session_in_which_its_person_answers(session: Session) -> None:
+    """An answer typed in a session makes it the holder of a run that another session held; one that is not recorded
+    changes nothing, and a session that holds the run records nothing about that."""
+
+    def holder() -> list[str | None]:
+        held = load(session.layout, RUN).state["holder"]
+        assert held is not None
+        return [held["session_id"], held["previous"]]
+
+    commit(session.layout, RUN, lambda s, p: [run_held()], Writer("other"))
+    assert holder() == ["other", "s"]
+    code = session.ask()
+    session.types(f"approve {'7K2' if code != '7K2' else '7K3'}")
+    assert holder() == ["other", "s"]
+    session.types(f"approve {code}")
+    assert (session.answers, holder()) == ([("fr-1", "approve", None)], ["s", "other"])
+    session.types(f"approve {session.ask('fr-2')}")
+    recent = load(session.layout, RUN).state["recent_events"]
+    assert [entry["file"][7:-5] for entry in recent[-2:]] == ["feedback_request", "feedback_received"]
 
 
 # --- codes ----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from faber.context.resume import next_steps, resume_point
 from faber.errors import InvalidInput
 from faber.events.event_types import UnknownEventType
 from faber.model import acceptance
@@ -21,6 +20,7 @@ from faber.model.model_errors import (
     StepsUnfinished,
     UnknownPlace,
 )
+from faber.model.next import next_action
 from faber.model.reducer import fold, initial_state
 
 METADATA: Metadata = {
@@ -146,12 +146,12 @@ def test_a_complete_step_is_not_done_again(bench: Bench) -> None:
 
 
 def test_after_the_last_step_the_refusal_says_to_complete_the_run(bench: Bench) -> None:
-    """When all steps are complete, starting one again points to `run complete`."""
+    """When all steps are complete, starting one again points to `next`."""
     for place in (("a", "s1"), ("a", "s2"), ("b", "t1")):
         bench.step(*place)
     with pytest.raises(OutOfOrder) as caught:
         bench.do(c.start_step, "b", "t1")
-    assert "faber run complete r" in caught.value.recovery
+    assert "faber next r" in caught.value.recovery
 
 
 @pytest.mark.parametrize("ending", [c.complete_step, c.fail_step])
@@ -296,7 +296,7 @@ def test_a_failed_run_is_resumed_before_it_is_completed(bench: Bench) -> None:
     bench.do(c.fail_run, "broke")
     with pytest.raises(IllegalTransition) as caught:
         bench.do(c.complete_run)
-    assert "faber run resume r" in caught.value.recovery
+    assert "faber next r" in caught.value.recovery
     bench.do(c.resume_run)
     assert bench.do(c.complete_run) == ["workflow_complete"]
 
@@ -377,10 +377,10 @@ def test_an_answer_does_not_resume_a_failed_run(bench: Bench) -> None:
 
 
 def test_what_is_advised_after_failing_while_asking_is_not_refused(bench: Bench) -> None:
-    """The next command of a run that failed while a person is asked is to resume it."""
+    """The next command of a run that failed while a person is asked is to answer."""
     bench.ask()
     bench.do(c.fail_run, "out of tokens")
-    assert next_steps(bench.state, bench.plan, resume_point(bench.state, bench.plan))["command"] == "faber run resume r"
+    assert next_action(bench.state, bench.plan)["command"] == "faber feedback respond r"
 
 
 def test_requests_queue(bench: Bench) -> None:

@@ -24,10 +24,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from faber.context.resume import next_steps, resume_point
+from faber.context.resume import resume_point
 from faber.errors import FaberError
+from faber.feedback.requests import find_request
 from faber.model import acceptance, commands
-from faber.model.model_errors import StepsUnfinished
+from faber.model.next import Action, next_action
 from faber.model.reducer import fold
 from faber.steps.next_step import start_next
 from faber.store import files, log
@@ -514,15 +515,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(crash=crashes)
     def next(self, crash: tuple[int, bool] | None) -> None:
-        """`faber next`: what it returns is in progress afterwards, and it refuses only a run that was all skipped."""
+        """`faber next`: what it returns is in progress afterwards, and it refuses nothing."""
         step_before = self.oracle.next
         try:
             with crashing(crash):
                 action, run, committed = start_next(load(self.layout, RUN), Writer(clock=self.clock))
         except Killed:
-            return
-        except StepsUnfinished:
-            assert step_before is None, "refused though a step is left"
             return
         assert (committed is None) == (run.state["last_event_id"] == self.previous["last_event_id"])
         if action["action"] == "step":
@@ -531,7 +529,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert action["mode"] != "continue" or committed is None
         else:
             status = run.state["status"]
-            assert action["action"] == {"awaiting_feedback": "wait", "failed": "failed"}.get(status, "done")
+            failed = "wait" if run.state["feedback_queue"] else "failed"
+            assert action["action"] == {"awaiting_feedback": "wait", "failed": failed}.get(status, "done")
             assert action["complete_with"] is None
 
     @rule(key=keyed, crash=crashes)
@@ -650,28 +649,25 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             assert (point["phase"], point["step"]) == oracle.next
             assert point["mode"] in ("continue", "retry")
-        self.advice_works(state, next_steps(state, self.plan, resume)["command"])
+        self.advice_works(state, next_action(state, self.plan))
 
-    def advice_works(self, state: Any, command: str) -> None:
-        """What the context tells the agent to do next is not refused: no run is stuck."""
-        words = command.split()[1:]
-        name, place = " ".join(words[:2]), words[3].split(":") if len(words) > 3 else []
+    def advice_works(self, state: Any, action: Action) -> None:
+        """What is named as the next command is not refused: no run is stuck."""
+        words = action["command"].split()[1:]
+        name = "next" if words[0] == "next" else " ".join(words[:2])
+        place = [str(action["phase"]), str(action["step"])]
         decide: Any = {
-            "step start": lambda: commands.start_step(state, self.plan, *place),
+            "next": lambda: commands.start_step(state, self.plan, *place),
             "step complete": lambda: commands.complete_step(state, self.plan, *place, None, []),
             "run resume": lambda: commands.resume_run(state, self.plan),
             "run complete": lambda: commands.complete_run(state, self.plan),
+            "run cancel": lambda: commands.cancel_run(state, self.plan, "skipped"),
+            "feedback respond": lambda: find_request(state, None),
         }
-        if name in decide:
-            try:
-                decide[name]()
-            except FaberError as error:
-                # A run of which everything was skipped is cancelled, not completed.
-                if name != "run complete" or "skipped" not in error.message:
-                    raise AssertionError(f"advised and refused: {command}") from error
-        else:
-            assert words[0] == "context"
-            assert state["status"] == "awaiting_feedback"
+        try:
+            decide[name]()
+        except FaberError as error:
+            raise AssertionError(f"advised and refused: {action['command']}") from error
 
     def documents_conform(self) -> None:
         """Slow, so once a sequence: state, metadata, plan and one event of each type conform to their schemas."""

@@ -84,12 +84,13 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
     config = load_config(obj.layout)
     loaded = open_named(obj.layout, run)
     fetch = None if wanted.no_fetch else lambda: open_source(config, obj.layout, os.environ)
-    document = reconstitute(loaded, config, ContextOptions(fetch, answers, utc_now()))
+    options = ContextOptions(fetch, answers, utc_now(), obj.session_id, wanted.recording)
+    document = reconstitute(loaded, config, options)
     if answers:
         loaded = _decide(obj, loaded, document, answers)
-        document = reconstitute(loaded, config, ContextOptions(None, answers, utc_now()))
+        document = reconstitute(loaded, config, options._replace(work_items=None, now=utc_now()))
     if wanted.recording:
-        document = _record(obj, loaded, document)
+        document = _record(obj, loaded, document, options)
     document = redact_json(document)
     fitted = fit(document, _budget(wanted, config))
     if wanted.form == "text":
@@ -114,16 +115,16 @@ def _decide(obj: Invocation, run: Run, document: ConsolidatedContext, answers: d
     return record_decisions(run, document, answers, obj.writer, terminal_responder(obj.layout.root))
 
 
-def _record(obj: Invocation, run: Run, document: ConsolidatedContext) -> ConsolidatedContext:
+def _record(obj: Invocation, run: Run, document: ConsolidatedContext, options: ContextOptions) -> ConsolidatedContext:
     """The document after the loading was recorded and its open decisions were put to people."""
     from faber.context.recording import record_loaded
 
     recorded = record_loaded(run, document, obj.writer)
     if isinstance(recorded, Notice):
-        notices, state = [recorded], run.state
+        notices = [recorded]
     else:
-        report, state = tell(obj.layout, recorded), recorded.state
+        report, run = tell(obj.layout, recorded), recorded.run
         notices = list(report.warnings) if report else []
     if document["decisions"]:
-        document = with_requests(document, state, run.plan)
+        document = with_requests(document, run, options)
     return {**document, "warnings": [*document["warnings"], *map(context_warning, notices)]}

@@ -22,7 +22,7 @@ from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
-from faber.steps.holding import check_held, held
+from faber.steps.holding import after_failure, check_held, held
 from faber.steps.step_evidence import base_commit, verify
 
 
@@ -51,7 +51,8 @@ error_option = click.option("--error", metavar="M", required=True, help="What we
 def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: str | None) -> None:
     """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
-    record(obj, run, lambda state, plan: commands.start_phase(state, plan, name, message), key=key, work=True)
+    starts = partial(commands.start_phase, phase=name, message=message)
+    record(obj, run, after_failure(starts, agent=obj.is_agent), key=key, work=True)
 
 
 @phase.command("complete")
@@ -105,7 +106,8 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
     base = base_commit(made, in_phase, name) if is_next else None
     starts = partial(commands.start_step, phase=in_phase, step=name, message=message, base_commit=base)
-    record(obj, made, held(obj.layout, obj.session_id, starts, begins=True), key=key)
+    begins = after_failure(held(obj.layout, obj.session_id, starts, begins=True), agent=obj.is_agent)
+    record(obj, made, begins, key=key)
 
 
 class CompletionOptions(NamedTuple):
@@ -141,7 +143,7 @@ class CompletionOptions(NamedTuple):
     "--no-change-needed",
     "no_change",
     metavar="WHY",
-    help="Why no commit was needed; only if a command proves the step.",
+    help="Why no commit was needed: later phases and gates are told.",
 )
 @next_option
 @key_option
@@ -155,14 +157,13 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
     check_held(obj.layout, obj.session_id, loaded.state)
-    verdicts = [] if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
-    found = [verdict.as_dict() for verdict in verdicts]
+    checks, said = ([], None) if loaded.foreign else verify(loaded, obj.writer, in_phase, name, made, options.no_change)
+    found, message = [check.as_dict() for check in checks], options.message
+    message, warning = (f"{said} {message or ''}".strip(), True) if said else (message, options.warning)
     examined = commands.Examined(found, step_state(loaded.state, in_phase, name)["attempts"]) if found else None
 
     def decide(state: State, plan: Plan) -> Decision:
-        done = commands.complete_step(
-            state, plan, in_phase, name, options.message, made, warning=options.warning, examined=examined
-        )
+        done = commands.complete_step(state, plan, in_phase, name, message, made, warning=warning, examined=examined)
         return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
 
     record(obj, loaded, decide, key=options.key, following=options.following, work=True)
@@ -176,7 +177,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
 @key_option
 @click.pass_obj
 def step_fail(obj: Invocation, run: str, where: str, error: str, *, following: bool, key: str | None) -> None:
-    """Record that the step in progress failed; the run stops. `step start` retries it."""
+    """Record that the step in progress failed; the run stops. `faber next` retries it as often as its plan says."""
     in_phase, name = place(where)
     record(
         obj,

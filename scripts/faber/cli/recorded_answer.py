@@ -10,7 +10,7 @@ from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, latest, resolve
 from faber.github.notifications import tell, with_report
 from faber.model.acceptance import Decision
-from faber.model.documents import Plan, State
+from faber.model.documents import CLOSED, Plan, State
 from faber.store.commit import Committed, commit
 from faber.store.load import Run
 
@@ -43,13 +43,14 @@ def record(
     if following:
         print_json(handed_out(invocation, committed.run, committed))
     else:
-        print_json(with_report(recorded_answer(committed), tell(invocation.layout, committed, post=post)))
+        answer = recorded_answer(committed, invocation.session_id)
+        print_json(with_report(answer, tell(invocation.layout, committed, post=post)))
 
 
-def recorded_answer(committed: Committed) -> dict[str, object]:
+def recorded_answer(committed: Committed, session: str | None) -> dict[str, object]:
     """`{"recorded": [event…], "repeated": bool, …}` with the keys of `RunPosition`."""
     recorded = _shown(committed)
-    return {"recorded": recorded, "repeated": committed.repeated, **run_position(committed.state, committed.plan)}
+    return {"recorded": recorded, "repeated": committed.repeated, **run_position(committed.run, session)}
 
 
 def _shown(committed: Committed) -> list[dict[str, object]]:
@@ -80,8 +81,10 @@ def handed_out(
     events = [event for committed in made for event in committed.events]
     both = Committed(events, run, all(committed.repeated for committed in made))
     answer: dict[str, object] = {"run_id": run.run_id, **action}
-    if action["action"] == "step" and action["step"] is not None and not only:
-        answer["complete_with"] = f"{action['complete_with']} --next"
+    if not action["person"] or run.state["status"] in CLOSED:  # it is what `complete_with` says, or nothing is left
+        answer["command"] = answer["person"] = None
+    if only and action["complete_with"]:
+        answer["complete_with"] = action["complete_with"].removesuffix(" --next")
     answer |= {"recorded": _shown(both), "repeated": first is not None and first.repeated}
     small: dict[str, object] = _without_empty(with_report(answer, tell(invocation.layout, both)))
     return small

@@ -9,7 +9,7 @@ from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out, record
 from faber.cli.run_rows import all_runs, run_row
-from faber.context.standing import standing
+from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, InvalidInput
 from faber.events.drafts import Draft
 from faber.events.record_events import context_loaded
@@ -56,7 +56,7 @@ def init(
     if target is not None and not 0 < len(target.strip()) <= 2_000:
         raise InvalidInput("--target must have 1 to 2000 characters.")
     made = _create(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
-    print_json(_created(made))
+    print_json(_created(obj, made))
 
 
 def _create(
@@ -95,9 +95,9 @@ def _not_freer(obj: Invocation, wanted: Autonomy | None, given: Autonomy, run: s
         require_person(obj, f"--autonomy {wanted}", run or None)
 
 
-def _created(made: Run) -> dict[str, object]:
+def _created(obj: Invocation, made: Run) -> dict[str, object]:
     return {
-        **standing(made),
+        **run_position(made, obj.session_id),
         "directory": made.directory,
         "workflow_id": made.plan["workflow_id"],
     }
@@ -140,7 +140,7 @@ def begin(
         )
         if same:
             _bind_unless_held(obj, made)
-    answer = handed_out(obj, made) if following else _created(made)
+    answer = handed_out(obj, made) if following else _created(obj, made)
     print_json({**answer, "continued": bool(same)})
 
 
@@ -212,12 +212,13 @@ def show(obj: Invocation, run: str) -> None:
 @next_option
 @click.pass_obj
 def resume(obj: Invocation, run: str, *, following: bool) -> None:
-    """Start a pending run, or resume one that failed or was abandoned."""
-    from faber.steps.holding import resuming
+    """Start a pending run, or resume one that failed or was abandoned. An agent may not resume a failed run."""
+    from faber.steps.holding import after_failure, resuming
 
     made = open_named(obj.layout, run)
     _bind_unless_held(obj, made)
-    record(obj, made, resuming(obj.layout, obj.session_id, commands.resume_run), following=following)
+    resumes = after_failure(resuming(obj.layout, obj.session_id, commands.resume_run), agent=obj.is_agent)
+    record(obj, made, resumes, following=following)
 
 
 @run.command("complete")
@@ -284,7 +285,7 @@ def rerun(obj: Invocation, run: str, autonomy: Autonomy | None) -> None:
         ),
     )
     bind_here(obj, made.run_id)
-    print_json({**standing(made), "directory": made.directory, "rerun_of": earlier.run_id})
+    print_json({**run_position(made, obj.session_id), "directory": made.directory, "rerun_of": earlier.run_id})
 
 
 @run.command("takeover")
@@ -312,4 +313,4 @@ def adopt(obj: Invocation, run: str, workflow: str | None) -> None:
 
     plan = load_plan(obj.layout, workflow) if workflow is not None else None
     made, assumed = take_over(obj.layout, resolve(obj.layout, run), workflow=plan, actor=obj.actor)
-    print_json({**standing(made), "directory": made.directory, "assumed": assumed})
+    print_json({**run_position(made, obj.session_id), "directory": made.directory, "assumed": assumed})

@@ -54,7 +54,8 @@ def save(obj: Invocation, /, run: str, key: str | None, phase_completed: str | N
     committed = save_summary(
         obj.layout, made.run_id, checked, obj.writer, head_commit=_head(obj, made), key=key, known=made
     )
-    print_json({**recorded_answer(committed), "summary_file": committed.state["session_summaries"]["latest_file"]})
+    saved = committed.state["session_summaries"]["latest_file"]
+    print_json({**recorded_answer(committed, obj.session_id), "summary_file": saved})
 
 
 def _head(obj: Invocation, run: Run) -> str | None:

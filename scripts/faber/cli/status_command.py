@@ -6,7 +6,7 @@ from faber.cli.arguments import complete_run, format_choice, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
 from faber.cli.run_rows import DamagedRow, RunRow, all_runs, branch_name, run_row
-from faber.context.standing import standing
+from faber.context.resume import run_position
 from faber.foreign.resolve import open_named
 from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
 from faber.model.state_parts import FeedbackRequest
@@ -26,7 +26,7 @@ def status(obj: Invocation, run: str | None, everything: bool, form: str) -> Non
     """Show the open runs, or the phases and steps of RUN."""
     if run is not None:
         made = open_named(obj.layout, run_named(obj, run))
-        position = standing(made)
+        position = run_position(made, obj.session_id)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
@@ -106,6 +106,8 @@ def _run_text(state: State, next_command: str) -> str:
             note = ""
             if known["error"]:
                 note = f"  {shorten(inert(str(known['error'].get('message', ''))), 60)}"
+            elif known["warning"]:
+                note = f"  {shorten(inert(known['message'] or 'with a warning'), 200)}"
             elif known["attempts"] > 1 and known["status"] not in SETTLED:
                 note = f"  (attempt {known['attempts']})"
             lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
@@ -116,7 +118,6 @@ def _run_text(state: State, next_command: str) -> str:
     request = state["feedback_request"]
     if request:
         prompt = shorten(_one_line(request["prompt"]), 200)
-        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}")
-        lines.append(f"Answer  faber feedback respond {state['run_id']} ANSWER{_options(request)}")
+        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}{_options(request)}")
     lines.append(f"Next    {next_command}")
     return "\n".join(lines) + "\n"

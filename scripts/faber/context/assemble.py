@@ -17,6 +17,7 @@ from faber.context.nebula_context import nebula_part
 from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.resume import next_steps, resume_point
 from faber.context.session_parts import session_parts
+from faber.context.what_next import what_next
 from faber.errors import FaberError, Notice, Severity
 from faber.events.drafts import Event
 from faber.events.event_types import (
@@ -31,10 +32,9 @@ from faber.events.event_types import (
     known_types,
 )
 from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
-from faber.foreign.unadopted import adoption_first
 from faber.git.branch_questions import BranchPart
 from faber.git.inspect import Inspected, begin_branch
-from faber.model.documents import Plan, State
+from faber.model.documents import State
 from faber.model.pending_feedback import answers_for
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
@@ -63,11 +63,14 @@ class ContextOptions(NamedTuple):
     """How to reconstitute. `work_items` opens the source to fetch the work item from; None to use the saved copy.
 
     `answers` maps decision codes to the options that a person chose on the command line; `now` is the UTC time.
+    `session` is the session that asks, None for a person; `loads` is true if it records that it has the context.
     """
 
     work_items: OpenSource | None
     answers: dict[str, str]
     now: str
+    session: str | None = None
+    loads: bool = False
 
 
 def reconstitute(run: Run, config: Config, options: ContextOptions) -> ConsolidatedContext:
@@ -88,9 +91,7 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
     if state["status"] == "awaiting_feedback":
         notices += _feedback(run)
     answered = {notice.code: answer_to(notice, options.answers, state) for notice in notices}
-    position = _position(_as_decided(state, answered), run.plan)
-    if first := adoption_first(run):
-        position["next_steps"] |= {"command": first.command, "why": first.why, "instruction": first.instruction}
+    position = _position(run._replace(state=_as_decided(state, answered)), options)
     if answered.get("spec_unreadable") == "regenerate":
         steps = position["next_steps"]
         steps["instruction"] = (
@@ -132,7 +133,8 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
     return context
 
 
-def _position(state: State, plan: Plan) -> ContextPosition:
+def _position(run: Run, options: ContextOptions) -> ContextPosition:
+    state, plan = run.state, run.plan
     resume = resume_point(state, plan)
     waiting = state["status"] == "awaiting_feedback"
     return {
@@ -141,12 +143,13 @@ def _position(state: State, plan: Plan) -> ContextPosition:
         "feedback": answers_for(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
         "answers": state["answers"],
         "resume_point": resume.point,
-        "next_steps": next_steps(state, plan, resume),
+        "next_steps": next_steps(state, plan, what_next(run, options.session, loaded=options.loads)),
     }
 
 
-def with_requests(context: ConsolidatedContext, state: State, plan: Plan) -> ConsolidatedContext:
-    """The context after its open decisions were put to a person as requests, which `state` holds."""
+def with_requests(context: ConsolidatedContext, run: Run, options: ContextOptions) -> ConsolidatedContext:
+    """The context after its open decisions were put to a person as requests, which the run's state holds."""
+    state = run.state
     ids = {
         asked["context"]["question"]["code"]: asked["request_id"]
         for asked in state["feedback_queue"]
@@ -156,7 +159,7 @@ def with_requests(context: ConsolidatedContext, state: State, plan: Plan) -> Con
         asked_as(decision, state["run_id"], ids[decision["code"]]) if decision["code"] in ids else decision
         for decision in context["decisions"]
     ]
-    return {**context, "status": state["status"], **_position(state, plan), "decisions": decisions}
+    return {**context, "status": state["status"], **_position(run, options), "decisions": decisions}
 
 
 def context_warning(notice: Notice, decided: str | None = None) -> ContextWarning:

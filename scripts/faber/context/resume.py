@@ -6,9 +6,12 @@ awaited (`after_feedback`), it is the step that asked.
 
 from typing import NamedTuple, TypedDict
 
-from faber.model.documents import SETTLED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
+from faber.context.what_next import what_next
+from faber.model.documents import CLOSED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
+from faber.model.next import Action, Warned
 from faber.model.pending_feedback import revised
-from faber.model.progress import is_settled, unfinished
+from faber.model.progress import is_settled, next_place, unfinished, unplanned
+from faber.store.load import Run
 
 
 class Resume(NamedTuple):
@@ -19,11 +22,14 @@ class Resume(NamedTuple):
 
 
 class NextSteps(TypedDict):
-    """What to do now: the exact command, why, and the step's instruction. `remaining` lists unfinished PHASE:STEPs."""
+    """What to do now: the exact command, with `person` a person's, why, and the instruction. `warned` has the completed
+    steps that ended with a warning, `remaining` the unfinished ones, as PHASE:STEP."""
 
     command: str
+    person: bool
     why: str
     instruction: str | None
+    warned: list[Warned]
     remaining: list[str]
     remaining_total: int
     show: str
@@ -41,17 +47,17 @@ class RunPosition(TypedDict):
     next_command: str
 
 
-def run_position(state: State, plan: Plan) -> RunPosition:
-    """Where the run is and the command that continues it."""
-    resume = resume_point(state, plan)
+def run_position(run: Run, session: str | None) -> RunPosition:
+    """Where the run is, and what `session`, or a person, does next."""
+    state = run.state
     return {
-        "run_id": state["run_id"],
+        "run_id": run.run_id,
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],
         "last_event_id": state["last_event_id"],
-        "resume_point": resume.point,
-        "next_command": _command(state, plan, resume),
+        "resume_point": resume_point(state, run.plan).point,
+        "next_command": what_next(run, session)["command"],
     }
 
 
@@ -107,70 +113,24 @@ def _unfinished_place(state: State, plan: Plan) -> Resume:
 
 def _first_open(state: State, plan: Plan) -> tuple[str | None, str | None]:
     """The first unfinished phase and step. In a partial plan an unfinished phase may have no known step."""
-    for phase in plan["phases"]:
-        name = phase["id"]
-        left = unfinished(state, plan, phase=name)
-        if left:
-            return left[0]
-        status = state["phases"][name]["status"]
-        if plan.get("partial") and status not in SETTLED and (status != "pending" or not phase["steps"]):
-            return name, None
-    return None, None
+    place = next_place(state, plan)
+    return place or (next(iter(unplanned(state, plan)), None), None)
 
 
 def _point(phase: str | None, step: str | None, mode: ResumeMode) -> ResumePoint:
     return {"phase": phase, "step": step, "mode": mode}
 
 
-def next_steps(state: State, plan: Plan, resume: Resume) -> NextSteps:
+def next_steps(state: State, plan: Plan, action: Action) -> NextSteps:
     """What to do now, and what is left after that."""
-    run_id = state["run_id"]
-    left = [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
+    left = [] if state["status"] in CLOSED else [f"{phase}:{step}" for phase, step in unfinished(state, plan)]
     return {
-        "command": _command(state, plan, resume),
-        "why": resume.why,
-        "instruction": _instruction(plan, resume.point),
-        "remaining": left if state["status"] not in ("completed", "cancelled") else [],
-        "remaining_total": len(left) if state["status"] not in ("completed", "cancelled") else 0,
-        "show": f"faber run show {run_id}",
+        "command": action["command"],
+        "person": action["person"],
+        "why": action["why"],
+        "instruction": action["instruction"],
+        "warned": action["warned"],
+        "remaining": left,
+        "remaining_total": len(left),
+        "show": f"faber run show {state['run_id']}",
     }
-
-
-def _command(state: State, plan: Plan, resume: Resume) -> str:
-    run_id, status, point = state["run_id"], state["status"], resume.point
-    if point is None:
-        return f"faber run rerun {run_id}"
-    if status == "awaiting_feedback":
-        return f"faber context {run_id}"
-    if is_nebula_run(state):  # each of its phases has its own resume point
-        from shlex import quote
-
-        again = " --retry-failed" if status == "failed" else ""
-        return f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
-    if state["feedback_queue"]:  # failed while a request was open: it waits for the answer again
-        return f"faber run resume {run_id}"
-    phase, step = _first_open(state, plan) if status == "pending" else (point["phase"], point["step"])
-    if phase is None or step is None:
-        if status == "failed":
-            return f"faber run resume {run_id}"
-        open_phase, _ = _first_open(state, plan)
-        if open_phase is not None:
-            return f"faber phase skip {run_id} {open_phase}"
-        return f"faber run complete {run_id}"
-    if state["phases"][phase]["steps"][step]["status"] == "in_progress" and status == "in_progress":
-        return f"faber step complete {run_id} {phase}:{step}"
-    return f"faber step start {run_id} {phase}:{step}"
-
-
-def _instruction(plan: Plan, point: ResumePoint | None) -> str | None:
-    if point is None:
-        return None
-    return next(
-        (
-            step.get("instruction") or step["name"]
-            for phase in plan["phases"]
-            for step in phase["steps"]
-            if phase["id"] == point["phase"] and step["id"] == point["step"]
-        ),
-        None,
-    )

@@ -133,7 +133,7 @@ STEP_ERROR = _type("step_error", (*_PLACE, "error.message"), command="faber step
 STEP_BLOCKED = _type("step_blocked", (*_PLACE, "metadata.missing"), command="faber step complete", notable=True)
 STEP_RETRY = _type("step_retry", _PLACE, command="faber step start", notable=True)
 STEP_SKIP = _type("step_skip", _PLACE, command="faber step skip", person=True, notable=True)
-RETRY_LOOP_ENTER = _type("retry_loop_enter", ("phase", "metadata.return_to"), notable=True)
+RETRY_LOOP_ENTER = _type("retry_loop_enter", ("phase", "metadata.return_to"), person=True, notable=True)
 RETRY_LOOP_EXIT = _type("retry_loop_exit", ("phase",), notable=True)
 
 # --- people ----------------------------------------------------------------------------------------

@@ -8,15 +8,16 @@ from typing import NamedTuple
 from faber.errors import InvalidInput
 from faber.events import feedback_events
 from faber.feedback.answer_matching import MAX_ANSWER, Responder, read_answer, same_answer
-from faber.model.acceptance import MAX_MESSAGE, Decision, Repeated, accept, bounded, check_open
+from faber.model.acceptance import MAX_MESSAGE, MAX_PROMPT, Decision, Repeated, accept, bounded, check_open
 from faber.model.answers import DEFAULT_OPTIONS, FREE_TEXT, OWN_LIST, check_options
 from faber.model.documents import Plan, State
-from faber.model.gates import gate_by_id
+from faber.model.gates import Gate, gate_by_id
 from faber.model.ids import check_relative
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition
+from faber.model.next import next_action, warned_before
 from faber.model.progress import next_place, places, step_state
 from faber.model.state_parts import FeedbackRequest, StepAnswer
-from faber.text.safe_text import inert, redact
+from faber.text.safe_text import inert, redact, shorten
 
 MAX_ARTIFACTS = 20
 MAX_PATH = 300
@@ -71,8 +72,10 @@ def open_request(state: State, plan: Plan, asked: NewRequest) -> Decision:
             )
         if known and known["answer"] is None:
             return Repeated(known["event_id"])
-        kind, prompt, place, options = "approval", gate.prompt, (gate.phase, gate.step), ()
+        kind, prompt, place, options = "approval", _told(state, plan, gate), (gate.phase, gate.step), ()
         given["gate"] = gate_id
+    if not prompt and kind == "error_resolution" and state["status"] == "failed":
+        prompt = f"{next_action(state, plan)['why'][: MAX_PROMPT - 20]} How to continue?"
     if not prompt:
         raise InvalidInput("A request needs a prompt.")
     if place is None:
@@ -81,6 +84,14 @@ def open_request(state: State, plan: Plan, asked: NewRequest) -> Decision:
         request_id, kind, prompt, options=_options(kind, options), context=given, place=place
     )
     return accept(state, plan, draft)
+
+
+def _told(state: State, plan: Plan, gate: Gate) -> str:
+    """The gate's question, after what completed steps warned of."""
+    own = f"{gate.phase}:{gate.step}" if gate.id.startswith("result:") else None  # its question says it already
+    warned = [f"{each['step']}: {each['message']}" for each in warned_before(state, plan, None) if each["step"] != own]
+    told = f" (Completed with a warning: {'; '.join(warned)})" if warned else ""
+    return shorten(gate.prompt + told, MAX_PROMPT)
 
 
 def _asking_step(state: State, plan: Plan) -> tuple[str, str] | None:

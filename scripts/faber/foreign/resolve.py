@@ -1,4 +1,4 @@
-"""Finds the run that a person names: by its id, a unique part of it, or `latest`."""
+"""Finds the run that a person names: by its id, its work item, a unique part of its id, or `latest`."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,7 +7,7 @@ from typing import NoReturn
 from faber.errors import AmbiguousRun, FaberError, RunNotFound
 from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED
-from faber.model.ids import check_run_id, is_run_id
+from faber.model.ids import check_run_id, check_work_id, is_run_id, looks_like_work_id
 from faber.store import index
 from faber.store.layout import Layout
 from faber.store.load import Run
@@ -26,6 +26,8 @@ def resolve(layout: Layout, text: str) -> str:
         return latest(layout).run_id
     if is_run_id(text) and layout.find_run_dir(text):
         return text
+    if looks_like_work_id(text) and (found := _for_work_item(layout, check_work_id(text))):
+        return found
     check_run_id(text)
     known = layout.run_ids()
     matches = [run_id for run_id in known if text in run_id]
@@ -40,6 +42,16 @@ def resolve(layout: Layout, text: str) -> str:
         run_id=text,
         known_runs=len(known),
     )
+
+
+def _for_work_item(layout: Layout, work_id: str) -> str | None:
+    """The one open run for a work item; `AmbiguousRun` if there are several."""
+    found = [run.run_id for run in _active(layout) if run.state["work_id"] == work_id]
+    if len(found) > 1:
+        raise AmbiguousRun(
+            f"{len(found)} runs are open for work item {work_id}.", candidates=found[:MOST], candidates_total=len(found)
+        )
+    return found[0] if found else None
 
 
 def open_named(layout: Layout, text: str) -> Run:

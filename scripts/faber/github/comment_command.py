@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from faber.context.resume import run_position
-from faber.context.standing import standing
 from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
@@ -19,6 +18,7 @@ from faber.github.posting import Board, hidden, notification, reply_comment
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import FREE_TEXT, Responder
+from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
 from faber.sources.work_items import Commenting, WorkItemError
@@ -257,7 +257,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     given = event.get("metadata", {}) if event else {}
     # A merge of two copies of the run keeps an answer that came second, without counting it.
     counted = event is None or event["type"] != FEEDBACK_SUPERSEDED
-    position = run_position(committed.state, committed.plan)
+    position = run_position(committed.run, None)
     return {
         "result": "recorded",
         "reason": "answered",
@@ -276,8 +276,8 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
 
 
 def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
-    """`status` and `resume`: nothing is recorded."""
-    position = standing(made)
+    """`status` and `resume`: nothing is recorded, but that a person resumes a run that failed."""
+    position = run_position(made, None)
     outcome: dict[str, object] = {
         "result": "ignored",
         "reason": arrival.command.verb,
@@ -295,6 +295,11 @@ def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
         raise _Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
         raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
+    if arrival.may_resume and position["status"] == "failed":
+        committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.key, known=made)
+        resumed = run_position(committed.run, None)
+        outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
+        outcome["next"] = resumed["next_command"]
     return outcome | {"resume": arrival.may_resume}
 
 

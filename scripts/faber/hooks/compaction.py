@@ -2,6 +2,7 @@
 
 from faber.context import session_record
 from faber.context.resume import resume_point
+from faber.context.what_next import what_next
 from faber.events import record_events
 from faber.hooks.hook_call import Call, say
 from faber.hooks.hook_recording import record
@@ -17,7 +18,7 @@ def pre_compact(call: Call) -> None:
     run = found.one
     if run is None:
         return
-    say(keep(run.state, run.plan, call.faber) + "\n")
+    say(keep(run.state, run.plan, call.faber, action=what_next(run, call.session)) + "\n")
     if found.bound:
         trigger = call.text("trigger") or "unknown"
         record(

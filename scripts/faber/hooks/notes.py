@@ -27,9 +27,11 @@ from faber.hooks.session_brief import (
     point_text,
     question,
     task,
+    what_to_do,
     whereabouts,
 )
 from faber.model.documents import Plan, State
+from faber.model.next import Action, next_action
 
 KEEP = 3_000
 SEVERAL = 4_000
@@ -51,14 +53,22 @@ _SPOKEN = frozenset(
 
 
 def news(
-    state: State, plan: Plan, faber: str, events: list[Event], since: int, elsewhere: Elsewhere | None = None
+    state: State,
+    plan: Plan,
+    faber: str,
+    events: list[Event],
+    since: int,
+    elsewhere: Elsewhere | None = None,
+    *,
+    action: Action | None = None,
 ) -> str:
     """What happened since event `since`, the last that the session knows; one line if `events` is empty."""
     run_id, resume = state["run_id"], resume_point(state, plan)
+    first, *rest = what_to_do(action or next_action(state, plan), faber, run_id)
     if not events:
         waits = " and waits for a person's answer" if state["feedback_request"] else ""
         position = f"faber: run {run_id} is at {point_text(resume)}{waits}; nothing new."
-        return fit([Line(0, f"{position} Next command: {next_command(faber, run_id)}"), *whereabouts(elsewhere)], SHORT)
+        return fit([Line(0, f"{position} {first.text}"), *rest, *whereabouts(elsewhere)], SHORT)
     return fit(
         [
             Line(0, f"faber: others recorded events in run {run_id} since event {since}:"),
@@ -66,7 +76,8 @@ def news(
             Line(1, f"Status now: {state['status']}. Resume point: {point_text(resume)}."),
             *whereabouts(elsewhere),
             *question(state["feedback_request"], 300),
-            Line(0, f"Next command: {next_command(faber, run_id)}"),
+            first,
+            *rest,
             Line(2, f"Full context: {context_command(faber, run_id)}"),
         ],
         SHORT,
@@ -83,7 +94,7 @@ def _event(event: Event) -> str:
     return line(f"- {words}{f': {said}' if said else ''}", 200)
 
 
-def keep(state: State, plan: Plan, faber: str) -> str:
+def keep(state: State, plan: Plan, faber: str, *, action: Action | None = None) -> str:
     """Instructions for the summary of the conversation: what it must keep, word for word."""
     run_id = state["run_id"]
     work = f" (work item {line(state['work_id'], 80)})" if state["work_id"] else ""
@@ -93,7 +104,7 @@ def keep(state: State, plan: Plan, faber: str) -> str:
             Line(0, f"- faber run: {run_id}{work}"),
             *(Line(entry.rank, f"- {entry.text}") for entry in task(state, 300)),
             Line(0, f"- Resume point: {point_text(resume_point(state, plan))}"),
-            Line(0, f"- Next command: {next_command(faber, run_id)}"),
+            *(Line(e.rank, f"- {e.text}") for e in what_to_do(action or next_action(state, plan), faber, run_id)),
             Line(1, f"- Context: {context_command(faber, run_id)}"),
             *(Line(entry.rank, f"- {entry.text}") for entry in question(state["feedback_request"], 400)),
             *(Line(entry.rank, f"- {entry.text}") for entry in decided(state, 5, 10, 300)),

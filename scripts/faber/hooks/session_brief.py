@@ -9,9 +9,10 @@ from typing import NamedTuple
 from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
 from faber.model.documents import SETTLED, Plan, State
+from faber.model.next import Action, next_action
 from faber.model.progress import unfinished
 from faber.model.state_parts import ErrorEntry, FeedbackRequest
-from faber.text.program_word import prose, shell_word
+from faber.text.program_word import command, prose, shell_word
 
 FULL = 9_500
 SHORT = 1_500
@@ -51,6 +52,20 @@ def next_command(faber: str, run_id: str) -> str:
     return f"{shell_word(faber)} next {run_id}"
 
 
+def what_to_do(action: Action, faber: str, run_id: str) -> list[Line]:
+    """The answer of `faber next` as lines: what this session runs, or what only a person may run."""
+    said = line(command(action["command"], shell_word(faber)), 800)
+    if action["person"]:
+        return [Line(0, f"What comes next is a person's: tell them to run `{said}`.")]
+    if action["action"] == "done":
+        return [Line(0, f"Next command: {said}")]
+    lines = [Line(0, f"Next command: {next_command(faber, run_id)}")]
+    if action["mode"] == "continue":
+        place = line(f"{action['phase']}:{action['step']}", 140)
+        lines.append(Line(2, f"Once {place} is done: {said}"))
+    return lines
+
+
 def context_command(faber: str, run_id: str) -> str:
     """The command that loads a run's full context and records that this session has it."""
     return f"{shell_word(faber)} context {run_id} --record"
@@ -74,10 +89,11 @@ def capsule(
     *,
     limit: int = FULL,
     loaded: bool = False,
+    action: Action | None = None,
 ) -> str:
     """Everything a session needs to continue the run, in at most `limit` characters (FULL or SHORT).
 
-    `loaded` is true if the run's context is in the conversation already.
+    `loaded` is true if the run's context is in the conversation already. `action` is what the session does next.
     """
     bounds = BOUNDS[limit]
     run_id = state["run_id"]
@@ -89,7 +105,7 @@ def capsule(
         Line(3, f"Reason: {line(resume.why, 300)}"),
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
-        Line(0, f"Next command: {next_command(faber, run_id)}"),
+        *what_to_do(action or next_action(state, plan), faber, run_id),
         *([] if loaded else before_work(faber, run_id)),
     ]
     if bounds.instruction and (instruction := _instruction(plan, resume)):

@@ -3,6 +3,7 @@
 import json
 
 from faber.context import session_record
+from faber.context.what_next import what_next
 from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
@@ -10,8 +11,9 @@ from faber.hooks.notes import QUIET, damaged, news, several
 from faber.hooks.provenance import attended
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
-from faber.hooks.session_memory import remember
+from faber.hooks.session_memory import remember, still_here
 from faber.hooks.waiting import position, waiting
+from faber.model.holder import holds
 from faber.store import log
 from faber.store.load import Run
 
@@ -55,13 +57,15 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
     record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
     intact = known is None or not known.lost
-    away = elsewhere(run, place)
+    if call.session and run.state["holder"] is not None and not holds(run.state, call.session):
+        still_here(call)  # whether the holder's client is gone is seen only by a session whose own client is known
+    away, action = elsewhere(run, place), what_next(run, call.session)
     if source == "resume" and known and intact:
         unseen = _unseen(run, known.event_id, call.session)
-        return news(run.state, run.plan, call.faber, unseen, known.event_id, away)
+        return news(run.state, run.plan, call.faber, unseen, known.event_id, away, action=action)
     limit = SHORT if source == "compact" and intact else FULL
     loaded = source == "resume" and intact and call.session in run.state["context_sessions"]
-    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded)
+    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded, action=action)
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:

@@ -117,6 +117,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     from faber.hooks.session_brief import next_command
     from faber.hooks.waiting import waiting
     from faber.model.documents import CLOSED
+    from faber.steps.holding import answered_in
     from faber.store.appending import Writer
     from faber.store.commit import commit
     from faber.text.credentials import secret_values
@@ -129,8 +130,11 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     made = commit(
         call.layout,
         meant.run_id,
-        lambda state, plan: respond(
-            state, plan, request_id=meant.request_id, response=said, comment=remark, responder=responder
+        answered_in(
+            call.session,
+            lambda state, plan: respond(
+                state, plan, request_id=meant.request_id, response=said, comment=remark, responder=responder
+            ),
         ),
         Writer(None, "person", deadline=DEADLINE),
     )

@@ -49,7 +49,7 @@ def _transition(state: State, what: str, to: str) -> IllegalTransition:
         f"A run that is {state['status']} cannot be {to}; {what}.",
         status=state["status"],
         to=to,
-        recovery=f"Run `faber run resume {state['run_id']}` first.",
+        recovery=f"Run `faber next {state['run_id']}`.",
     )
 
 
@@ -279,7 +279,7 @@ def block_step(
 
 
 def fail_step(state: State, plan: Plan, phase: str, step: str, error: str) -> Decision:
-    """`step fail`: the step and the run stop; `step start` of the same step retries it."""
+    """`step fail`: the step and the run stop."""
     known = step_state(state, phase, step)
     if known["status"] == "failed" and known["ended_event"]:
         return Repeated(known["ended_event"])
@@ -306,12 +306,12 @@ def _check_in_progress(state: State, phase: str, step: str, status: str) -> None
         raise IllegalTransition(
             f"{phase}:{step} is {status}, not in progress.",
             status=status,
-            recovery=f"Run `faber step start {state['run_id']} {phase}:{step}` first.",
+            recovery=f"Run `faber next {state['run_id']}`.",
         )
 
 
 def _check_gates(state: State, plan: Plan) -> None:
-    """Raise if a gate is closed or the run is a dry run. A failure is not a gate: starting the failed step
+    """Raise if a gate is closed or the run is a dry run. A failure is not a gate: a person who starts the failed step
     retries it."""
     gate = closed_gate(state, plan)
     if gate is not None:
@@ -338,9 +338,9 @@ def _next_fields(state: State, plan: Plan) -> dict[str, str | None]:
     following = next_place(state, plan)
     if following is None:
         check_planned(state, plan)
-        return {"next": None, "recovery": f"All steps are complete: run `faber run complete {state['run_id']}`."}
+        return {"next": None, "recovery": f"All steps are complete: run `faber next {state['run_id']}`."}
     place = f"{following[0]}:{following[1]}"
-    return {"next": place, "recovery": f"The next step is {place}: run `faber step start {state['run_id']} {place}`."}
+    return {"next": place, "recovery": f"The next step is {place}: run `faber next {state['run_id']}`."}
 
 
 def _checked_message(message: str | None) -> str | None:

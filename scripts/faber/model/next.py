@@ -1,27 +1,49 @@
-"""What an agent does next: a pure function of plan and state, and the only place that decides it.
+"""What can be done now: a pure function of plan and state, and the only place that decides it.
 
-`step start` accepts only the step returned here, so an agent that forgot, skipped or invented something is
-corrected by the next command it runs.
+`faber next`, the context, the status and a session's brief all show this answer. `step start` accepts only the step
+returned here, so an agent that forgot, skipped or invented something is corrected by the next command it runs.
 """
 
 from typing import Literal, TypedDict
 
-from faber.model.documents import Evidence, Plan, State, is_nebula_run
+from faber.model.documents import CLOSED, Evidence, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
 from faber.model.holder import Working, takeover_hint
 from faber.model.pending_feedback import answers_for, revised
-from faber.model.progress import next_place, step_plan, unplanned
+from faber.model.progress import next_place, phase_ids, step_plan, unplanned
 from faber.model.state_parts import ErrorEntry, StepAnswer
 from faber.text.safe_text import one_line
 
 MAX_TARGET = 300
+MAX_WARNING = 600
+KEPT_WARNINGS = 5
+_STOP = "Stop here. Report the question and the run id."
+
+
+class Warned(TypedDict):
+    """A step as `PHASE:STEP`, and the message with which it was completed."""
+
+    step: str
+    message: str
+
+
+class PastFailure(TypedDict):
+    """What failed before the step is done again: the error as it was given, the evidence that was missing, and the
+    messages of the failed phase's other steps."""
+
+    phase: str
+    step: str | None
+    error: str
+    evidence: list[dict[str, object]]
+    messages: list[Warned]
 
 
 class Action(TypedDict):
     """What `faber next` returns. `complete_with` is the exact command that ends the action, `start_with` the one
-    that starts a step that has not started; both are null if there is none. `target` is the task of a run created from
-    words, shortened. `feedback` holds the answers of
-    people that the step has to follow."""
+    that starts a step that has not started; both are null if there is none. `command` is the one to run now, with
+    `person` by a person: every answer that names a next command names this one. `target` is the task of a run
+    created from words, shortened. `feedback` holds the answers of people that the step has to follow, `failure` what
+    failed before, `warned` the completed steps of earlier phases that ended with a warning."""
 
     action: Literal["step", "gate", "wait", "done", "failed"]
     target: str | None
@@ -34,7 +56,11 @@ class Action(TypedDict):
     evidence: list[Evidence]
     start_with: str | None
     complete_with: str | None
+    command: str
+    person: bool
     feedback: list[StepAnswer]
+    failure: PastFailure | None
+    warned: list[Warned]
     why: str
 
 
@@ -42,42 +68,53 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
     """The one thing to do now. `loaded` is false in a session that has not loaded the run's context: loading it
     comes first. Has no side effect."""
     run_id, status = state["run_id"], state["status"]
-    if status == "completed":
-        return _end("done", "The run is completed.")
-    if status == "cancelled":
-        return _end("done", "The run was cancelled; there is nothing to do.")
-    if status == "awaiting_feedback":
+    if status in CLOSED:
+        why = "The run is completed." if status == "completed" else "The run was cancelled; there is nothing to do."
+        return _end("done", why, f"faber run rerun {run_id}", person=True)
+    if status == "awaiting_feedback" or state["feedback_queue"]:  # a failed run with an open request waits as well
         return _wait(state)
     if state["autonomy"] == "dry-run":
-        return _end("done", "A dry run only plans; `faber run show` prints the plan. There is nothing to do.")
+        why = "A dry run only plans; `faber run show` prints the plan. There is nothing to do."
+        return _end("done", why, f"faber run show {run_id}")
     if not loaded:
+        load = f"faber context {run_id} --record"
         return {
-            **_end("step", "This session has not loaded the run's context."),
+            **_end("step", "This session has not loaded the run's context.", load),
             "mode": "start",
             "instruction": "Load the run's context and read all of it before anything else.",
-            "complete_with": f"faber context {run_id} --record",
+            "complete_with": load,
         }
     if is_nebula_run(state):
-        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.")
-    gate = closed_gate(state, plan)
-    place = next_place(state, plan)
+        from shlex import quote
+
+        again = " --retry-failed" if status == "failed" else ""
+        command = f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
+        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.", command, person=True)
     if status == "failed" and not may_retry(state, plan):
         return _failed(state)
+    gate = closed_gate(state, plan)
     if gate is not None:
         return _gate(state, gate)
-    if place is None and (vague := unplanned(state, plan)):
-        return {
-            **_end("wait", f"Nobody knows the steps of phase {', '.join(vague)}."),
-            "phase": vague[0],
-            "instruction": "Stop here. A person decides whether the phase is needed: "
-            f"`faber phase skip {run_id} {vague[0]}`, or `faber run cancel {run_id}`.",
-        }
+    place = next_place(state, plan)
     if place is None:
-        return {
-            **_end("done", "Every step of the plan is complete; the run itself is not yet."),
-            "complete_with": f"faber run complete {run_id}",
-        }
+        return _last(state, plan)
     return _step(state, plan, *place)
+
+
+def _last(state: State, plan: Plan) -> Action:
+    """Every known step is complete, or the first unfinished phase has no known step left."""
+    run_id, steps = state["run_id"], [step for phase in state["phases"].values() for step in phase["steps"].values()]
+    if vague := unplanned(state, plan):
+        why = f"Nobody knows the steps of phase {', '.join(vague)}."
+        instruction = f"{_STOP} A person decides whether the phase is needed, or cancels the run."
+        skip = _end("wait", why, f"faber phase skip {run_id} {vague[0]}", person=True)
+        return {**skip, "phase": vague[0], "instruction": instruction}
+    if not any(step["status"] == "completed" for step in steps):
+        cancel = f"faber run cancel {run_id} --reason 'Every step was skipped.'"
+        return _end("done", "Every step was skipped; such a run is cancelled.", cancel, person=True)
+    complete = f"faber run complete {run_id}"
+    why = "Every step of the plan is complete; the run itself is not yet."
+    return {**_end("done", why, complete), "complete_with": complete}
 
 
 def may_retry(state: State, plan: Plan) -> bool:
@@ -98,6 +135,8 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
     run_id, known, planned = state["run_id"], state["phases"][phase]["steps"][step], step_plan(plan, phase, step)
     running = known["status"] == "in_progress" and state["status"] == "in_progress"
     again = not running and known["attempts"] > 0
+    start = None if running else f"faber next {run_id}"
+    complete = f"faber step complete {run_id} {phase}:{step} --next"
     why = f"{phase}:{step} is the first unfinished step."
     feedback = answers_for(state, phase, step)
     sent_back = revised(feedback)
@@ -119,18 +158,34 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
         "instruction": planned.get("instruction") or planned["name"],
         "skill": planned.get("skill"),
         "evidence": [] if known["waived_by"] else planned.get("evidence", []),
-        "start_with": None if running else f"faber step start {run_id} {phase}:{step}",
-        "complete_with": f"faber step complete {run_id} {phase}:{step}",
+        "start_with": start,
+        "complete_with": complete,
+        "command": start or complete,
+        "person": False,
         "feedback": feedback,
+        "failure": None,
+        "warned": warned_before(state, plan, phase),
         "why": why,
     }
 
 
+def warned_before(state: State, plan: Plan, phase: str | None) -> list[Warned]:
+    """The completed steps of the phases before `phase`, or of all, that ended with a warning, and what they said."""
+    names = phase_ids(plan)
+    found: list[Warned] = [
+        {"step": f"{name}:{step}", "message": one_line(known["message"] or "", MAX_WARNING)}
+        for name in (names[: names.index(phase)] if phase else names)
+        for step, known in state["phases"][name]["steps"].items()
+        if known["status"] == "completed" and known["warning"]
+    ]
+    return found[-KEPT_WARNINGS:]
+
+
 def _gate(state: State, gate: Gate) -> Action:
     asked = state["gates"].get(gate.id)
-    refused = asked is not None and asked.get("answer") == "reject"
+    refused = " (It was rejected before.)" if asked is not None and asked.get("answer") == "reject" else ""
     return {
-        **_end("gate", f"A person must approve: {gate.prompt}" + (" (It was rejected before.)" if refused else "")),
+        **_end("gate", f"A person must approve: {gate.prompt}{refused}", f"faber next {state['run_id']}"),
         "phase": gate.phase,
         "step": gate.step,
         "instruction": "Open the request, report the question and the run id, and stop. Only a person can answer.",
@@ -140,46 +195,52 @@ def _gate(state: State, gate: Gate) -> Action:
 
 
 def _wait(state: State) -> Action:
-    request = state["feedback_request"]
+    """A request is open. A state that waits and names none shows its context, which asks what to do about that."""
+    run_id, request = state["run_id"], state["feedback_request"] or next(iter(state["feedback_queue"]), None)
     asked = f"{request['request_id']}: {request['prompt']}" if request else "an open question"
+    command = f"faber feedback respond {run_id}" if request else f"faber context {run_id}"
     return {
-        **_end("wait", f"Waiting for a person to answer {asked}"),
+        **_end("wait", f"Waiting for a person to answer {asked}", command, person=True),
         "phase": request["resume_point"]["phase"] if request else None,
         "step": request["resume_point"]["step"] if request else None,
-        "instruction": "Stop here. Report the question and the run id. A person answers: with the code that faber "
-        "shows them here at a terminal, in a terminal of their own, or on the issue.",
+        "instruction": f"{_STOP} A person answers: with the code that faber shows them here at a terminal, in a "
+        "terminal of their own, or on the issue.",
     }
 
 
 def held_elsewhere(state: State, found: Working, silent: int) -> Action:
     """To wait: another session works on the run, and gave its last sign `silent` seconds ago."""
     whose = f"session {found.session_id}" if found.session_id else "the session that a person lets take over"
+    why = f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
     return {
-        **_end(
-            "wait", f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
-        ),
+        **_end("wait", why, f"faber run takeover {state['run_id']}", person=True),
         "instruction": f"Stop here and tell the person. {takeover_hint(state['run_id'])}",
     }
 
 
+def adopt_first(command: str, why: str, instruction: str) -> Action:
+    """To wait: another tool began the run, and nothing is recorded about it until a person adopts it."""
+    return {**_end("wait", why, command, person=True), "instruction": instruction}
+
+
 def _failed(state: State) -> Action:
-    last: ErrorEntry = state["errors"][-1] if state["errors"] else {"event_id": 0}
+    run_id, last = state["run_id"], state["errors"][-1] if state["errors"] else ErrorEntry(event_id=0)
     place = [part for part in (last.get("phase"), last.get("step")) if part]
     where = f" at {':'.join(place)}" if place else ""
+    why = f"The run failed{where}: {last.get('message') or 'no reason was recorded'}"
     return {
-        **_end("failed", f"The run failed{where}: {last.get('message') or 'no reason was recorded'}"),
+        **_end("failed", why, f"faber run resume {run_id}", person=True),
         "phase": last.get("phase"),
         "step": last.get("step"),
-        "instruction": "Stop here and report what failed. A person decides whether the run is resumed or cancelled.",
+        "instruction": "Stop here and report what failed. A person decides whether the run is resumed or cancelled, in "
+        "a terminal of their own. If they want to decide here, ask them with "
+        f"`faber feedback request {run_id} --type error_resolution`.",
     }
 
 
-def adopt_first(why: str, instruction: str) -> Action:
-    """To wait: the run was made by another tool, and a person has to adopt it."""
-    return {**_end("wait", why), "instruction": instruction}
-
-
-def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) -> Action:
+def _end(
+    action: Literal["step", "gate", "wait", "done", "failed"], why: str, command: str, *, person: bool = False
+) -> Action:
     return {
         "action": action,
         "target": None,
@@ -192,6 +253,10 @@ def _end(action: Literal["step", "gate", "wait", "done", "failed"], why: str) ->
         "evidence": [],
         "start_with": None,
         "complete_with": None,
+        "command": command,
+        "person": person,
         "feedback": [],
+        "failure": None,
+        "warned": [],
         "why": why,
     }

@@ -1,14 +1,14 @@
 """One session at a time works on a run: the check before whatever works on a step."""
 
-import time
 from collections.abc import Callable
 
+from faber.context.what_next import asking
+from faber.errors import PersonRequired
 from faber.events.workflow_events import run_held
 from faber.model.acceptance import Decision, Repeated
 from faber.model.documents import Plan, State
-from faber.model.holder import Asking, Signs, check_holder, holds, was_taken, working
-from faber.model.next import Action, held_elsewhere
-from faber.store import index
+from faber.model.holder import Asking, check_holder, holds, working
+from faber.model.next import next_action
 from faber.store.config import load_config
 from faber.store.layout import Layout
 
@@ -32,6 +32,23 @@ def held(layout: Layout, session: str | None, decide: Decide, *, begins: bool = 
     return decide_held
 
 
+def after_failure(decide: Decide, *, agent: bool) -> Decide:
+    """`decide`, but for an agent it raises `PersonRequired` where the run has failed and its plan allows no retry: a
+    person decides whether it continues."""
+
+    def decide_allowed(state: State, plan: Plan) -> Decision:
+        run_id = state["run_id"]
+        if agent and next_action(state, plan)["action"] == "failed":
+            raise PersonRequired(
+                "The run has failed, and its plan allows no more retries: a person decides whether it continues.",
+                recovery=f"Stop, and report what failed. A person runs `faber run resume {run_id}`, or answers what "
+                f"`faber feedback request {run_id} --type error_resolution` asks.",
+            )
+        return decide(state, plan)
+
+    return decide_allowed
+
+
 def resuming(layout: Layout, session: str | None, decide: Decide) -> Decide:
     """`decide`, after which the session that resumes the run holds it, where the one that did no longer counts."""
 
@@ -43,6 +60,20 @@ def resuming(layout: Layout, session: str | None, decide: Decide) -> Decide:
         return [*decision, run_held()]
 
     return decide_resumed
+
+
+def answered_in(session: str | None, decide: Decide) -> Decide:
+    """`decide`, a person's answer that they typed in `session`: where another session holds the run, this one does
+    from then on, as the person works here."""
+
+    def decide_answered(state: State, plan: Plan) -> Decision:
+        decision = decide(state, plan)
+        holder = state["holder"]
+        if session is None or isinstance(decision, Repeated) or holder is None or holder["session_id"] == session:
+            return decision
+        return [{**run_held(), "session_id": session}, *decision]
+
+    return decide_answered
 
 
 def held_by_another(layout: Layout, session: str | None, state: State) -> bool:
@@ -65,28 +96,5 @@ def check_held(layout: Layout, session: str | None, state: State) -> None:
         check_holder(state, _asking(layout, session, state))
 
 
-def unless_held(layout: Layout, session: str | None, state: State, action: Action) -> Action:
-    """`action`, but to wait where it is a step and another session works on the run. Raises `TakenOver` where the run
-    was taken from this session."""
-    if action["action"] != "step" or session is None or holds(state, session):
-        return action
-    asking = _asking(layout, session, state)
-    found = working(state, asking)
-    if found is None:
-        return action
-    if was_taken(state, session):
-        check_holder(state, asking)
-    return held_elsewhere(state, found, max(0, int(asking.now - found.seen)))
-
-
 def _asking(layout: Layout, session: str, state: State) -> Asking:
-    def signs(other: str) -> Signs:
-        from faber.context import session_record
-
-        found = session_record.signs(layout, other, session)
-        # A session of another machine, whose work was brought here by a pull: the run was handed over.
-        away = not found.started and index.is_bound(layout, index.PULLED, other, state["run_id"])
-        return found._replace(gone=True) if away else found
-
-    patience: int = load_config(layout).at("sessions.silent_minutes")
-    return Asking(session, time.time(), patience * 60, signs)
+    return asking(layout, session, state, load_config(layout))

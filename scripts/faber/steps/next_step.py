@@ -3,15 +3,17 @@
 from functools import partial
 from typing import NamedTuple
 
+from faber.context.past_failure import past_failure
+from faber.context.what_next import what_next
 from faber.foreign.open_run import open_run
-from faber.foreign.unadopted import adoption_first
 from faber.model.acceptance import Decision
 from faber.model.commands import complete_run, start_step
 from faber.model.consequences import consequences
 from faber.model.documents import Plan, State, is_nebula_run
 from faber.model.gates import closed_gate
-from faber.model.next import Action, adopt_first, next_action
-from faber.steps.holding import Decide, held, takes, unless_held
+from faber.model.holder import was_taken
+from faber.model.next import Action
+from faber.steps.holding import Decide, check_held, held, takes
 from faber.steps.step_evidence import base_commit
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
@@ -29,11 +31,14 @@ class Started(NamedTuple):
 
 
 def next_of(run: Run, session_id: str | None) -> Action:
-    """The one thing that this session, or a person, is to do now. Changes nothing."""
-    if first := adoption_first(run):
-        return adopt_first(first.why, first.instruction)
-    loaded = session_id is None or session_id in run.state["context_sessions"]
-    return unless_held(run.layout, session_id, run.state, next_action(run.state, run.plan, loaded=loaded))
+    """The one thing that this session, or a person, is to do now. Changes nothing. Raises `TakenOver` where another
+    session works on a run that was taken from this one."""
+    action = what_next(run, session_id)
+    if action["phase"] is not None and action["step"] is not None and action["action"] == "step":
+        action["failure"] = past_failure(run, action["phase"], action["step"])
+    elif action["action"] == "wait" and session_id is not None and was_taken(run.state, session_id):
+        check_held(run.layout, session_id, run.state)
+    return action
 
 
 def start_next(run: Run, by: Writer) -> Started:

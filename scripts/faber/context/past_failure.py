@@ -1,0 +1,84 @@
+"""What failed before a step is done again: read from the log, backwards to where the failed work began."""
+
+from collections.abc import Iterator
+
+from faber.errors import FaberError
+from faber.events.drafts import Event
+from faber.events.event_types import (
+    PHASE_ERROR,
+    PHASE_START,
+    STEP_BLOCKED,
+    STEP_COMPLETE,
+    STEP_ERROR,
+    STEP_RETRY,
+    STEP_START,
+)
+from faber.model.documents import State
+from faber.model.next import PastFailure
+from faber.model.progress import step_state
+from faber.store import log
+from faber.store.load import Run
+from faber.text.safe_text import shorten
+
+MOST_EVENTS = 200  # that are looked at
+MAX_MESSAGE = 500
+KEPT_MESSAGES = 5
+MAX_OUTPUT = 1_500  # of a command, from its end
+
+
+def past_failure(run: Run, phase: str, step: str) -> PastFailure | None:
+    """The newest failure for which the step is done again: its own, else that of the phase whose retry loop covers
+    it. None if nothing failed."""
+    known = step_state(run.state, phase, step)
+    if known["failures"]:
+        ended = known["ended_event"] if known["status"] == "failed" else known["started_event"]
+        return _read(run, ended or 0, phase, step)
+    for loop in reversed(run.state["retry_loops"]):
+        if not loop.get("exited") and phase in _covered(run.state, loop["return_to"], loop["phase"]):
+            return _read(run, loop["event_id"], loop["phase"], None)
+    return None
+
+
+def _covered(state: State, first: str, last: str) -> list[str]:
+    names = list(state["phases"])
+    return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
+
+
+def _read(run: Run, newest: int, phase: str, step: str | None) -> PastFailure | None:
+    """The failure of `phase`, or of its `step`, that ended with event `newest` or before."""
+    failure: PastFailure | None = None
+    for event in _back(run, newest):
+        kind, said = event["type"], event.get("message")
+        if event.get("phase") != phase:
+            continue
+        if failure is None:
+            if kind in (STEP_ERROR, PHASE_ERROR) and step in (None, event.get("step")):
+                failure = {
+                    "phase": phase,
+                    "step": event.get("step"),
+                    "error": event.get("error", {"message": ""})["message"],
+                    "evidence": [],
+                    "messages": [],
+                }
+        elif kind == PHASE_START or (step and kind in (STEP_START, STEP_RETRY) and event.get("step") == step):
+            break
+        elif kind == STEP_BLOCKED and event.get("step") == failure["step"] and not failure["evidence"]:
+            failure["evidence"] = [_missing(piece) for piece in event["metadata"]["missing"]]
+        elif kind == STEP_COMPLETE and said and len(failure["messages"]) < KEPT_MESSAGES:
+            failure["messages"].insert(0, {"step": f"{phase}:{event['step']}", "message": shorten(said, MAX_MESSAGE)})
+    return failure
+
+
+def _back(run: Run, newest: int) -> Iterator[Event]:
+    for event_id in range(newest, max(0, newest - MOST_EVENTS), -1):
+        entry = log.probe(run.directory, event_id)
+        try:
+            if entry is not None:
+                yield log.read_event(run.directory, entry.file)
+        except FaberError:
+            continue
+
+
+def _missing(piece: dict[str, object]) -> dict[str, object]:
+    output = piece.get("output")
+    return {**piece, "output": output[-MAX_OUTPUT:]} if isinstance(output, str) else piece
