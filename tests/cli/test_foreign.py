@@ -640,8 +640,8 @@ def test_a_hostile_name_is_no_command(faber: Faber, project: Path, name: str) ->
     phases = [{"name": name, "status": "in_progress", "steps": [{"id": name, "status": "pending"}]}]
     edit(state_file(project, run_id), phases=phases, current_phase=name, current_step=name)
     assert faber("run", "adopt", run_id).status == 0
-    command = faber("next", run_id, "--peek").json["start_with"]
-    place = command.removeprefix(f"faber step start {run_id} ")
+    command = faber("next", run_id, "--peek").json["complete_with"]
+    place = command.removeprefix(f"faber step complete {run_id} ").removesuffix(" --next")
     assert set(place) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:")
     assert not place.startswith("-")
     assert len(place) < 260

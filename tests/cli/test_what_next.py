@@ -221,7 +221,7 @@ def test_a_nebula_is_applied(
     commit(layout, "r", lambda state, plan: [{"type": "workflow_error", "error": {"message": "It broke."}}])
     assert agree(faber, project, "r", None, capfd) == ("done", f"{command} --retry-failed", True)
     answer = faber(*shlex.split(command)[1:])
-    assert answer.status == 5
+    assert answer.status == 3
     assert "No Claude Code client was found" in answer.err
 
 

@@ -106,9 +106,9 @@ def _last(state: State, plan: Plan) -> Action:
     run_id, steps = state["run_id"], [step for phase in state["phases"].values() for step in phase["steps"].values()]
     if vague := unplanned(state, plan):
         why = f"Nobody knows the steps of phase {', '.join(vague)}."
-        instruction = f"{_STOP} A person decides whether the phase is needed, or cancels the run."
-        skip = _end("wait", why, f"faber phase skip {run_id} {vague[0]}", person=True)
-        return {**skip, "phase": vague[0], "instruction": instruction}
+        skip = f"faber phase skip {run_id} {vague[0]}"
+        instruction = f"{_STOP} A person decides whether the phase is needed: `{skip}`, or `faber run cancel {run_id}`."
+        return {**_end("wait", why, skip, person=True), "phase": vague[0], "instruction": instruction}
     if not any(step["status"] == "completed" for step in steps):
         cancel = f"faber run cancel {run_id} --reason 'Every step was skipped.'"
         return _end("done", "Every step was skipped; such a run is cancelled.", cancel, person=True)
