@@ -10,9 +10,10 @@ import click
 from faber.cli.arguments import format_option, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json, say, spelled, write
-from faber.context.assemble import ContextOptions, context_warning, reconstitute, with_requests
+from faber.context.assemble import context_warning, reconstitute, with_requests
 from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
 from faber.context.context_document import ConsolidatedContext
+from faber.context.context_sources import ContextOptions
 from faber.context.questions import check_answers
 from faber.context.render import critical, text
 from faber.errors import Exit, FaberError, Notice
