@@ -27,9 +27,9 @@ BEGUN = 17  # events before the long step's
 TIME = "2026-11-20T{:02}:{:02}:00.000Z"
 
 _WORDS = (
-    "the export streams rows from a generator writes them in order and never keeps more than one page in memory because "
-    "yearly reports have a million rows and the importer on the other side reads line by line with a strict quoting rule"
-).split()
+    "the", "export", "streams", "rows", "from", "a", "generator", "writes", "them", "in", "order", "and", "never",
+    "keeps", "more", "than", "one", "page", "because", "yearly", "reports", "have", "million", "lines", "with", "care",
+)  # fmt: skip
 
 
 def _prose(seed: int, words: int) -> str:
@@ -170,7 +170,8 @@ def _specification() -> str:
             f"## Functional Requirements\n\n{listed(40_200, REQUIREMENTS, 35)}",
             f"## Acceptance Criteria\n\n{listed(40_300, 20, 14, '- [ ]')}",
             f"## Technical Approach\n\n{listed(40_400, 20, 30)}",
-            "## Files to Modify\n\n" + "\n".join(f"- `src/export/file_{n}.py`: {_prose(40_500 + n, 6)}" for n in range(20)),
+            "## Files to Modify\n\n"
+            + "\n".join(f"- `src/export/file_{n}.py`: {_prose(40_500 + n, 6)}" for n in range(20)),
             "## Implementation Plan\n\n"
             + "\n\n".join(f"### Phase {n}: part {n}\n\n{listed(40_600 + n * 10, 5, 8, '- [ ]')}" for n in range(1, 7)),
             f"## Risks\n\n{_prose(40_700, 50)}",

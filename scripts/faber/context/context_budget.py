@@ -1,8 +1,8 @@
 """Fitting a context into a budget: long parts first, whole items, the least valuable first, every cut counted.
 
-Three rounds over the rows of `ROWS`, from the least valuable to the most: in each round a row's items are first shortened
-and then dropped, down to what that round leaves of it, until the context fits. What is left out or shortened is counted
-by comparing what was there with what is left.
+Three rounds over the rows of `ROWS`, from the least valuable to the most: in each round a row's items are shortened and
+then dropped, as far as that round goes, until the context fits. What is left out or shortened is counted by comparing
+what was there with what is left.
 """
 
 import json
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from faber.context.context_document import ConsolidatedContext, Omission
 from faber.text.program_word import command
-from faber.text.safe_text import shorten
 
 DEFAULT_MAX_CHARS = 24_000
 SMALLEST_MAX_CHARS = 4_000
@@ -34,6 +33,9 @@ PARTS = {
     "run": "faber run show {}",
 }
 
+# Those that are shown alone, in pages.
+PAGED = tuple(part for part, shown in PARTS.items() if shown.endswith(f" --part {part}"))
+
 ALL = 1_000_000
 Three = tuple[int, int, int]
 
@@ -41,9 +43,8 @@ Three = tuple[int, int, int]
 class Row(NamedTuple):
     """A list, a text (its items are paragraphs and list entries) or an object that is cut.
 
-    `keep` and `chars` say for each round how many items stay, and how long each of their texts may be. Items go from the
-    front unless `from_end`; those that are `routine` go first. A `whole` row is one item, and `fixed` entries of an
-    object stay.
+    `keep` and `chars` say for each round how many items stay, and how long their texts may be. Items go from the front
+    unless `from_end`; those that are `routine` go first. A `whole` row is one item; `fixed` entries of an object stay.
     """
 
     part: str
@@ -57,7 +58,7 @@ class Row(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many items a row has left, and how many of these are shortened."""
+    """How many items a path has left, and how many of these are shortened."""
 
     items: int
     shortened: int
@@ -82,13 +83,13 @@ ROWS = (
     Row("spec", "spec.phases", (10, 3, 0), from_end=True),
     Row("spec", "spec.technical_approach", (10, 3, 1), from_end=True),
     Row("issue", "issue.labels", (20, 5, 0), from_end=True),
-    Row("issue", "issue.description", (10, 3, 1), from_end=True),
+    Row("issue", "issue.description", (10, 3, 0), from_end=True),
     Row("sessions", "session_summary.remaining_phases", (20, 5, 0), from_end=True),
     Row("spec", "spec.functional_requirements", (20, 8, 1), from_end=True),
-    Row("spec", "spec.goals", (10, 3, 1), from_end=True),
+    Row("spec", "spec.goals", (10, 3, 0), from_end=True),
     Row("spec", "spec.summary", (10, 3, 1), from_end=True),
     Row("spec", "spec.acceptance_criteria", (20, 8, 1), from_end=True),
-    Row("steps", "step_messages", (30, 8, 1)),
+    Row("steps", "step_messages", (30, 8, 0)),
     Row("sessions", "session_summary.accomplished", (20, 8, 1)),
     Row("sessions", "session_summary.context_notes", (20, 5, 1), from_end=True),
     Row("run", "next_steps.remaining", (20, 8, 1), from_end=True),
@@ -96,10 +97,15 @@ ROWS = (
     Row("nebula", "nebula.phases", (20, 10, 1), from_end=True),
     Row("answers", "feedback_request.context", (1, 1, 0), whole=True),
     Row("answers", "feedback", (5, 5, 1)),
+    Row("sessions", "session_summary.decisions", (ALL, ALL, 3)),
+    Row("errors", "unresolved_errors", (ALL, ALL, 5)),
+    Row("decisions", "decisions_made", (ALL, ALL, 10)),
+    # In a budget that is hardly larger than what must stay.
     Row("sessions", "session_summary.decisions", (ALL, ALL, 1)),
     Row("errors", "unresolved_errors", (ALL, ALL, 1)),
     Row("decisions", "decisions_made", (ALL, ALL, 1)),
 )
+_PATHS = {row.path: row for row in ROWS}
 _ROUNDS = range(3)
 # Where nothing may be dropped any more, and the rest is still too long: every text but these gets shorter.
 _EXACT = frozenset(
@@ -143,7 +149,7 @@ def fit(context: ConsolidatedContext, max_chars: int | None, program: str = "fab
 def squeeze(value: Any, limit: int) -> Any:
     """`value` with every text in it shortened to `limit` characters, but ids and commands."""
     if isinstance(value, str):
-        return shorten(value, limit)
+        return value if len(value) <= limit else value[: limit - 1].rstrip() + "…"
     if isinstance(value, list):
         return [squeeze(item, limit) for item in value]
     if isinstance(value, dict):
@@ -214,9 +220,9 @@ class _Cutting:
         self.context: ConsolidatedContext = json.loads(json.dumps(context))
         self.size = size(context)
         self.program = program
-        self.before = {row: _items(context, row) for row in ROWS}
-        # Of each row, how many items are left, and how many of these are shortened.
-        self.left = {row: Left(len(items), 0) for row, items in self.before.items()}
+        self.before = {path: _items(context, row) for path, row in _PATHS.items()}
+        # Of each path, how many items are left, and how many of these are shortened.
+        self.left = {path: Left(len(items), 0) for path, items in self.before.items()}
         # What never was in the context.
         self.more = {entry["what"]: entry["of"] - entry["kept"] for entry in context["omitted"]}
 
@@ -231,17 +237,18 @@ class _Cutting:
         if left == items:
             return
         _put(self.context, row, left)
-        whole = {_text(item) for item in self.before[row]}
-        self.left[row] = Left(len(left), sum(_text(item) not in whole for item in left))
+        whole = {_text(item) for item in self.before[row.path]}
+        self.left[row.path] = Left(len(left), sum(_text(item) not in whole for item in left))
         entries = {entry["what"]: entry for entry in self.context["omitted"]} | {row.part: self._omission(row.part)}
         self.context["omitted"] = [entries[part] for part in PARTS if part in entries]
         self.size = size(self.context)
 
     def _omission(self, part: str) -> Omission:
-        rows = [row for row in ROWS if row.part == part]
-        total = sum(len(self.before[row]) for row in rows) + self.more.get(part, 0)
-        entry = omission(part, sum(self.left[row].items for row in rows), total, self.context["run_id"], self.program)
-        if shortened := sum(self.left[row].shortened for row in rows):
+        paths = [path for path, row in _PATHS.items() if row.part == part]
+        total = sum(len(self.before[path]) for path in paths) + self.more.get(part, 0)
+        kept = sum(self.left[path].items for path in paths)
+        entry = omission(part, kept, total, self.context["run_id"], self.program)
+        if shortened := sum(self.left[path].shortened for path in paths):
             entry["shortened"] = shortened
         return entry
 
@@ -251,7 +258,8 @@ def _cut(items: list[Any], row: Row, number: int, over: int) -> list[Any]:
     if row.from_end:
         order.reverse()
     if row.routine:
-        order.sort(key=lambda index: not row.routine or not row.routine(items[index]))
+        routine = [row.routine(item) for item in items]
+        order.sort(key=lambda index: not routine[index])
     saved, left = 0, dict(enumerate(items))
     for index in order if not row.whole else ():
         if saved >= over:

@@ -11,10 +11,11 @@ from faber.git.inspect import Inspected, begin_branch
 from faber.sources.specification import load as load_specification
 from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store.cache import memo
-from faber.store.config import Config
+from faber.store.config import DEFAULTS, Config, load_config
 from faber.store.files import read_json, write_atomic
-from faber.store.layout import WORK_ITEM
+from faber.store.layout import WORK_ITEM, Layout
 from faber.store.load import Run
+from faber.store.store_errors import InvalidConfiguration
 from faber.store.strict_json import InvalidJSON, dumps
 
 MAX_WORK_ITEM = 2 * 1024 * 1024
@@ -36,6 +37,15 @@ class ContextOptions(NamedTuple):
     notices: tuple[Notice, ...] = ()
 
 
+def settings(layout: Layout) -> tuple[Config, tuple[Notice, ...]]:
+    """The project's settings; where they are invalid, the defaults and a warning."""
+    try:
+        return load_config(layout), ()
+    except InvalidConfiguration as error:
+        message = f"{error.message} The work item is not fetched, and nothing is recorded."
+        return Config(DEFAULTS, None), (Notice(error.code, Severity.WARNING, message, error.recovery, layout.config),)
+
+
 class ContextSources:
     """The sources of one run: each returns a value, or None, and adds its notices."""
 
@@ -43,6 +53,7 @@ class ContextSources:
         self.run, self.config, self.options, self.notices = run, config, options, notices
 
     def specification(self) -> SpecificationPart | None:
+        """The run's specification, parsed and as a whole."""
         path = self.run.state["artifacts"].get("spec_path")
         if path is None:
             return None
@@ -58,6 +69,7 @@ class ContextSources:
         return cast(SpecificationPart | None, spec)
 
     def issue(self) -> IssuePart | None:
+        """The work item, fetched or from the saved copy."""
         work_id = self.run.state["work_id"]
         if work_id is None:
             return None
@@ -75,6 +87,7 @@ class ContextSources:
         return cast(IssuePart | None, issue)
 
     def begin_branch(self, latest: Mapping[str, object] | None) -> Branch | None:
+        """Start asking git about the run's branch; `latest` is the newest session summary."""
         name = self.run.state["artifacts"].get("branch_name")
         if name is None:
             return None
@@ -90,6 +103,7 @@ class ContextSources:
         )
 
     def branch(self, started: Branch | None) -> BranchPart | None:
+        """What git answers."""
         if started is None:
             return None
         branch, notices = started()
