@@ -1,6 +1,6 @@
 """Fitting a context into a budget: long parts first, whole items, the least valuable first, every cut counted.
 
-Three rounds over the rows of `ROWS`, from the least valuable to the most: in each round a row's items are shortened and
+Four rounds over the rows of `ROWS`, from the least valuable to the most: in each round a row's items are shortened and
 then dropped, as far as that round goes, until the context fits. What is left out or shortened is counted by comparing
 what was there with what is left.
 """
@@ -32,12 +32,13 @@ PARTS = {
     "nebula": "faber status {} --format json",
     "run": "faber run show {}",
 }
+EVERYTHING = "context"
 
 # Those that are shown alone, in pages.
 PAGED = tuple(part for part, shown in PARTS.items() if shown.endswith(f" --part {part}"))
 
 ALL = 1_000_000
-Three = tuple[int, int, int]
+Four = tuple[int, int, int, int]
 
 
 class Row(NamedTuple):
@@ -49,8 +50,8 @@ class Row(NamedTuple):
 
     part: str
     path: str
-    keep: Three
-    chars: Three = (500, 200, 100)
+    keep: Four
+    chars: Four = (500, 200, 100, 60)
     from_end: bool = False
     routine: Callable[[Any], bool] | None = None
     whole: bool = False
@@ -66,47 +67,42 @@ class Left(NamedTuple):
 
 # The least valuable first.
 ROWS = (
-    Row("spec", "spec.content", (0, 0, 0), whole=True),
-    Row("spec", "spec.front_matter", (0, 0, 0), whole=True),
-    Row("issue", "issue.comments", (10, 3, 0)),
-    Row("sessions", "session_history.all_summaries", (10, 3, 0), (200, 100, 100)),
-    Row("events", "events", (10, 5, 0), routine=lambda event: not event.get("notable")),
-    Row("branch", "branch.files_changed", (20, 5, 0), from_end=True),
-    Row("branch", "branch.dirty_files", (20, 5, 0), from_end=True),
-    Row("branch", "branch.commits", (10, 3, 1), from_end=True),
-    Row("branch", "branch.commits_since_session", (10, 3, 0), from_end=True),
-    Row("answers", "answers", (5, 3, 0)),
-    Row("warnings", "warnings", (10, 5, 1), from_end=True, routine=lambda warning: warning["severity"] == "INFO"),
-    Row("run", "artifacts", (50, 10, 2), fixed=("branch_name", "spec_path")),
-    Row("sessions", "session_summary.files_changed", (20, 5, 0), from_end=True),
-    Row("spec", "spec.files_to_modify", (20, 5, 0), from_end=True),
-    Row("spec", "spec.phases", (10, 3, 0), from_end=True),
-    Row("spec", "spec.technical_approach", (10, 3, 1), from_end=True),
-    Row("issue", "issue.labels", (20, 5, 0), from_end=True),
-    Row("issue", "issue.description", (10, 3, 0), from_end=True),
-    Row("sessions", "session_summary.remaining_phases", (20, 5, 0), from_end=True),
-    Row("spec", "spec.functional_requirements", (20, 8, 1), from_end=True),
-    Row("spec", "spec.goals", (10, 3, 0), from_end=True),
-    Row("spec", "spec.summary", (10, 3, 1), from_end=True),
-    Row("spec", "spec.acceptance_criteria", (20, 8, 1), from_end=True),
-    Row("steps", "step_messages", (30, 8, 0)),
-    Row("sessions", "session_summary.accomplished", (20, 8, 1)),
-    Row("sessions", "session_summary.context_notes", (20, 5, 1), from_end=True),
-    Row("run", "next_steps.remaining", (20, 8, 1), from_end=True),
-    Row("nebula", "failures", (10, 5, 1), from_end=True),
-    Row("nebula", "nebula.phases", (20, 10, 1), from_end=True),
-    Row("answers", "feedback_request.context", (1, 1, 0), whole=True),
-    Row("answers", "feedback", (5, 5, 1)),
-    Row("sessions", "session_summary.decisions", (ALL, ALL, 3)),
-    Row("errors", "unresolved_errors", (ALL, ALL, 5)),
-    Row("decisions", "decisions_made", (ALL, ALL, 10)),
-    # In a budget that is hardly larger than what must stay.
-    Row("sessions", "session_summary.decisions", (ALL, ALL, 1)),
-    Row("errors", "unresolved_errors", (ALL, ALL, 1)),
-    Row("decisions", "decisions_made", (ALL, ALL, 1)),
+    Row("spec", "spec.content", (0, 0, 0, 0), whole=True),
+    Row("spec", "spec.front_matter", (0, 0, 0, 0), whole=True),
+    Row("issue", "issue.comments", (10, 3, 0, 0)),
+    Row("sessions", "session_history.all_summaries", (10, 3, 0, 0), (200, 100, 100, 60)),
+    Row("events", "events", (10, 5, 0, 0), routine=lambda event: not event.get("notable")),
+    Row("branch", "branch.files_changed", (20, 5, 0, 0), from_end=True),
+    Row("branch", "branch.dirty_files", (20, 5, 0, 0), from_end=True),
+    Row("branch", "branch.commits", (10, 3, 1, 0), from_end=True),
+    Row("branch", "branch.commits_since_session", (10, 3, 0, 0), from_end=True),
+    Row("answers", "answers", (5, 3, 0, 0)),
+    Row("warnings", "warnings", (10, 5, 1, 0), from_end=True, routine=lambda warning: warning["severity"] == "INFO"),
+    Row("run", "artifacts", (50, 10, 2, 0), fixed=("branch_name", "spec_path")),
+    Row("sessions", "session_summary.files_changed", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.files_to_modify", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.phases", (10, 3, 0, 0), from_end=True),
+    Row("spec", "spec.technical_approach", (10, 3, 1, 1), from_end=True),
+    Row("issue", "issue.labels", (20, 5, 0, 0), from_end=True),
+    Row("issue", "issue.description", (10, 3, 0, 0), from_end=True),
+    Row("sessions", "session_summary.remaining_phases", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.functional_requirements", (20, 8, 1, 1), from_end=True),
+    Row("spec", "spec.goals", (10, 3, 0, 0), from_end=True),
+    Row("spec", "spec.summary", (10, 3, 1, 0), from_end=True),
+    Row("spec", "spec.acceptance_criteria", (20, 8, 1, 0), from_end=True),
+    Row("steps", "step_messages", (30, 8, 0, 0)),
+    Row("sessions", "session_summary.accomplished", (20, 8, 1, 0)),
+    Row("sessions", "session_summary.context_notes", (20, 5, 1, 0), from_end=True),
+    Row("run", "next_steps.remaining", (20, 8, 1, 1), from_end=True),
+    Row("nebula", "failures", (10, 5, 1, 0), from_end=True),
+    Row("nebula", "nebula.phases", (20, 10, 1, 0), from_end=True),
+    Row("answers", "feedback_request.context", (1, 1, 0, 0), whole=True),
+    Row("answers", "feedback", (5, 5, 1, 1)),
+    Row("sessions", "session_summary.decisions", (ALL, ALL, 3, 1)),
+    Row("errors", "unresolved_errors", (ALL, ALL, 5, 1)),
+    Row("decisions", "decisions_made", (ALL, ALL, 10, 1)),
 )
-_PATHS = {row.path: row for row in ROWS}
-_ROUNDS = range(3)
+_ROUNDS = range(4)
 # Where nothing may be dropped any more, and the rest is still too long: every text but these gets shorter.
 _EXACT = frozenset(
     {
@@ -116,13 +112,14 @@ _EXACT = frozenset(
 )  # fmt: skip
 _SQUEEZED = (1_000, 500, 250, 120, 60)
 
+_printed = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # Room in an entry of `omitted` for larger numbers.
 _GROWTH = 40
 
 
 def size(value: object) -> int:
     """Characters of `value` as it is printed."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(_printed(value))
 
 
 def fit(context: ConsolidatedContext, max_chars: int | None, program: str = "faber") -> ConsolidatedContext:
@@ -138,12 +135,13 @@ def fit(context: ConsolidatedContext, max_chars: int | None, program: str = "fab
         if over <= 0:
             break
         cutting.cut(row, number, over)
-    fitted = cutting.context
     for limit in _SQUEEZED:
-        if size(fitted) < max_chars:
+        if cutting.size < max_chars:
             break
-        fitted = squeeze(fitted, limit)
-    return fitted
+        cutting.squeeze(limit)
+    if cutting.size >= max_chars:
+        cutting.sum_up()
+    return cutting.context
 
 
 def squeeze(value: Any, limit: int) -> Any:
@@ -183,10 +181,14 @@ def _holder(context: Any, path: str) -> tuple[Any, str]:
     return (context if isinstance(context, dict) else {}), last
 
 
+def _value(context: Any, row: Row) -> Any:
+    holder, key = _holder(context, row.path)
+    return holder.get(key)
+
+
 def _items(context: Any, row: Row) -> list[Any]:
     """The items of a row that may be cut."""
-    holder, key = _holder(context, row.path)
-    value = holder.get(key)
+    value = _value(context, row)
     if not value:
         return []
     if row.whole:
@@ -220,9 +222,10 @@ class _Cutting:
         self.context: ConsolidatedContext = json.loads(json.dumps(context))
         self.size = size(context)
         self.program = program
-        self.before = {path: _items(context, row) for path, row in _PATHS.items()}
+        self.before = {row.path: _items(context, row) for row in ROWS}
         # Of each path, how many items are left, and how many of these are shortened.
         self.left = {path: Left(len(items), 0) for path, items in self.before.items()}
+        self.whole: dict[str, set[str]] = {}  # items before the first cut
         # What never was in the context.
         self.more = {entry["what"]: entry["of"] - entry["kept"] for entry in context["omitted"]}
 
@@ -236,15 +239,38 @@ class _Cutting:
         left = _cut(items, row, number, over)
         if left == items:
             return
+        self.size -= size(_value(self.context, row)) + size(self.context["omitted"])
         _put(self.context, row, left)
-        whole = {_text(item) for item in self.before[row.path]}
-        self.left[row.path] = Left(len(left), sum(_text(item) not in whole for item in left))
-        entries = {entry["what"]: entry for entry in self.context["omitted"]} | {row.part: self._omission(row.part)}
-        self.context["omitted"] = [entries[part] for part in PARTS if part in entries]
+        self._count(row, left)
+        self.size += size(_value(self.context, row)) + size(self.context["omitted"])
+
+    def squeeze(self, limit: int) -> None:
+        """Shorten every text that is left to `limit` characters, but ids and commands."""
+        self.context = squeeze(self.context, limit)
+        for row in ROWS:
+            self._count(row, _items(self.context, row))
         self.size = size(self.context)
 
+    def sum_up(self) -> None:
+        """One entry of `omitted` for all parts: with long ids and paths, the entries alone are most of a budget."""
+        entries = self.context["omitted"]
+        kept, of = sum(entry["kept"] for entry in entries), sum(entry["of"] for entry in entries)
+        self.context["omitted"] = [omission(EVERYTHING, kept, of, self.context["run_id"], self.program)]
+
+    def _count(self, row: Row, items: list[Any]) -> None:
+        """Bring `omitted` up to date: `items` is what is left of the row."""
+        if row.path not in self.whole:
+            self.whole[row.path] = {_text(item) for item in self.before[row.path]}
+        shortened = sum(_text(item) not in self.whole[row.path] for item in items)
+        self.left[row.path] = Left(len(items), shortened)
+        entry = self._omission(row.part)
+        entries = {each["what"]: each for each in self.context["omitted"]}
+        if entry["kept"] < entry["of"] or shortened:
+            entries[row.part] = entry
+        self.context["omitted"] = [entries[part] for part in PARTS if part in entries]
+
     def _omission(self, part: str) -> Omission:
-        paths = [path for path, row in _PATHS.items() if row.part == part]
+        paths = [row.path for row in ROWS if row.part == part]
         total = sum(len(self.before[path]) for path in paths) + self.more.get(part, 0)
         kept = sum(self.left[path].items for path in paths)
         entry = omission(part, kept, total, self.context["run_id"], self.program)
@@ -275,10 +301,10 @@ def _cut(items: list[Any], row: Row, number: int, over: int) -> list[Any]:
 
 def _text(item: Any) -> str:
     """What tells an item from a shortened one."""
-    return item.rstrip() if isinstance(item, str) else json.dumps(item)
+    return item.rstrip() if isinstance(item, str) else _printed(item)
 
 
 def omission(part: str, kept: int, total: int, run_id: str, program: str = "faber") -> Omission:
     """The entry of `omitted` for a part of which `kept` of `total` items are left."""
-    shown = command(PARTS[part].format(run_id), program)
+    shown = command(PARTS.get(part, f"faber context {{}} --max-chars {DEFAULT_MAX_CHARS}").format(run_id), program)
     return {"what": part, "kept": kept, "of": total, "unit": "items", "command": shown}
