@@ -71,6 +71,7 @@ ROWS = (
     Row("spec", "spec.front_matter", (0, 0, 0, 0), whole=True),
     Row("issue", "issue.comments", (10, 3, 0, 0)),
     Row("sessions", "session_history.all_summaries", (10, 3, 0, 0), (200, 100, 100, 60)),
+    Row("sessions", "session_history.latest", (1, 1, 1, 0), whole=True),
     Row("events", "events", (10, 5, 0, 0), routine=lambda event: not event.get("notable")),
     Row("branch", "branch.files_changed", (20, 5, 0, 0), from_end=True),
     Row("branch", "branch.dirty_files", (20, 5, 0, 0), from_end=True),
@@ -110,7 +111,7 @@ _EXACT = frozenset(
         "show", "source", "spec_path", "status", "step", "what", "work_id",
     }
 )  # fmt: skip
-_SQUEEZED = (1_000, 500, 250, 120, 60)
+_SQUEEZED = (1_000, 500, 250, 120, 60, 30)
 
 _printed = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # Room in an entry of `omitted` for larger numbers.

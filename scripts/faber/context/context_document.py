@@ -44,7 +44,7 @@ class Sessions(TypedDict):
     before it."""
 
     total_sessions: int
-    latest: Mapping[str, object]
+    latest: Mapping[str, object] | None
     all_summaries: list[SessionOverview]
 
 
