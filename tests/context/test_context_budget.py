@@ -141,6 +141,8 @@ def at(value: Any, path: str) -> Any:
 def items_at(context: dict[str, Any], row: Row) -> list[Any]:
     """What stands at a row's path: the entries of a list or object, the items of a text."""
     value = at(context, row.path)
+    if isinstance(value, str) and not value.strip():
+        return []
     if row.whole:
         return [value] if value else []
     if isinstance(value, dict):
@@ -229,7 +231,7 @@ def test_items_are_a_text_in_pieces(text: str) -> None:
 
 def test_the_entries_of_a_list_are_items() -> None:
     """A list without blank lines has as many items as entries; a paragraph is one, and an entry has all its lines."""
-    text = "Intro\nin two lines\n\n- one\n- two\n  and more of it\n\n  1. three\n\nEnd"
+    text = "\nIntro\nin two lines\n\n- one\n- two\n  and more of it\n\n  1. three\n\nEnd"
     assert len(items_of(text)) == 5
 
 

@@ -164,10 +164,10 @@ _LISTED = re.compile(r"\s{0,3}(?:[-*+]|\d{1,3}[.)])\s")
 def items_of(text: str) -> list[str]:
     """The paragraphs and list entries of a text, each with the blank lines after it; joined by newlines, the text."""
     found: list[str] = []
-    ended = True
+    ended = False
     for line in text.split("\n"):
         blank = not line.strip()
-        if not found or (not blank and (ended or _LISTED.match(line))):
+        if not found or (not blank and found[-1].strip() and (ended or _LISTED.match(line))):
             found.append(line)
         else:
             found[-1] += "\n" + line
@@ -190,7 +190,7 @@ def _value(context: Any, row: Row) -> Any:
 def _items(context: Any, row: Row) -> list[Any]:
     """The items of a row that may be cut."""
     value = _value(context, row)
-    if not value:
+    if not value or (isinstance(value, str) and not value.strip()):
         return []
     if row.whole:
         return [value]
