@@ -396,6 +396,15 @@ def test_a_part_is_shown_whole_in_bounded_pages(long: Run, document: dict[str, A
         assert [line for item in items for line in item.split("\n") if line.strip()] == lines
 
 
+def test_decisions_that_the_state_no_longer_holds_are_in_the_log(long: Run, document: dict[str, Any]) -> None:
+    """A context counts them as omitted, and the part has them all."""
+    newest: Any = {**long.state, "decisions": long.state["decisions"][-5:]}
+    run = long._replace(state=newest)
+    shown = reconstitute(run, sources_of(run).config, sources_of(run).options)
+    assert {e["what"]: (e["kept"], e["of"]) for e in shown["omitted"]} == {"events": (20, 500), "decisions": (5, 40)}
+    assert [item for page in pages(run, "decisions", LEAST) for item in page["items"]] == document["decisions_made"]
+
+
 def test_a_page_that_is_not_there_is_named(long: Run) -> None:
     """The error says how many pages there are."""
     with pytest.raises(NoSuchPage) as error:
