@@ -14,7 +14,7 @@ KEYS = {
     "run_id", "work_id", "target", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch",
     "events", "session_history", "session_summary", "resuming_from_feedback", "feedback_request", "resume_point",
     "schema_version", "warnings", "decisions", "omitted", "next_steps", "generated_at",
-    "unresolved_errors", "decisions_made", "feedback", "answers",
+    "unresolved_errors", "decisions_made", "step_messages", "next_phase", "feedback", "answers",
 }  # fmt: skip
 
 SPEC = """---
@@ -84,7 +84,8 @@ def test_everything_known_is_in_it(faber: Faber, run: str, project: Path, git: C
     assert [c.split(" ", 1)[1] for c in context["branch"]["commits"]] == ["After the session", "Specify", "Begin"]
     assert any("spec.md" in line for line in context["branch"]["files_changed"])
     assert [c.split(" ", 1)[1] for c in context["branch"]["commits_since_session"]] == ["After the session"]
-    assert context["session_history"]["latest"]["summary"]["decisions"] == ["CSV first"]
+    assert context["session_history"]["latest"]["sequence"] == 1
+    assert context["session_summary"]["decisions"] == ["CSV first"]
     assert [e["type"] for e in context["events"]] == ["spec_generate", "branch_create", "session_end"]
 
 
@@ -257,6 +258,14 @@ def test_no_fetch_uses_the_copy(faber: Faber, run: str, project: Path) -> None:
     assert faber("context", run, "--no-fetch").json["issue"]["title"] == "Old"
 
 
+def test_no_fetch_without_a_copy_says_so(faber: Faber, run: str, project: Path) -> None:
+    """`--no-fetch` warns where there is no saved copy to show."""
+    work_item(project, '{"id": "7", "title": "New"}')
+    context = faber("context", run, "--no-fetch").json
+    assert context["issue"] is None
+    assert "issue_not_fetched" in codes(context, "WARNING")
+
+
 @pytest.mark.parametrize(
     ("branch", "code"), [("feat/none", "branch_not_found"), ("--output=/tmp/x", "branch_name_invalid")]
 )
@@ -268,6 +277,16 @@ def test_a_branch_that_is_not_there_is_a_warning(
     answer = faber("context", run)
     assert answer.status == 0
     assert code in codes(answer.json, "WARNING")
+
+
+@pytest.mark.parametrize("named", ["latest", "acme/shop/one"])
+def test_a_fresh_clone_is_told_to_pull(faber: Faber, project: Path, git: Callable[..., str], named: str) -> None:
+    """Where there is no run at all and a remote, the recovery is to pull the runs that other machines pushed."""
+    assert "sync pull" not in faber("context", named).json["error"]["recovery"]
+    git("remote", "add", "origin", str(project.parent / "shop.git"))
+    assert "`faber sync pull --all`" in faber("context", named).json["error"]["recovery"]
+    faber("run", "init", "--target", "x", "--run-id", "r")
+    assert "sync pull" not in faber("context", "acme/shop/one").json["error"]["recovery"]
 
 
 def test_text_says_that_a_branch_is_not_there(faber: Faber, run: str, git: Callable[..., str]) -> None:
@@ -504,13 +523,13 @@ def test_the_context_fits_its_budget(faber: Faber, run: str, project: Path, adva
     for arguments, limit in (((), 24_000), (("--max-chars", "8000"), 8_000)):
         answer = faber("context", run, *arguments)
         context = answer.json
-        assert len(answer.out) <= limit + 1
+        assert len(answer.out) <= limit
         assert context["omitted"]
-        assert all(o["command"].startswith("faber ") and o["kept"] < o["of"] for o in context["omitted"])
+        assert all(o["command"].startswith("faber ") and o["kept"] <= o["of"] for o in context["omitted"])
         assert context["session_summary"]["decisions"][0].startswith("decision 11")
         assert context["resume_point"] == {"phase": "evaluate", "step": "test", "mode": "continue"}
     full = faber("context", run, "--full")
-    assert full.json["omitted"] == []
+    assert [o["what"] for o in full.json["omitted"]] == ["events"]
     assert len(full.json["issue"]["comments"]) == 100
 
 
@@ -518,7 +537,72 @@ def test_the_budget_comes_from_the_configuration(faber: Faber, run: str, project
     """`context.max_chars` in config.yaml is the default budget."""
     (project / ".fractary/faber/config.yaml").write_text("context: {max_chars: 5000}\n")
     work_item(project, json.dumps({"id": "7", "title": "t", "body": "para\n\n" * 5000}))
-    assert len(faber("context", run).out) <= 5_001
+    assert len(faber("context", run).out) <= 5_000
+
+
+def test_an_agent_gets_no_more_than_the_budget(
+    faber: Faber, run: str, project: Path, session: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget holds with the long path by which an agent calls faber, in every command of the answer."""
+    program = project.parent / ("plugins/" + "x" * 120) / "faber"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.setattr("faber.cli.invocation.PROGRAM", str(program))
+    work_item(project, json.dumps({"id": "7", "title": "t", "body": "para\n\n" * 5000}))
+    session("a")
+    answer = faber("context", run, "--max-chars", "4000")
+    assert len(answer.out) <= 4_000
+    assert answer.json["omitted"][0]["command"].startswith(f"{program} context")
+
+
+def test_a_part_alone(faber: Faber, run: str, project: Path) -> None:
+    """`--part` shows one part in pages, each of which names the next, and marks what outsiders wrote."""
+    comments = [{"author": "a", "body": f"comment {n} " + "x" * 500} for n in range(20)]
+    work_item(project, json.dumps({"id": "7", "title": "t", "body": "b", "comments": comments}))
+    answer = faber("context", run, "--part", "issue", "--max-chars", "4000")
+    assert len(answer.out) <= 4_000
+    page = answer.json
+    assert (page["part"], page["page"], page["items_total"], page["untrusted"]) == ("issue", 1, 21, True)
+    assert page["next_command"] == f"faber context {run} --part issue --page 2"
+    more = faber("context", run, "--part", "issue", "--page", str(page["pages"]), "--max-chars", "4000").json
+    assert more["items"][-1]["comment"]["body"].startswith("comment 19 ")
+    assert more["next_command"] is None
+    told = faber("context", run, "--part", "issue", "--format", "text").out
+    assert "comment 0 " in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--page", "2"), "usage"),
+        (("--part", "issue", "--record"), "usage"),
+        (("--part", "elsewhere"), "usage"),
+        (("--part", "branch", "--page", "2"), "no_such_page"),
+    ],
+)
+def test_a_part_that_is_not_there_is_a_usage_error(
+    faber: Faber, run: str, arguments: tuple[str, ...], code: str
+) -> None:
+    """Unknown parts and pages, and options that do not go together, are exit 2."""
+    answer = faber("context", run, *arguments)
+    assert (answer.status, answer.code) == (2, code)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--record",), ("--format", "text"), ("--part", "spec")])
+def test_a_typing_error_in_the_settings_does_not_take_the_context_away(
+    faber: Faber, run: str, project: Path, arguments: tuple[str, ...]
+) -> None:
+    """A context is shown with a warning, and recorded nowhere; what decides or creates is refused."""
+    (project / ".fractary/faber/config.yaml").write_text("contxt: {max_chars: 5000}\n")
+    answer = faber("context", run, *arguments)
+    assert answer.status == 0
+    if "text" in arguments:
+        assert "⚠️ WARNING: config.yaml: contxt: " in answer.out
+    else:
+        assert "invalid_config" in codes(answer.json, "WARNING")
+    assert faber("event", "list", run).json["events"] == []
+    assert faber("context", run, "--decide", "spec_unreadable=skip").code == "invalid_config"
+    assert faber("run", "init", "--target", "x").code == "invalid_config"
 
 
 def test_a_budget_below_the_least_is_a_usage_error(faber: Faber, run: str) -> None:

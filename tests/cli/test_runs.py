@@ -74,12 +74,13 @@ def test_init_ignores_what_is_not_meant_to_be_committed(faber: Faber, git: Calla
 
 
 @pytest.mark.parametrize(
-    "other", ["demo/one/run", "demo/one", "demo", "demo/one/run2"], ids=["same", "prefix", "shorter prefix", "sibling"]
+    "other", ["acme/one/run", "acme/one", "acme", "acme/one/run2"], ids=["same", "prefix", "shorter prefix", "sibling"]
 )
-def test_no_run_id_is_a_prefix_of_another(faber: Faber, run: str, other: str) -> None:
+def test_no_run_id_is_a_prefix_of_another(faber: Faber, other: str) -> None:
     """An id that is taken, or that is a prefix of another, is refused; a sibling is not."""
+    faber("run", "init", "--run-id", "acme/one/run")
     answer = faber("run", "init", "--run-id", other)
-    if other == "demo/one/run2":
+    if other == "acme/one/run2":
         assert answer.status == 0
     else:
         assert (answer.status, answer.code) == (4, "run_exists")

@@ -10,7 +10,17 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
-from faber.model.ids import RESERVED, check_name, check_run_id, check_work_id, is_run_id, slug
+from faber.hooks.grants import ASKS, FREE, PEOPLE
+from faber.model.ids import (
+    COMMAND_WORDS,
+    RESERVED,
+    check_name,
+    check_new_run_id,
+    check_run_id,
+    check_work_id,
+    is_run_id,
+    slug,
+)
 from faber.model.model_errors import InvalidRunId
 from faber.store.layout import Layout
 
@@ -27,6 +37,16 @@ near_ids = st.one_of(
     st.lists(good_segments, min_size=1, max_size=3).map("/".join),
     st.text(st.sampled_from("ab/.-_@{}~^:?*[\\ \x00\x7flock"), max_size=12),
 )
+
+
+def test_a_word_of_the_command_line_is_no_new_run() -> None:
+    """`latest` and the names of commands are refused for a new run, in any case; an existing one can still be named."""
+    assert {word for command in FREE | ASKS | PEOPLE for word in command} | {"latest"} == COMMAND_WORDS
+    for word in ("latest", "Latest", "status"):
+        with pytest.raises(InvalidRunId):
+            check_new_run_id(word)
+        assert check_run_id(word) == word
+    assert check_new_run_id("sample/latest") == "sample/latest"
 
 
 @pytest.mark.parametrize("run_id", ATTACKS)

@@ -156,15 +156,16 @@ def test_event_files_sort_by_name_up_to_a_million() -> None:
     assert event_file(1_234_567, "step_start") == "1234567-step_start.json"
 
 
-def test_ten_decisions_are_kept() -> None:
-    """The newest ten decisions stay in the state."""
-    state = after(*({"type": "decision_point", "message": f"d{n}"} for n in range(13)))
+def test_a_hundred_decisions_are_kept() -> None:
+    """The newest hundred decisions stay in the state, which counts them all."""
+    state = after(*({"type": "decision_point", "message": f"d{n}"} for n in range(103)))
     assert [d["decision"] for d in state["decisions"]] == [f"d{n}" for n in range(3, 3 + KEPT_DECISIONS)]
+    assert state["decisions_total"] == 103
 
 
 def test_an_error_is_kept_bounded() -> None:
-    """The newest five errors stay, each in at most 1,000 characters."""
-    state = after(*({"type": "workflow_error", "error": {"message": f"{n}" * 1_500}} for n in range(7)))
+    """The newest hundred errors stay, each in at most 1,000 characters."""
+    state = after(*({"type": "workflow_error", "error": {"message": f"{n}" * 1_500}} for n in range(102)))
     assert len(state["errors"]) == KEPT_ERRORS
     assert all(len(error["message"]) <= 1_000 for error in state["errors"])
     assert state["errors"][-1]["message"].endswith(" more characters]")

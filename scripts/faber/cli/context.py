@@ -10,12 +10,13 @@ import click
 from faber.cli.arguments import format_option, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json, say, spelled, write
-from faber.context.assemble import ContextOptions, context_warning, reconstitute, with_requests
-from faber.context.context_budget import SMALLEST_MAX_CHARS, fit
+from faber.context.assemble import context_warning, reconstitute, with_requests
+from faber.context.context_budget import PAGED, SMALLEST_MAX_CHARS, fit
 from faber.context.context_document import ConsolidatedContext
+from faber.context.context_sources import ContextOptions, ContextSources, settings
 from faber.context.questions import check_answers
 from faber.context.render import critical, text
-from faber.errors import Exit, FaberError, Notice
+from faber.errors import Exit, FaberError, Notice, UsageError
 from faber.foreign.resolve import open_named
 from faber.github.notifications import tell
 from faber.github.work_item_source import open_source
@@ -23,7 +24,7 @@ from faber.store.clock import utc_now
 from faber.store.config import Config, load_config
 from faber.store.load import Run
 from faber.text.program_word import respelled
-from faber.text.safe_text import redact_json
+from faber.text.safe_text import inert, redact_json
 
 
 class ContextArguments(NamedTuple):
@@ -35,6 +36,8 @@ class ContextArguments(NamedTuple):
     decisions: tuple[str, ...]
     recording: bool
     no_fetch: bool
+    part: str | None
+    page: int | None
 
 
 @click.command()
@@ -54,6 +57,8 @@ class ContextArguments(NamedTuple):
     envvar="FABER_NO_FETCH",
     help="Use the saved copy of the work item; so does FABER_NO_FETCH=1.",
 )
+@click.option("--part", type=click.Choice(PAGED), help="Show this part alone and whole.")
+@click.option("--page", type=click.IntRange(1), metavar="N", help="The page of that part. Default: 1.")
 @click.pass_obj
 def context(obj: Invocation, /, run: str, **given: Any) -> int:
     """Show everything the next session needs to resume RUN.
@@ -62,6 +67,8 @@ def context(obj: Invocation, /, run: str, **given: Any) -> int:
     """
     wanted = ContextArguments(**given)
     with critical_in(wanted.form):
+        if (wanted.part and (wanted.recording or wanted.decisions)) or (wanted.page and not wanted.part):
+            raise UsageError("--page goes with --part, and --part without --record and --decide.")
         return _context(obj, run, wanted)
 
 
@@ -81,25 +88,40 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
     answers = check_answers(wanted.decisions)
     if answers:
         require_person(obj, "faber context --decide", run)
-    config = load_config(obj.layout)
+    config, problems = settings(obj.layout) if not answers else (load_config(obj.layout), ())
     loaded = open_named(obj.layout, run)
-    fetch = None if wanted.no_fetch else lambda: open_source(config, obj.layout, os.environ)
-    options = ContextOptions(fetch, answers, utc_now(), obj.session_id, wanted.recording)
+    fetch = None if wanted.no_fetch or problems else lambda: open_source(config, obj.layout, os.environ)
+    recording = wanted.recording and not problems
+    options = ContextOptions(fetch, answers, utc_now(), problems, obj.session_id, recording)
+    if wanted.part:
+        return _part(obj, wanted, ContextSources(loaded, config, options, [*loaded.notices, *problems]))
     document = reconstitute(loaded, config, options)
     if answers:
         loaded = _decide(obj, loaded, document, answers)
         document = reconstitute(loaded, config, options._replace(work_items=None, now=utc_now()))
-    if wanted.recording:
+    if recording:
         document = _record(obj, loaded, document, options)
-    document = redact_json(document)
-    fitted = fit(document, _budget(wanted, config))
+    document = respelled(redact_json(document), obj.program)
     if wanted.form == "text":
-        write(text(respelled(document, obj.program)))
+        write(text(document))
     else:
-        print_json(fitted)
-    if fitted["decisions"]:
-        say(f"faber: {len(fitted['decisions'])} decision(s) needed; see `decisions`.")
+        print_json(fit(document, _budget(wanted, config), obj.program))
+    if document["decisions"]:
+        say(f"faber: {len(document['decisions'])} decision(s) needed; see `decisions`.")
         return Exit.PERSON_NEEDED
+    return Exit.OK
+
+
+def _part(obj: Invocation, wanted: ContextArguments, sources: ContextSources) -> int:
+    from faber.cli.plain import plain
+    from faber.context.context_pages import part_page
+
+    budget = _budget(wanted, sources.config)
+    page = part_page(sources, wanted.part or "", wanted.page or 1, budget, obj.program)
+    if wanted.form == "text":
+        write(inert(plain(page)))
+    else:
+        print_json(page)
     return Exit.OK
 
 

@@ -6,6 +6,7 @@ from faber.cli.arguments import run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out
+from faber.context.recent_work import next_phase
 from faber.context.session_parts import last_session
 from faber.errors import UsageError
 from faber.foreign.resolve import open_named
@@ -46,5 +47,4 @@ def _build_context(made: Run) -> dict[str, object]:
     """What a build step needs to know about earlier sessions (context reconstitution 0.4.5)."""
     summaries = history(made).summaries
     latest = last_session(summaries[-1]) if summaries else None
-    remaining = latest["remaining_phases"] if latest else []
-    return {"current_phase": remaining[0] if remaining else made.state["current_phase"], "session_summary": latest}
+    return {"current_phase": next_phase(made.state, made.plan), "session_summary": latest}

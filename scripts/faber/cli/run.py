@@ -19,7 +19,7 @@ from faber.foreign.unadopted import check_repeatable
 from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
-from faber.model.ids import check_run_id, check_work_id, looks_like_work_id, slug
+from faber.model.ids import check_new_run_id, check_work_id, looks_like_work_id, slug
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
@@ -55,7 +55,7 @@ def init(
     """Create a run and freeze its plan."""
     if target is not None and not 0 < len(target.strip()) <= 2_000:
         raise InvalidInput("--target must have 1 to 2000 characters.")
-    made = _create(obj, work_id, target, workflow, autonomy, check_run_id(run_id) if run_id is not None else None)
+    made = _create(obj, work_id, target, workflow, autonomy, check_new_run_id(run_id) if run_id is not None else None)
     print_json(_created(obj, made))
 
 

@@ -1,76 +1,27 @@
 """The context reconstitution protocol, step by step: from a run to one consolidated document."""
 
-import os
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
 
-from faber.context.context_document import (
-    ConsolidatedContext,
-    ContextEvent,
-    ContextPosition,
-    ContextWarning,
-    IssuePart,
-    SpecificationPart,
-)
+from faber.context.context_document import ConsolidatedContext, ContextPosition, ContextWarning
+from faber.context.context_sources import ContextOptions, ContextSources
 from faber.context.failures import failed_phases
 from faber.context.nebula_context import nebula_part
 from faber.context.questions import answer_to, asked_as, open_decisions
+from faber.context.recent_work import never_shown, next_phase, recent_events, step_messages
 from faber.context.resume import next_steps, resume_point
 from faber.context.session_parts import session_parts
 from faber.context.what_next import what_next
 from faber.errors import FaberError, Notice, Severity
-from faber.events.drafts import Event
-from faber.events.event_types import (
-    APPROVAL_GRANTED,
-    DECISION_POINT,
-    FEEDBACK_REQUEST,
-    PHASE_COMPLETE,
-    SESSION_END,
-    SNAPSHOTS,
-    STEP_ERROR,
-    event_type,
-    known_types,
-)
-from faber.foreign.foreign_events import event_notice, newest_events, read_events, requested
-from faber.git.branch_questions import BranchPart
-from faber.git.inspect import Inspected, begin_branch
+from faber.events.event_types import FEEDBACK_REQUEST
+from faber.foreign.foreign_events import event_notice, requested
 from faber.model.documents import State
 from faber.model.pending_feedback import answers_for
-from faber.sources.specification import load as load_specification
-from faber.sources.work_items import WorkItemSource, load_issue
 from faber.store import log
-from faber.store.cache import memo
 from faber.store.config import Config
-from faber.store.files import read_json, write_atomic
-from faber.store.layout import WORK_ITEM
 from faber.store.load import Run
-from faber.store.strict_json import InvalidJSON, dumps
 from faber.text.safe_text import inert
 
 SCHEMA_VERSION = 1
-LAST_EVENTS = 20
-MAX_WORK_ITEM = 2 * 1024 * 1024
-
-# What an event carries for the log alone.
-_UNSHOWN = ("schema_version", "run_id", "key", "actor", "plan_digest")
-_NOTABLE = frozenset({PHASE_COMPLETE, STEP_ERROR, DECISION_POINT, APPROVAL_GRANTED})
-
-OpenSource = Callable[[], WorkItemSource | None]
-Branch = Callable[[], Inspected]
-
-
-class ContextOptions(NamedTuple):
-    """How to reconstitute. `work_items` opens the source to fetch the work item from; None to use the saved copy.
-
-    `answers` maps decision codes to the options that a person chose on the command line; `now` is the UTC time.
-    `session` is the session that asks, None for a person; `loads` is true if it records that it has the context.
-    """
-
-    work_items: OpenSource | None
-    answers: dict[str, str]
-    now: str
-    session: str | None = None
-    loads: bool = False
 
 
 def reconstitute(run: Run, config: Config, options: ContextOptions) -> ConsolidatedContext:
@@ -79,12 +30,12 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
     The only file it may write is `work-item.json`, the copy of the work item it fetched. Every source but the run's
     own state is optional: a failure becomes an entry of `warnings`.
     """
-    state, notices = run.state, list(run.notices)
+    state, notices = run.state, [*run.notices, *options.notices]
     notices += _integrity(run)
     latest, sessions, summary = session_parts(run, notices)
-    sources = _Sources(run, config, options, notices)
+    sources = ContextSources(run, config, options, notices)
     started = sources.begin_branch(latest)  # git works while the rest is read
-    events = _events(run, notices)
+    events = recent_events(run, notices)
     spec = sources.specification()
     issue = sources.issue()
     branch = sources.branch(started)
@@ -106,6 +57,7 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         "status": state["status"],
         "current_phase": state["current_phase"],
         "current_step": state["current_step"],
+        "next_phase": next_phase(state, run.plan),
         "artifacts": state["artifacts"],
         "spec": spec,
         "issue": issue,
@@ -121,9 +73,10 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         "next_steps": position["next_steps"],
         "unresolved_errors": state["errors"],
         "decisions_made": state["decisions"],
+        "step_messages": step_messages(state),
         "warnings": [context_warning(notice, answered.get(notice.code)) for notice in notices],
         "decisions": open_decisions(notices, options.answers, state),
-        "omitted": [],
+        "omitted": never_shown(run, len(events)),
         "generated_at": options.now,
     }
     if nebula := nebula_part(state):
@@ -137,11 +90,13 @@ def _position(run: Run, options: ContextOptions) -> ContextPosition:
     state, plan = run.state, run.plan
     resume = resume_point(state, plan)
     waiting = state["status"] == "awaiting_feedback"
+    feedback = answers_for(state, resume.point["phase"], resume.point["step"]) if resume.point else []
+    told = {answer["event_id"] for answer in feedback}
     return {
         "resuming_from_feedback": waiting,
         "feedback_request": state["feedback_request"] if waiting else None,
-        "feedback": answers_for(state, resume.point["phase"], resume.point["step"]) if resume.point else [],
-        "answers": state["answers"],
+        "feedback": feedback,
+        "answers": [answer for answer in state["answers"] if answer["event_id"] not in told],
         "resume_point": resume.point,
         "next_steps": next_steps(state, plan, what_next(run, options.session, loaded=options.loads)),
     }
@@ -196,109 +151,6 @@ def _integrity(run: Run) -> list[Notice]:
             )
         ]
     return []
-
-
-# --- 0.5 events ------------------------------------------------------------------------------------
-
-
-def _events(run: Run, notices: list[Notice]) -> list[ContextEvent]:
-    """The newest events in order; unreadable ones are skipped, with a notice each."""
-    if run.foreign:
-        found, _, _ = newest_events(run.directory, LAST_EVENTS)  # its problems are among run.notices
-    else:
-        recent = run.state["recent_events"][-LAST_EVENTS:]
-        entries = (log.LogEntry(each["event_id"], _type_of(each["file"]), each["file"]) for each in recent)
-        found, unread = read_events(run.directory, entries)
-        notices += unread
-    if not found and not run.state["last_event_id"]:
-        notices.append(Notice("events_empty", Severity.INFO, "No events found (new run).", source=run.run_id))
-    return [_shown(event) for event in found]
-
-
-def _type_of(file: str) -> str:
-    return file.partition("-")[2].removesuffix(".json")
-
-
-def _shown(event: Event) -> ContextEvent:
-    shown: dict[str, Any] = {key: value for key, value in event.items() if key not in _UNSHOWN}
-    if event["type"] in (*SNAPSHOTS, SESSION_END):  # they hold whole documents, shown elsewhere
-        shown.pop("metadata", None)
-    if event["type"] in _NOTABLE or (event["type"] in known_types() and event_type(event["type"]).notable):
-        shown["notable"] = True
-    return cast(ContextEvent, shown)
-
-
-# --- 0.2 to 0.4: specification, issue, branch ------------------------------------------------------
-
-
-class _Sources:
-    """The optional sources: each returns a value or None and adds its notices."""
-
-    def __init__(self, run: Run, config: Config, options: ContextOptions, notices: list[Notice]) -> None:
-        self.run, self.config, self.options, self.notices = run, config, options, notices
-
-    def specification(self) -> SpecificationPart | None:
-        path = self.run.state["artifacts"].get("spec_path")
-        if path is None:
-            return None
-        if not isinstance(path, str):
-            self._warn("spec_path_invalid", "artifacts.spec_path is not text.")
-            return None
-
-        def kept(name: str, text: str, compute: Callable[[str], Any]) -> Any:
-            return memo(self.run.layout, name, text, compute)
-
-        spec, notices = load_specification(self.run.layout.root, path, memo=kept)
-        self.notices += notices
-        return cast(SpecificationPart | None, spec)
-
-    def issue(self) -> IssuePart | None:
-        work_id = self.run.state["work_id"]
-        if work_id is None:
-            return None
-        path = os.path.join(self.run.directory, WORK_ITEM)
-        source = self.options.work_items() if self.options.work_items else None
-        issue, fresh, notices = load_issue(source, work_id, cached=_cached(path), now=self.options.now)
-        self.notices += notices
-        if fresh is not None and not self.run.foreign:
-            try:
-                write_atomic(path, dumps(fresh, pretty=True), durable=False)
-            except FaberError as error:
-                self._warn("work_item_not_kept", f"The work item could not be saved for later: {error.message}")
-        return cast(IssuePart | None, issue)
-
-    def begin_branch(self, latest: Mapping[str, object] | None) -> Branch | None:
-        name = self.run.state["artifacts"].get("branch_name")
-        if name is None:
-            return None
-        if not isinstance(name, str):
-            self._warn("branch_name_invalid", "artifacts.branch_name is not text.")
-            return None
-        since = latest.get("head_commit") if latest else None
-        return begin_branch(
-            self.run.layout.root,
-            name,
-            since=since if isinstance(since, str) else None,
-            default_branch=self.config.at("context.default_branch"),
-        )
-
-    def branch(self, started: Branch | None) -> BranchPart | None:
-        if started is None:
-            return None
-        branch, notices = started()
-        self.notices += notices
-        return branch
-
-    def _warn(self, code: str, message: str) -> None:
-        self.notices.append(Notice(code, Severity.WARNING, message, source=self.run.run_id))
-
-
-def _cached(path: str) -> Mapping[str, object] | None:
-    try:
-        found = read_json(path, MAX_WORK_ITEM)
-    except (OSError, FaberError, InvalidJSON):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 # --- 0.6 feedback ----------------------------------------------------------------------------------

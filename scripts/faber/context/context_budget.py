@@ -1,196 +1,311 @@
-"""Fitting a context into a budget: whole items are cut, in a fixed order of value, and every cut is listed."""
+"""Fitting a context into a budget: long parts first, whole items, the least valuable first, every cut counted.
+
+Four rounds over the rows of `ROWS`, from the least valuable to the most: in each round a row's items are shortened and
+then dropped, as far as that round goes, until the context fits. What is left out or shortened is counted by comparing
+what was there with what is left.
+"""
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+import re
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 from faber.context.context_document import ConsolidatedContext, Omission
+from faber.text.program_word import command
 
 DEFAULT_MAX_CHARS = 24_000
 SMALLEST_MAX_CHARS = 4_000
 
-T = TypeVar("T")
-# Cuts about so many characters from a context of a run; the omission, None where nothing was cut.
-Cut = Callable[[ConsolidatedContext, int, str], Omission | None]
+# The parts of a context that `omitted` counts, and the command that shows one whole.
+PARTS = {
+    "spec": "faber context {} --part spec",
+    "issue": "faber context {} --part issue",
+    "branch": "faber context {} --part branch",
+    "sessions": "faber context {} --part sessions",
+    "events": "faber context {} --part events",
+    "decisions": "faber context {} --part decisions",
+    "errors": "faber context {} --part errors",
+    "steps": "faber context {} --part steps",
+    "answers": "faber feedback history {}",
+    "warnings": "faber context {} --format text",
+    "nebula": "faber status {} --format json",
+    "run": "faber run show {}",
+}
+EVERYTHING = "context"
+
+# Those that are shown alone, in pages.
+PAGED = tuple(part for part, shown in PARTS.items() if shown.endswith(f" --part {part}"))
+
+ALL = 1_000_000
+Four = tuple[int, int, int, int]
+
+
+class Row(NamedTuple):
+    """A list, a text (its items are paragraphs and list entries) or an object that is cut.
+
+    `keep` and `chars` say for each round how many items stay, and how long their texts may be. Items go from the front
+    unless `from_end`; those that are `routine` go first. A `whole` row is one item; `fixed` entries of an object stay.
+    """
+
+    part: str
+    path: str
+    keep: Four
+    chars: Four = (500, 200, 100, 60)
+    from_end: bool = False
+    routine: Callable[[Any], bool] | None = None
+    whole: bool = False
+    fixed: tuple[str, ...] = ()
+
+
+class Left(NamedTuple):
+    """How many items a path has left, and how many of these are shortened."""
+
+    items: int
+    shortened: int
+
+
+# The least valuable first.
+ROWS = (
+    Row("spec", "spec.content", (0, 0, 0, 0), whole=True),
+    Row("spec", "spec.front_matter", (0, 0, 0, 0), whole=True),
+    Row("issue", "issue.comments", (10, 3, 0, 0)),
+    Row("sessions", "session_history.all_summaries", (10, 3, 0, 0), (200, 100, 100, 60)),
+    Row("sessions", "session_history.latest", (1, 1, 1, 0), whole=True),
+    Row("events", "events", (10, 5, 0, 0), routine=lambda event: not event.get("notable")),
+    Row("branch", "branch.files_changed", (20, 5, 0, 0), from_end=True),
+    Row("branch", "branch.dirty_files", (20, 5, 0, 0), from_end=True),
+    Row("branch", "branch.commits", (10, 3, 1, 0), from_end=True),
+    Row("branch", "branch.commits_since_session", (10, 3, 0, 0), from_end=True),
+    Row("answers", "answers", (5, 3, 0, 0)),
+    Row("warnings", "warnings", (10, 5, 1, 0), from_end=True, routine=lambda warning: warning["severity"] == "INFO"),
+    Row("run", "artifacts", (50, 10, 2, 0), fixed=("branch_name", "spec_path")),
+    Row("sessions", "session_summary.files_changed", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.files_to_modify", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.phases", (10, 3, 0, 0), from_end=True),
+    Row("spec", "spec.technical_approach", (10, 3, 1, 1), from_end=True),
+    Row("issue", "issue.labels", (20, 5, 0, 0), from_end=True),
+    Row("issue", "issue.description", (10, 3, 0, 0), from_end=True),
+    Row("sessions", "session_summary.remaining_phases", (20, 5, 0, 0), from_end=True),
+    Row("spec", "spec.functional_requirements", (20, 8, 1, 1), from_end=True),
+    Row("spec", "spec.goals", (10, 3, 0, 0), from_end=True),
+    Row("spec", "spec.summary", (10, 3, 1, 0), from_end=True),
+    Row("spec", "spec.acceptance_criteria", (20, 8, 1, 0), from_end=True),
+    Row("steps", "step_messages", (30, 8, 0, 0)),
+    Row("sessions", "session_summary.accomplished", (20, 8, 1, 0)),
+    Row("sessions", "session_summary.context_notes", (20, 5, 1, 0), from_end=True),
+    Row("run", "next_steps.remaining", (20, 8, 1, 1), from_end=True),
+    Row("nebula", "failures", (10, 5, 1, 0), from_end=True),
+    Row("nebula", "nebula.phases", (20, 10, 1, 0), from_end=True),
+    Row("answers", "feedback_request.context", (1, 1, 0, 0), whole=True),
+    Row("answers", "feedback", (5, 5, 1, 1)),
+    Row("sessions", "session_summary.decisions", (ALL, ALL, 3, 1)),
+    Row("errors", "unresolved_errors", (ALL, ALL, 5, 1)),
+    Row("decisions", "decisions_made", (ALL, ALL, 10, 1)),
+)
+_ROUNDS = range(4)
+# Where nothing may be dropped any more, and the rest is still too long: every text but these gets shorter.
+_EXACT = frozenset(
+    {
+        "answer_with", "branch_name", "code", "command", "mode", "option", "phase", "request_id", "run_id", "severity",
+        "show", "source", "spec_path", "status", "step", "what", "work_id",
+    }
+)  # fmt: skip
+_SQUEEZED = (1_000, 500, 250, 120, 60, 30)
+
+_printed = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Room in an entry of `omitted` for larger numbers.
+_GROWTH = 40
 
 
 def size(value: object) -> int:
     """Characters of `value` as it is printed."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(_printed(value))
 
 
-def fit(context: ConsolidatedContext, max_chars: int | None) -> ConsolidatedContext:
-    """`context` cut to `max_chars` characters of compact JSON (None: no limit), with `omitted` filled.
+def fit(context: ConsolidatedContext, max_chars: int | None, program: str = "faber") -> ConsolidatedContext:
+    """`context` cut to a line of `max_chars` characters (None: no limit), with `omitted` filled; itself not changed.
 
-    The resume point, the feedback request, the last session's decisions and unresolved errors are never cut. Where
-    they alone exceed the budget, everything else is cut. `context` itself is not changed.
+    `program` is how the commands in `omitted` call faber.
     """
-    if max_chars is None or size(context) <= max_chars:
+    if max_chars is None or size(context) < max_chars:  # a newline ends the line
         return context
-    fitted: ConsolidatedContext = json.loads(json.dumps(context))
-    run_id = context["run_id"]
-    for cut in _CUTS:
-        over = size(fitted) - max_chars
+    cutting = _Cutting(context, program)
+    for number, row in product(_ROUNDS, ROWS):
+        over = cutting.size + 1 - max_chars
         if over <= 0:
             break
-        omission = cut(fitted, over + _OMISSION_ROOM + len(run_id), run_id)
-        if omission:
-            _note(fitted["omitted"], omission)
-    return fitted
+        cutting.cut(row, number, over)
+    for limit in _SQUEEZED:
+        if cutting.size < max_chars:
+            break
+        cutting.squeeze(limit)
+    if cutting.size >= max_chars:
+        cutting.sum_up()
+    return cutting.context
 
 
-# The size of an entry of `omitted`, less the run id in its command.
-_OMISSION_ROOM = 220
+def squeeze(value: Any, limit: int) -> Any:
+    """`value` with every text in it shortened to `limit` characters, but ids and commands."""
+    if isinstance(value, str):
+        return value if len(value) <= limit else value[: limit - 1].rstrip() + "…"
+    if isinstance(value, list):
+        return [squeeze(item, limit) for item in value]
+    if isinstance(value, dict):
+        return {key: entry if key in _EXACT else squeeze(entry, limit) for key, entry in value.items()}
+    return value
 
 
-def _note(omitted: list[Omission], omission: Omission) -> None:
-    """Add an omission; a second cut of the same thing updates its entry."""
-    earlier = next((entry for entry in omitted if entry["what"] == omission["what"]), None)
-    if earlier:
-        earlier["kept"] = omission["kept"]
-    else:
-        omitted.append(omission)
+# --- items -----------------------------------------------------------------------------------------
+
+_LISTED = re.compile(r"\s{0,3}(?:[-*+]|\d{1,3}[.)])\s")
 
 
-def _omission(what: str, kept: int, total: int, unit: str, command: str) -> Omission:
-    return {"what": what, "kept": kept, "of": total, "unit": unit, "command": command}
+def items_of(text: str) -> list[str]:
+    """The paragraphs and list entries of a text, each with the blank lines after it; joined by newlines, the text."""
+    found: list[str] = []
+    ended = False
+    for line in text.split("\n"):
+        blank = not line.strip()
+        if not found or (not blank and found[-1].strip() and (ended or _LISTED.match(line))):
+            found.append(line)
+        else:
+            found[-1] += "\n" + line
+        ended = blank
+    return found
 
 
-def _parent(context: Mapping[str, object], path: str) -> tuple[dict[str, object] | None, str]:
+def _holder(context: Any, path: str) -> tuple[Any, str]:
     *parents, last = path.split(".")
-    at: object = context
-    for part in parents:
-        at = at.get(part) if isinstance(at, dict) else None
-    return (at if isinstance(at, dict) else None), last
+    for name in parents:
+        context = context.get(name) if isinstance(context, dict) else None
+    return (context if isinstance(context, dict) else {}), last
 
 
-def _drop(items: list[T], over: int, keep: int, oldest_first: bool) -> list[T]:
-    """`items` without as many as it takes to save `over` characters; at least `keep` stay."""
-    saved = gone = 0
-    while saved < over and len(items) - gone > keep:
-        saved += size(items[gone if oldest_first else -1 - gone]) + 1
-        gone += 1
-    return items[gone:] if oldest_first else items[: len(items) - gone]
+def _value(context: Any, row: Row) -> Any:
+    holder, key = _holder(context, row.path)
+    return holder.get(key)
 
 
-def _cut_list(path: str, command: str, *, keep: int = 0, oldest_first: bool = True) -> Cut:
-    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
-        holder, key = _parent(context, path)
-        items = holder.get(key) if holder else None
-        if holder is None or not isinstance(items, list) or len(items) <= keep:
-            return None
-        left = _drop(items, over, keep, oldest_first)
-        holder[key] = left
-        return _omission(path, len(left), len(items), "items", command.format(run_id)) if left != items else None
-
-    return cut
-
-
-def _cut_text(path: str, command: str) -> Cut:
-    """Cut whole paragraphs from the end; a text of one paragraph is cut as a whole."""
-
-    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
-        holder, key = _parent(context, path)
-        text = holder.get(key) if holder else None
-        if holder is None or not isinstance(text, str) or not text:
-            return None
-        paragraphs = text.split("\n\n")
-        left = _drop(paragraphs, over, 0, False)
-        holder[key] = "\n\n".join(left) if left else None
-        return _omission(path, len(left), len(paragraphs), "paragraphs", command.format(run_id))
-
-    return cut
+def _items(context: Any, row: Row) -> list[Any]:
+    """The items of a row that may be cut."""
+    value = _value(context, row)
+    if not value or (isinstance(value, str) and not value.strip()):
+        return []
+    if row.whole:
+        return [value]
+    if isinstance(value, str):
+        return items_of(value)
+    if isinstance(value, dict):
+        return [{name: value[name]} for name in value if name not in row.fixed]
+    return list(value)
 
 
-def _cut_entries(path: str, command: str, *, keep: tuple[str, ...] = ()) -> Cut:
-    """Cut whole entries of an object, the largest first."""
-
-    def cut(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
-        holder, key = _parent(context, path)
-        entries = holder.get(key) if holder else None
-        if holder is None or not isinstance(entries, dict):
-            return None
-        saved, left = 0, dict(entries)
-        for name in sorted(entries.keys() - set(keep), key=lambda n: (-size({n: entries[n]}), n)):
-            if saved >= over:
-                break
-            saved += size({name: left.pop(name)}) - 1
-        holder[key] = left
-        return _omission(path, len(left), len(entries), "entries", command.format(run_id)) if left != entries else None
-
-    return cut
+def _put(context: Any, row: Row, items: Sequence[Any]) -> None:
+    holder, key = _holder(context, row.path)
+    value = holder[key]
+    if row.whole:
+        holder[key] = items[0] if items else None
+    elif isinstance(value, str):
+        holder[key] = "\n".join(items).rstrip("\n") if items else None
+    elif isinstance(value, dict):
+        holder[key] = {name: value[name] for name in row.fixed if name in value}
+        for item in items:
+            holder[key] |= item
+    else:
+        holder[key] = list(items)
 
 
-def _cut_quiet_events(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
-    """Cut events that only say that something started before those that say how it ended."""
-    events = context["events"] or []
-    saved, left = 0, list(events)
-    for event in events[:-3]:
+class _Cutting:
+    """A context while it is cut; `omitted` and `size` are true after every cut."""
+
+    def __init__(self, context: ConsolidatedContext, program: str) -> None:
+        self.context: ConsolidatedContext = json.loads(json.dumps(context))
+        self.size = size(context)
+        self.program = program
+        self.before = {row.path: _items(context, row) for row in ROWS}
+        # Of each path, how many items are left, and how many of these are shortened.
+        self.left = {path: Left(len(items), 0) for path, items in self.before.items()}
+        self.whole: dict[str, set[str]] = {}  # items before the first cut
+        # What never was in the context.
+        self.more = {entry["what"]: entry["of"] - entry["kept"] for entry in context["omitted"]}
+
+    def cut(self, row: Row, number: int, over: int) -> None:
+        """Save about `over` characters of a row: its items are shortened, then dropped, as far as the round goes."""
+        items = _items(self.context, row)
+        if not items:
+            return
+        listed = any(entry["what"] == row.part for entry in self.context["omitted"])
+        over += _GROWTH if listed else _GROWTH + size(self._omission(row.part))
+        left = _cut(items, row, number, over)
+        if left == items:
+            return
+        self.size -= size(_value(self.context, row)) + size(self.context["omitted"])
+        _put(self.context, row, left)
+        self._count(row, left)
+        self.size += size(_value(self.context, row)) + size(self.context["omitted"])
+
+    def squeeze(self, limit: int) -> None:
+        """Shorten every text that is left to `limit` characters, but ids and commands."""
+        self.context = squeeze(self.context, limit)
+        for row in ROWS:
+            self._count(row, _items(self.context, row))
+        self.size = size(self.context)
+
+    def sum_up(self) -> None:
+        """One entry of `omitted` for all parts: with long ids and paths, the entries alone are most of a budget."""
+        entries = self.context["omitted"]
+        kept, of = sum(entry["kept"] for entry in entries), sum(entry["of"] for entry in entries)
+        self.context["omitted"] = [omission(EVERYTHING, kept, of, self.context["run_id"], self.program)]
+
+    def _count(self, row: Row, items: list[Any]) -> None:
+        """Bring `omitted` up to date: `items` is what is left of the row."""
+        if row.path not in self.whole:
+            self.whole[row.path] = {_text(item) for item in self.before[row.path]}
+        shortened = sum(_text(item) not in self.whole[row.path] for item in items)
+        self.left[row.path] = Left(len(items), shortened)
+        entry = self._omission(row.part)
+        entries = {each["what"]: each for each in self.context["omitted"]}
+        if entry["kept"] < entry["of"] or shortened:
+            entries[row.part] = entry
+        self.context["omitted"] = [entries[part] for part in PARTS if part in entries]
+
+    def _omission(self, part: str) -> Omission:
+        paths = [row.path for row in ROWS if row.part == part]
+        total = sum(len(self.before[path]) for path in paths) + self.more.get(part, 0)
+        kept = sum(self.left[path].items for path in paths)
+        entry = omission(part, kept, total, self.context["run_id"], self.program)
+        if shortened := sum(self.left[path].shortened for path in paths):
+            entry["shortened"] = shortened
+        return entry
+
+
+def _cut(items: list[Any], row: Row, number: int, over: int) -> list[Any]:
+    order = list(range(len(items)))
+    if row.from_end:
+        order.reverse()
+    if row.routine:
+        routine = [row.routine(item) for item in items]
+        order.sort(key=lambda index: not routine[index])
+    saved, left = 0, dict(enumerate(items))
+    for index in order if not row.whole else ():
         if saved >= over:
             break
-        if not event.get("notable"):
-            saved += size(event) + 1
-            left.remove(event)
-    if len(left) == len(events):
-        return None
-    context["events"] = left
-    return _omission("events", len(left), len(events), "items", f"faber event list {run_id} --last 20")
+        left[index] = squeeze(items[index], row.chars[number])
+        saved += size(items[index]) - size(left[index])
+    for index in order:
+        if saved >= over or len(left) <= row.keep[number]:
+            break
+        saved += size(left.pop(index)) - 2  # the quotes or braces are not always saved
+    return [left[index] for index in sorted(left)]
 
 
-def _cut_infos(context: ConsolidatedContext, over: int, run_id: str) -> Omission | None:
-    warnings = context["warnings"]
-    left = [warning for warning in warnings if warning["severity"] != "INFO"]
-    kept = _drop(left, over - (size(warnings) - size(left)), 5, False)
-    context["warnings"] = kept
-    full = f"faber context {run_id} --full"
-    return _omission("warnings", len(kept), len(warnings), "items", full) if kept != warnings else None
+def _text(item: Any) -> str:
+    """What tells an item from a shortened one."""
+    return item.rstrip() if isinstance(item, str) else _printed(item)
 
 
-_FULL = "faber context {} --full"
-_EVENTS = "faber event list {} --last 20"
-_SESSIONS = "faber session list {}"
-_ANSWERS = "faber feedback history {}"
-# The least valuable first.
-_CUTS: tuple[Cut, ...] = (
-    _cut_quiet_events,
-    _cut_list("answers", _ANSWERS, keep=3),
-    _cut_list("session_history.all_summaries", _SESSIONS, keep=1),
-    _cut_text("spec.content", _FULL),
-    _cut_entries("spec.front_matter", _FULL),
-    _cut_list("issue.comments", _FULL, keep=3),
-    _cut_list("branch.files_changed", _FULL, keep=5, oldest_first=False),
-    _cut_list("branch.dirty_files", _FULL, keep=5, oldest_first=False),
-    _cut_infos,
-    _cut_list("session_summary.files_changed", _SESSIONS, oldest_first=False),
-    _cut_list("session_history.latest.summary.files_changed", _SESSIONS, oldest_first=False),
-    _cut_list("session_history.latest.summary.decisions", _SESSIONS, keep=10),
-    _cut_text("spec.technical_approach", _FULL),
-    _cut_list("spec.files_to_modify", _FULL, oldest_first=False),
-    _cut_list("spec.phases", _FULL, oldest_first=False),
-    _cut_text("spec.functional_requirements", _FULL),
-    _cut_list("events", _EVENTS, keep=3),
-    _cut_list("failures", "faber run show {}", keep=3, oldest_first=False),
-    _cut_text("issue.description", _FULL),
-    _cut_list("issue.comments", _FULL),
-    _cut_list("issue.labels", _FULL, oldest_first=False),
-    _cut_list("session_history.all_summaries", _SESSIONS),
-    _cut_list("session_history.latest.summary.accomplished", _SESSIONS),
-    _cut_text("session_history.latest.summary.context_notes", _SESSIONS),
-    _cut_list("session_history.latest.summary.remaining_phases", _SESSIONS, oldest_first=False),
-    _cut_list("decisions_made", "faber event list {} --type decision_point", keep=3),
-    _cut_list("branch.commits", _FULL, keep=1, oldest_first=False),
-    _cut_list("branch.commits_since_session", _FULL, keep=1, oldest_first=False),
-    _cut_text("spec.goals", _FULL),
-    _cut_text("spec.summary", _FULL),
-    _cut_list("session_summary.accomplished", _SESSIONS),
-    _cut_list("session_summary.remaining_phases", _SESSIONS, oldest_first=False),
-    _cut_list("spec.acceptance_criteria", _FULL, oldest_first=False),
-    _cut_text("session_summary.context_notes", _SESSIONS),
-    _cut_list("next_steps.remaining", "faber run show {}", keep=3, oldest_first=False),
-    _cut_entries("artifacts", "faber run show {}", keep=("branch_name", "spec_path")),
-    _cut_list("nebula.phases", "faber status {} --format json", keep=20, oldest_first=False),
-    _cut_list("answers", _ANSWERS),
-    _cut_list("events", _EVENTS),
-    _cut_list("feedback", _ANSWERS, keep=1),
-    _cut_list("decisions_made", "faber event list {} --type decision_point"),
-)
+def omission(part: str, kept: int, total: int, run_id: str, program: str = "faber") -> Omission:
+    """The entry of `omitted` for a part of which `kept` of `total` items are left."""
+    shown = command(PARTS.get(part, f"faber context {{}} --max-chars {DEFAULT_MAX_CHARS}").format(run_id), program)
+    return {"what": part, "kept": kept, "of": total, "unit": "items", "command": shown}

@@ -40,10 +40,11 @@ class SessionOverview(TypedDict):
 
 
 class Sessions(TypedDict):
-    """All earlier sessions; `latest` is the newest summary as its file holds it."""
+    """Earlier sessions: `latest` identifies the last one, whose work is in `LastSession`; `all_summaries` has those
+    before it."""
 
     total_sessions: int
-    latest: Mapping[str, object]
+    latest: Mapping[str, object] | None
     all_summaries: list[SessionOverview]
 
 
@@ -58,6 +59,16 @@ class ContextEvent(TypedDict):
     status: NotRequired[str]
     message: NotRequired[str]
     notable: NotRequired[bool]
+
+
+class StepMessage(TypedDict):
+    """What a step was completed or skipped with."""
+
+    event_id: int
+    phase: str
+    step: str
+    message: str | None
+    at: str | None
 
 
 class Criterion(TypedDict):
@@ -160,13 +171,15 @@ class OpenDecision(TypedDict):
 
 
 class Omission(TypedDict):
-    """What the budget left out: `kept` of `of` units; `command` shows all of it."""
+    """What is not here of one part of the context: `kept` of `of` items are, `shortened` of these not whole; `command`
+    shows all of it."""
 
     what: str
     kept: int
     of: int
     unit: str
     command: str
+    shortened: NotRequired[int]
 
 
 class ContextPosition(TypedDict):
@@ -190,6 +203,7 @@ class ConsolidatedContext(ContextPosition):
     status: str
     current_phase: str | None
     current_step: str | None
+    next_phase: str | None
     artifacts: dict[str, Any]
     spec: SpecificationPart | None
     issue: IssuePart | None
@@ -201,6 +215,7 @@ class ConsolidatedContext(ContextPosition):
     unresolved_errors: list[ErrorEntry]
     failures: NotRequired[list[FailedPhase]]
     decisions_made: list[DecisionEntry]
+    step_messages: list[StepMessage]
     warnings: list[ContextWarning]
     decisions: list[OpenDecision]
     omitted: list[Omission]

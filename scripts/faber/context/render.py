@@ -3,10 +3,11 @@
 Everything is made inert first, so that nothing can move a terminal's cursor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from faber.context.context_document import (
     ConsolidatedContext,
+    ContextEvent,
     ContextWarning,
     FailedPhase,
     NebulaPart,
@@ -86,11 +87,8 @@ def _banner(context: ConsolidatedContext) -> str:
         ("Sessions", f"{history['total_sessions'] if history else 0} previous"),
     ]
     if summary:
-        remaining = summary["remaining_phases"]
-        rows += [
-            ("Last Phase", summary["phase_completed"] or "N/A"),
-            ("Next Phase", remaining[0] if remaining else "None"),
-        ]
+        rows.append(("Last Phase", summary["phase_completed"] or "N/A"))
+    rows.append(("Next Phase", context["next_phase"] or "None"))
     lines = [f"  {name + ':':<14} {_line(value)}" for name, value in rows]
     return "\n".join([RULE, "  CONTEXT RECONSTITUTION COMPLETE", RULE, *lines, RULE])
 
@@ -128,10 +126,10 @@ def _summary(context: ConsolidatedContext) -> str:
         lines.append(f"  Answered: {_line(heard['prompt'])} → {_line(heard['response'])}{said}")
     if context["events"]:
         last_event = context["events"][-1]
-        said = last_event.get("message") or ":".join(
-            str(part) for part in (last_event.get("phase"), last_event.get("step")) if part
+        lines.append(
+            f"  Last Event: [{_line(last_event['timestamp'])}] {_line(last_event['type'])}: "
+            f"{_line(_said(context, last_event))}"
         )
-        lines.append(f"  Last Event: [{_line(last_event['timestamp'])}] {_line(last_event['type'])}: {_line(said)}")
     if point is not None:
         steps = context["next_steps"]
         started = point["mode"] == "continue" and f" step complete {context['run_id']} " in steps["command"]
@@ -142,6 +140,17 @@ def _summary(context: ConsolidatedContext) -> str:
         if len(steps["remaining"]) > 1:
             lines.append(f"  Remaining: {_line(', '.join(steps['remaining']))}")
     return "\n".join(lines)
+
+
+def _said(context: ConsolidatedContext, event: ContextEvent) -> str:
+    """What an event says, wherever the context has it; its place if it says nothing."""
+    place = ":".join(part for part in (event.get("phase"), event.get("step")) if part)
+    told: Iterable[tuple[int, str | None]] = [
+        *((entry["event_id"], entry["decision"]) for entry in context["decisions_made"]),
+        *((entry["event_id"], entry.get("message")) for entry in context["unresolved_errors"]),
+        *((entry["event_id"], entry["message"]) for entry in context["step_messages"]),
+    ]
+    return event.get("message") or dict(told).get(event["event_id"]) or place
 
 
 def _phases(nebula: NebulaPart | None) -> list[str]:

@@ -14,7 +14,7 @@ KEPT_DECISIONS = 10
 def session_parts(
     run: Run, notices: list[Notice]
 ) -> tuple[Mapping[str, object] | None, Sessions | None, LastSession | None]:
-    """The newest summary, all sessions, and what the last one left; None of each in the first session."""
+    """The newest summary, the earlier sessions, and what the last one left; None of each in the first session."""
     found = history(run)
     notices += found.notices
     if not found.summaries:
@@ -25,7 +25,7 @@ def session_parts(
     latest = found.summaries[-1]
     sessions: Sessions = {
         "total_sessions": len(found.summaries),
-        "latest": latest,
+        "latest": {key: value for key, value in latest.items() if key != "summary"},
         "all_summaries": [
             {
                 "session_id": entry.get("session_id"),
@@ -34,19 +34,19 @@ def session_parts(
                 "accomplished": entry["summary"]["accomplished"],
                 "decisions": entry["summary"]["decisions"],
             }
-            for entry in found.summaries
+            for entry in found.summaries[:-1]
         ],
     }
-    return latest, sessions, last_session(latest)
+    return latest, sessions, last_session(latest, None)
 
 
-def last_session(latest: Mapping[str, Any]) -> LastSession:
-    """What the last session left, from its summary, with its newest 10 decisions."""
+def last_session(latest: Mapping[str, Any], decisions: int | None = KEPT_DECISIONS) -> LastSession:
+    """What the last session left, from its summary, with its newest `decisions` (None: all)."""
     summary = latest["summary"]
     found = {
         "phase_completed": latest.get("phase_completed"),
         **{name: summary[name] for name in LISTS},
-        "decisions": summary["decisions"][-KEPT_DECISIONS:],
+        "decisions": summary["decisions"][-decisions:] if decisions else summary["decisions"],
         "context_notes": summary["context_notes"],
     }
     return cast(LastSession, found)

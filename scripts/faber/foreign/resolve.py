@@ -39,6 +39,7 @@ def resolve(layout: Layout, text: str) -> str:
         )
     raise RunNotFound(
         f"Run directory not found: {layout.run_dir(text)}.",
+        recovery=_elsewhere(layout) if not known else None,
         run_id=text,
         known_runs=len(known),
     )
@@ -64,7 +65,7 @@ def latest(layout: Layout) -> Run:
 
     Runs of other tools count only if none of faber's own is active: they have no index.
     """
-    return next(_active(layout), None) or _none()
+    return next(_active(layout), None) or _none(layout)
 
 
 def only(layout: Layout) -> Run:
@@ -76,7 +77,7 @@ def only(layout: Layout) -> Run:
             candidates=[run.run_id for run in runs],
             recovery="Name the run: the command takes its id, or a unique part of it.",
         )
-    return runs[0] if runs else _none()
+    return runs[0] if runs else _none(layout)
 
 
 def open_runs(layout: Layout) -> list[Run]:
@@ -84,8 +85,18 @@ def open_runs(layout: Layout) -> list[Run]:
     return list(islice(_active(layout), MOST))
 
 
-def _none() -> NoReturn:
-    raise RunNotFound("There is no active run.", run_id=LATEST)
+def _none(layout: Layout) -> NoReturn:
+    recovery = None if layout.run_ids() else _elsewhere(layout)
+    raise RunNotFound("There is no active run.", recovery=recovery, run_id=LATEST)
+
+
+def _elsewhere(layout: Layout) -> str | None:
+    """What to do where there is no run at all: a clone has none of the runs that other machines pushed."""
+    from faber.git.repository import has_remote  # only in an error
+
+    if not has_remote(layout.root):
+        return None
+    return "No run is here. `faber sync pull --all` fetches those on the remote; `faber run init` starts a new one."
 
 
 def _active(layout: Layout) -> Iterator[Run]:

@@ -47,6 +47,15 @@ def find(start: StrPath) -> Repository | None:
         directory = parent
 
 
+def has_remote(start: StrPath) -> bool:
+    """True if `start` lies in a repository that has a remote."""
+    found = find(start)
+    try:
+        return found is not None and "[remote " in read_text(os.path.join(found.common_directory, "config"), _LIMIT)
+    except (OSError, Unreadable):
+        return False
+
+
 def checked_out(repository: Repository, ref: str) -> str | None:
     """The worktree of the repository that has the full ref `ref` checked out; None if none has.
 

@@ -26,10 +26,10 @@ from faber.model.documents import SETTLED, Plan, State
 from faber.model.gates import closed_gate
 from faber.model.model_errors import AwaitingFeedback, GateClosed, IllegalTransition, OutOfOrder, StepsUnfinished
 from faber.model.progress import check_planned, next_place, phase_state, step_state, unfinished
-from faber.model.rules import KEPT_DECISIONS
 
 # After this many refusals for missing evidence a person is asked, so that no honest agent is stuck.
 BLOCKED_ASKS = 3
+MAX_DECISIONS = 10  # of one completed step
 
 
 def _check_not_waiting(state: State) -> None:
@@ -241,8 +241,8 @@ def complete_step(
 
 def check_decisions(texts: Sequence[str]) -> Sequence[str]:
     """The decisions made in a step; raises `InvalidInput` if there are too many, or one is empty or too long."""
-    if len(texts) > KEPT_DECISIONS:
-        raise InvalidInput(f"A step is completed with at most {KEPT_DECISIONS} decisions.", limit=KEPT_DECISIONS)
+    if len(texts) > MAX_DECISIONS:
+        raise InvalidInput(f"A step is completed with at most {MAX_DECISIONS} decisions.", limit=MAX_DECISIONS)
     return [bounded(text, "A decision", MAX_DECISION) for text in texts]
 
 

@@ -154,9 +154,10 @@ class State(TypedDict):
     progress_comment: ProgressComment | None
     # The newest answers, so that whoever answers again learns who answered first.
     answers: Annotated[list[StepAnswer], Keyword("maxItems", 20)]
-    decisions: Annotated[list[DecisionEntry], Keyword("maxItems", 10)]
+    decisions: Annotated[list[DecisionEntry], Keyword("maxItems", 100)]
+    decisions_total: _Count
     settled_questions: dict[str, SettledQuestion]
-    errors: Annotated[list[ErrorEntry], Keyword("maxItems", 10)]
+    errors: Annotated[list[ErrorEntry], Keyword("maxItems", 100)]
     retry_loops: Annotated[list[RetryLoop], Keyword("maxItems", 10)]
     loops_used: dict[str, _Number]
     gates: dict[str, GateState]

@@ -197,6 +197,7 @@ def complete_adopted(state: State) -> None:
     state.setdefault("answers", [])
     state.setdefault("progress_comment", None)
     state.setdefault("holder", None)
+    state.setdefault("decisions_total", len(state["decisions"]))
     for phase in state["phases"].values():
         for step in phase["steps"].values():
             step.setdefault("feedback", [])

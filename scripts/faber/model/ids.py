@@ -21,6 +21,16 @@ RESERVED = frozenset(
         "work-item.json",
     }
 )
+# What stands where a command takes a run, or a command in the same place: no new run may be called so.
+COMMAND_WORDS = frozenset(
+    {
+        "adopt", "apply", "begin", "cancel", "check", "complete", "config", "context", "demo", "diagnose", "doctor",
+        "emit", "event", "fail", "feedback", "from-event", "heal", "history", "init", "land", "latest", "list", "log",
+        "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull", "push", "repair", "request",
+        "rerun", "respond", "response", "resume", "run", "save", "session", "show", "skip", "start", "status", "step",
+        "sync", "takeover", "validate", "workflow",
+    }
+)  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _WORK_ID = re.compile(r"#?[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -40,6 +50,13 @@ def check_run_id(run_id: str) -> str:
         if reason:
             raise InvalidRunId(f"Not a run id: segment {segment!a} {reason}.", run_id=ascii(run_id))
     return run_id
+
+
+def check_new_run_id(run_id: str) -> str:
+    """`check_run_id` for a run to be created: it is no word of the command line either."""
+    if run_id.lower() in COMMAND_WORDS:
+        raise InvalidRunId(f"Not a run id: {run_id!a} is a word that commands take.", run_id=ascii(run_id))
+    return check_run_id(run_id)
 
 
 def _segment_problem(segment: str) -> str | None:

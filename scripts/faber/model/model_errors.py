@@ -9,7 +9,7 @@ class InvalidRunId(UsageError):
     code = "invalid_run_id"
     recovery = (
         "Use one to three segments of letters, digits, '.', '_' and '-' joined by '/', "
-        "each starting with a letter or digit."
+        "each starting with a letter or digit; no name of a command, and not `latest`."
     )
 
 

@@ -18,7 +18,7 @@ from faber.model.progress import new_phase
 from faber.model.rules import RULES
 
 # Increased whenever the fold of the same events changes: a state.json of another version is folded again.
-REDUCER_VERSION = 6
+REDUCER_VERSION = 7
 
 RECENT_EVENTS = 20
 
@@ -44,6 +44,7 @@ def initial_state(metadata: Metadata, plan: Plan) -> State:
         "progress_comment": None,
         "answers": [],
         "decisions": [],
+        "decisions_total": 0,
         "settled_questions": {},
         "errors": [],
         "retry_loops": [],

@@ -15,8 +15,9 @@ from faber.model.progress import new_phase, new_step
 from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, RetryLoop, StepState
 from faber.text.safe_text import shorten
 
-KEPT_DECISIONS = 10
-KEPT_ERRORS = 5
+# The newest, so that a state stays small; the log has them all.
+KEPT_DECISIONS = 100
+KEPT_ERRORS = 100
 ERROR_CHARS = 1_000
 KEPT_LOOPS = 10
 KEPT_SESSIONS = 20
@@ -320,6 +321,7 @@ def _decide(state: State, event: Event) -> None:
             "event_id": event["event_id"],
         }
     state["decisions"] = [*state["decisions"], entry][-KEPT_DECISIONS:]
+    state["decisions_total"] += 1
 
 
 @reduces(event_types.CONTEXT_LOADED)
