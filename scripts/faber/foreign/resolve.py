@@ -1,14 +1,12 @@
 """Finds the run that a person names: by its id, a unique part of it, or `latest`."""
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import NoReturn
 
-from faber.errors import AmbiguousRun, FaberError, RunNotFound
+from faber.errors import AmbiguousRun, RunNotFound
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED
+from faber.foreign.run_rows import active_runs
 from faber.model.ids import check_run_id, is_run_id
-from faber.store import index
 from faber.store.layout import Layout
 from faber.store.load import Run
 
@@ -48,11 +46,8 @@ def open_named(layout: Layout, text: str) -> Run:
 
 
 def latest(layout: Layout) -> Run:
-    """The most recently active run that is not completed or cancelled; `RunNotFound` if there is none.
-
-    Runs of other tools count only if none of faber's own is active: they have no index.
-    """
-    return next(_active(layout), None) or _none()
+    """The first of the active runs; `RunNotFound` if there is none."""
+    return next(active_runs(layout), None) or _none()
 
 
 def only(layout: Layout) -> Run:
@@ -69,27 +64,8 @@ def only(layout: Layout) -> Run:
 
 def open_runs(layout: Layout) -> list[Run]:
     """At most `MOST` runs that `latest` could mean, the most recently active first."""
-    return list(islice(_active(layout), MOST))
+    return list(islice(active_runs(layout), MOST))
 
 
 def _none() -> NoReturn:
     raise RunNotFound("There is no active run.", run_id=LATEST)
-
-
-def _active(layout: Layout) -> Iterator[Run]:
-    found = False
-    for binding in index.active(layout) or []:
-        if run := _load_active(layout, binding.run_id):
-            found = True
-            yield run
-    if not found:
-        scanned = [run for run_id in layout.run_ids() if (run := _load_active(layout, run_id))]
-        yield from sorted(scanned, key=lambda run: run.state["updated_at"], reverse=True)
-
-
-def _load_active(layout: Layout, run_id: str) -> Run | None:
-    try:
-        run = open_run(layout, run_id)
-    except FaberError:
-        return None
-    return None if run.state["status"] in CLOSED else run

@@ -10,7 +10,7 @@ from faber.events.event_types import SESSION_END
 from faber.model.model_errors import MetadataUnreadable
 from faber.model.validation import check_metadata
 from faber.repair.doctor import examine_run, leftovers, store_leftovers
-from faber.store import index, log, strict_json
+from faber.store import catalog, index, log, strict_json
 from faber.store.files import MAX_STATE, make_directories, read_bytes, replace, sync_directory, unwritable, write_atomic
 from faber.store.layout import DAMAGED, LOCK, STATE, SUMMARIES, UNFINISHED_PREFIX, Layout
 from faber.store.load import Run, load, look, read_frame, refold
@@ -92,6 +92,7 @@ def repair_store(layout: Layout) -> Repaired:
         if isinstance(run, Run):
             states.append(run.state)
     index.rebuild(layout, states)
+    catalog.forget(layout)
     actions.append(f"Rebuilt the index from {len(states)} run(s).")
     for path in store_leftovers(layout):
         moved.append(_set_aside(layout.store, path))

@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from faber.errors import FaberError, UnsafeFile
-from faber.model.ids import check_run_id, is_run_id
+from faber.model.ids import MAX_SEGMENTS, check_run_id, is_run_id
 
 STORE = os.path.join(".fractary", "faber")
 # Where other tools keep runs of the same protocol; read, never written.
@@ -24,6 +24,10 @@ PARKED = "parked"
 DAMAGED = "damaged"
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
+
+# Identifies one content of a state.json, whatever its time of modification says: inode, size, time of the last change
+# of either (ns).
+Seen = tuple[int, int, int]
 
 
 class Layout:
@@ -75,10 +79,17 @@ class Layout:
 
     def run_ids(self) -> list[str]:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
-        found: set[str] = set()
+        return sorted(self.states())
+
+    def states(self, known: Container[str] = ()) -> dict[str, Seen | None]:
+        """The same runs, each with what identifies its state.json; None if it has none. Opens no file.
+
+        The run ids in `known` are valid: they are not checked again.
+        """
+        found: dict[str, Seen | None] = {}
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
-            _collect(base, "", 3, found)
-        return sorted(found)
+            _collect(base, "", MAX_SEGMENTS, known, found)
+        return found
 
     def run_worktrees(self, run_id: str) -> str:
         """The directory that holds the worktrees of a run; raises `InvalidRunId`."""
@@ -145,20 +156,26 @@ def _kind(path: str) -> str | None:
     return "directory" if stat.S_ISDIR(mode) else "file"
 
 
-def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
+def _collect(base: str, prefix: str, depth: int, known: Container[str], found: dict[str, Seen | None]) -> None:
     try:
         with os.scandir(base) as entries:
-            inner = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return
-    for entry in inner:
-        run_id = prefix + entry.name
-        if not is_run_id(run_id):
+    for name in names:
+        run_id = prefix + name
+        if run_id not in known and not is_run_id(name):
             continue
-        if is_run_dir(entry.path):
-            found.add(run_id)
-        elif depth > 1:
-            _collect(entry.path, run_id + "/", depth - 1, found)
+        path = f"{base}/{name}"
+        try:
+            state = os.lstat(f"{path}/{STATE}")
+        except OSError:
+            if is_run_dir(path):
+                found.setdefault(run_id, None)
+            elif depth > 1:
+                _collect(path, run_id + "/", depth - 1, known, found)
+        else:
+            found.setdefault(run_id, (state.st_ino, state.st_size, state.st_ctime_ns))
 
 
 def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None = None) -> str:
