@@ -8,7 +8,7 @@ from faber.errors import FaberError
 from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED, State
 from faber.model.state_parts import FeedbackRequest
-from faber.store.catalog import goal_of, is_open, survey
+from faber.store.catalog import goal_of, survey
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.store.progress_line import counted
@@ -53,7 +53,9 @@ def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None
     """At most `most` runs with one of `statuses`, and as many that cannot be read."""
     catalog = survey(layout, open_run)
     # A run may have been closed by an event that its state.json does not contain yet; a closed one stays closed.
-    wanted = catalog.newest(lambda facts: is_open(facts) or facts.status in statuses)
+    wanted = catalog.newest(
+        lambda facts: facts.status not in CLOSED or facts.status in statuses, closed=not CLOSED.isdisjoint(statuses)
+    )
     errors, opened = dict(catalog.damaged), 0
     found: list[Run] = []
     for run_id in counted(wanted, "reading runs"):
@@ -72,16 +74,14 @@ def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None
         {"run_id": run_id, "error": errors[run_id].as_dict()} for run_id in sorted(errors)[:most]
     ]
     more = len(wanted) - opened + len(errors) - len(damaged)
-    hidden = len(catalog.runs) + len(catalog.damaged) - len(found) - len(damaged) - more
+    hidden = len(catalog) - len(found) - len(damaged) - more
     return RunList([run_row(run) for run in found], damaged, more, hidden)
 
 
 def open_for(layout: Layout, work_id: str | None, target: str) -> list[Run]:
     """The open runs for this work item or, if it is None, for this target, the most recently active first."""
     goal = goal_of(target)
-    likely = survey(layout, open_run).newest(
-        lambda facts: is_open(facts) and (facts.work_id == work_id if work_id else facts.goal == goal)
-    )
+    likely = survey(layout, open_run).newest(lambda facts: facts.work_id == work_id if work_id else facts.goal == goal)
     return [
         run
         for run in _readable(layout, likely)
@@ -92,7 +92,7 @@ def open_for(layout: Layout, work_id: str | None, target: str) -> list[Run]:
 
 def own_runs_for(layout: Layout, work_id: str) -> list[Run]:
     """Every readable run of faber's own for this work item, open or not."""
-    likely = survey(layout, open_run).newest(lambda facts: facts.work_id == work_id and not facts.foreign)
+    likely = survey(layout, open_run).newest(lambda facts: facts.work_id == work_id and not facts.foreign, closed=True)
     return [run for run in _readable(layout, sorted(likely)) if not run.foreign and run.state["work_id"] == work_id]
 
 
@@ -102,8 +102,8 @@ def active_runs(layout: Layout) -> Iterator[Run]:
     Runs of other tools count only if none of faber's own is active.
     """
     catalog = survey(layout, open_run)
-    own = catalog.newest(lambda facts: is_open(facts) and not facts.foreign)
-    others = catalog.newest(lambda facts: is_open(facts) and facts.foreign)
+    own = catalog.newest(lambda facts: not facts.foreign)
+    others = catalog.newest(lambda facts: bool(facts.foreign))
     for likely in (own, others):
         some = False
         for run in _readable(layout, likely):

@@ -25,10 +25,6 @@ DAMAGED = "damaged"
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
 
-# Identifies one content of a state.json, whatever its time of modification says: inode, size, time of the last change
-# of either (ns).
-Seen = tuple[int, int, int]
-
 
 class Layout:
     """The paths of one store, below the project's root."""
@@ -81,14 +77,15 @@ class Layout:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
         return sorted(self.states())
 
-    def states(self, known: Container[str] = ()) -> dict[str, Seen | None]:
-        """The same runs, each with what identifies its state.json; None if it has none. Opens no file.
+    def states(self, known: Container[str] = (), closed: Container[str] = ()) -> dict[str, os.stat_result | None]:
+        """Every run with the `lstat` of its state.json; None if it has none, or if the run is in `closed`.
 
-        The run ids in `known` are valid: they are not checked again.
+        Opens no file. Names in `known` need not be checked again: they were runs before.
         """
-        found: dict[str, Seen | None] = {}
+        found: dict[str, os.stat_result | None] = {}
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
-            _collect(base, "", MAX_SEGMENTS, known, found)
+            if os.path.isdir(base):
+                _collect(base, "", known, closed, found)
         return found
 
     def run_worktrees(self, run_id: str) -> str:
@@ -156,26 +153,36 @@ def _kind(path: str) -> str | None:
     return "directory" if stat.S_ISDIR(mode) else "file"
 
 
-def _collect(base: str, prefix: str, depth: int, known: Container[str], found: dict[str, Seen | None]) -> None:
+def _collect(
+    base: str, prefix: str, known: Container[str], closed: Container[str], found: dict[str, os.stat_result | None]
+) -> None:
     try:
-        with os.scandir(base) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return
-    for name in names:
-        run_id = prefix + name
-        if run_id not in known and not is_run_id(name):
-            continue
-        path = f"{base}/{name}"
-        try:
-            state = os.lstat(f"{path}/{STATE}")
-        except OSError:
-            if is_run_dir(path):
-                found.setdefault(run_id, None)
-            elif depth > 1:
-                _collect(path, run_id + "/", depth - 1, known, found)
-        else:
-            found.setdefault(run_id, (state.st_ino, state.st_size, state.st_ctime_ns))
+    try:
+        names = os.listdir(here)
+        for name in names:
+            run_id = prefix + name
+            if run_id in found:
+                continue
+            if run_id in closed:
+                found[run_id] = None
+                continue
+            if run_id not in known and not (is_run_id(name) and _kind(f"{base}/{name}") == "directory"):
+                continue
+            try:
+                found[run_id] = os.stat(f"{name}/{STATE}", dir_fd=here, follow_symlinks=False)
+            except OSError:
+                path = f"{base}/{name}"
+                if is_run_dir(path):
+                    found[run_id] = None
+                elif run_id.count("/") + 1 < MAX_SEGMENTS:
+                    _collect(path, run_id + "/", known, closed, found)
+    except OSError:
+        return
+    finally:
+        os.close(here)
 
 
 def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None = None) -> str:
