@@ -74,7 +74,7 @@ def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None
         {"run_id": run_id, "error": errors[run_id].as_dict()} for run_id in sorted(errors)[:most]
     ]
     more = len(wanted) - opened + len(errors) - len(damaged)
-    hidden = len(catalog) - len(found) - len(damaged) - more
+    hidden = catalog.total() - len(found) - len(damaged) - more
     return RunList([run_row(run) for run in found], damaged, more, hidden)
 
 

@@ -1,16 +1,16 @@
 """What there is to know about every run without opening it, remembered in one file.
 
-The file is never the truth. Each reader lists all runs and compares what identifies each state.json (its `lstat`) with
-what was remembered; it reads those that differ, whoever changed them and however: another faber, a copy from a backup
-with an old time, an editor. No writer has to maintain anything. Lost, damaged, of another version or on a disk that
-cannot be written, the file costs one reading of every state.json.
+The file is never the truth. Each reader lists all runs and compares what identifies each open run's state.json (its
+`lstat`) with what was remembered; it reads those that differ, whoever changed them and however: another faber, a copy
+from a backup with an old time, an editor. No writer has to maintain anything. Of more than `CHECKED` closed runs, which
+are final, a call compares that many, each time others. Lost, damaged, of another version or on a disk that cannot be
+written, the file costs one reading of every state.json.
 """
 
 import os
 import time
 from binascii import crc32
 from collections.abc import Callable, Mapping
-from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -32,10 +32,11 @@ MAX_CATALOG = 256 * 1024 * 1024
 # The file is written again when it is wrong about more runs than this.
 WORTH = 50
 # Of more closed runs, one call looks at so many and takes the others as they were.
-CHECKED = 10_000
+CHECKED = 2_500
 # A state.json that changed this recently (seconds) may change once more without a trace in its times.
 SETTLES = 2.0
-_BETWEEN = "\x1f"
+# Between the parts of a row; between the ids of a block and their rows; between blocks. No part contains them.
+_BETWEEN, _HALF, _BLOCK = "\x1f", "\x1e", "\x1d"
 _CLOSED_ROWS = tuple(status + _BETWEEN for status in CLOSED)
 
 
@@ -50,19 +51,30 @@ class Facts(NamedTuple):
     foreign: str
 
 
-class Catalog:
-    """The facts of every run, and the error of every run whose state.json cannot be read."""
+class Catalog(NamedTuple):
+    """The facts of every run, and the error of every run whose state.json cannot be read.
 
-    def __init__(self, rows: Mapping[str, str], damaged: dict[str, FaberError]) -> None:
-        self._rows, self.damaged = rows, damaged
+    `rows` are those that this call looked at; `unread` are blocks of closed ones, of which those in `there` exist.
+    """
 
-    def __len__(self) -> int:
-        return len(self._rows) + len(self.damaged)
+    rows: dict[str, str]
+    damaged: dict[str, FaberError]
+    unread: list[str]
+    there: set[str]
+
+    def total(self) -> int:
+        """How many runs there are, whatever is known of them."""
+        return len(self.rows) + len(self.there) + len(self.damaged)
+
+    def every_row(self) -> dict[str, str]:
+        """The rows of all runs."""
+        closed = (pair for block in self.unread for pair in _read_block(block).items())
+        return {**{run_id: row for run_id, row in closed if run_id in self.there}, **self.rows}
 
     def newest(self, wanted: Callable[[Facts], bool], *, closed: bool = False) -> list[str]:
         """The ids of the open runs with such facts, with `closed` of all, the most recently active first."""
         found = []
-        for run_id, row in self._rows.items():
+        for run_id, row in (self.every_row() if closed else self.rows).items():
             if (closed or not row.startswith(_CLOSED_ROWS)) and wanted(facts := Facts(*row.split(_BETWEEN)[:5])):
                 found.append((facts.updated_at, run_id))
         return [run_id for _, run_id in sorted(found, key=itemgetter(0), reverse=True)]
@@ -79,13 +91,13 @@ def survey(layout: Layout, read: Callable[[Layout, str], Run]) -> Catalog:
     `read` opens any run, whoever made it: those whose state.json is not one of this faber's own.
     """
     settled = time.time_ns() - int(SETTLES * 1e9)
-    known = _remembered(layout)
-    closed = _unchecked(known)
-    rows: dict[str, str] = {}
-    news, damaged = [], {}
-    states = layout.states(known, closed)
+    known, unread = _remembered(layout)
+    closed = {run_id for block in unread for run_id in block.partition(_HALF)[0].split("\n")}
+    catalog = Catalog({}, {}, unread, set())
+    rows, news = catalog.rows, []
+    states = layout.states(known, closed, catalog.there)
     for run_id, state in states.items():
-        if run_id in closed or (state and known.get(run_id, "").endswith(_identity(state))):
+        if state and known.get(run_id, "").endswith(_identity(state)):
             rows[run_id] = known[run_id]
         else:
             news.append(run_id)
@@ -95,25 +107,15 @@ def survey(layout: Layout, read: Callable[[Layout, str], Run]) -> Catalog:
         try:
             facts = _own(layout, run_id) or _opened(read(layout, run_id))
         except FaberError as error:
-            damaged[run_id] = error
+            catalog.damaged[run_id] = error
             continue
         state = states[run_id]
         rows[run_id] = _BETWEEN.join(facts) + (_identity(state) if state else _BETWEEN)
         if state is None or state.st_ctime_ns >= settled:
             passing.add(run_id)
-    if max(len(rows) - len(passing), len(known)) - kept > WORTH:
-        _remember(layout, {run_id: row for run_id, row in rows.items() if run_id not in passing})
-    return Catalog(rows, damaged)
-
-
-def _unchecked(known: Mapping[str, str]) -> set[str]:
-    """The closed runs that this call takes as they were: all but `CHECKED`, each time others."""
-    closed = [run_id for run_id, row in known.items() if row.startswith(_CLOSED_ROWS)]
-    turns = -(-len(closed) // CHECKED)
-    if turns <= 1:
-        return set()
-    turn = time.time_ns() // 1000 % turns * CHECKED
-    return {*closed[:turn], *closed[turn + CHECKED :]}
+    if max(len(rows) - len(passing), len(known)) - kept + len(closed) - len(catalog.there) > WORTH:
+        _remember(layout, {run_id: row for run_id, row in catalog.every_row().items() if run_id not in passing})
+    return catalog
 
 
 def _identity(state: os.stat_result) -> str:
@@ -163,8 +165,14 @@ def forget(layout: Layout) -> None:
 
 
 def _remember(layout: Layout, rows: Mapping[str, str]) -> None:
-    """Write the file: a line with version and checksum, and two for each run, its id and its row."""
-    body = "\n".join(chain.from_iterable(rows.items())).encode()
+    """Write the file: a line with version and checksum, and blocks of rows, first that of the open runs."""
+    blocks: list[list[tuple[str, str]]] = [[]]
+    closed: list[tuple[str, str]] = []
+    for pair in rows.items():
+        (closed if pair[1].startswith(_CLOSED_ROWS) else blocks[0]).append(pair)
+    blocks += (closed[start : start + CHECKED] for start in range(0, len(closed), CHECKED))
+    text = _BLOCK.join("\n".join(run_ids) + _HALF + "\n".join(of) for run_ids, of in map(_halves, blocks))
+    body = text.encode()
     try:
         os.makedirs(os.path.dirname(_path(layout)), exist_ok=True)
         write_atomic(_path(layout), b"%s %d\n" % (HEADER, crc32(body)) + body, durable=False)
@@ -172,12 +180,24 @@ def _remember(layout: Layout, rows: Mapping[str, str]) -> None:
         pass  # a disk that is full or cannot be written
 
 
-def _remembered(layout: Layout) -> dict[str, str]:
+def _halves(pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    return [run_id for run_id, _ in pairs], [row for _, row in pairs]
+
+
+def _read_block(block: str) -> dict[str, str]:
+    run_ids, _, rows = block.partition(_HALF)
+    return dict(zip(run_ids.split("\n"), rows.split("\n"), strict=True)) if run_ids else {}
+
+
+def _remembered(layout: Layout) -> tuple[dict[str, str], list[str]]:
+    """The rows to compare in this call: those of the open runs and one block of the closed ones, each time another;
+    and the other blocks."""
     try:
         header, _, body = read_bytes(_path(layout), MAX_CATALOG).partition(b"\n")
     except (OSError, FaberError):
-        return {}
+        return {}, []
     if header != b"%s %d" % (HEADER, crc32(body)):
-        return {}
-    lines = body.decode().split("\n")
-    return dict(zip(lines[::2], lines[1::2], strict=True))
+        return {}, []
+    alive, *closed = body.decode().split(_BLOCK)
+    turn = closed.pop(time.time_ns() // 1000 % len(closed)) if closed else ""
+    return {**_read_block(alive), **_read_block(turn)}, closed

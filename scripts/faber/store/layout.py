@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Container, Mapping
+from typing import NamedTuple
 
 from faber.errors import FaberError, UnsafeFile
 from faber.model.ids import MAX_SEGMENTS, check_run_id, is_run_id
@@ -75,18 +76,19 @@ class Layout:
 
     def run_ids(self) -> list[str]:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
-        return sorted(self.states())
+        return sorted(self.states((), set(), set()))
 
-    def states(self, known: Container[str] = (), closed: Container[str] = ()) -> dict[str, os.stat_result | None]:
-        """Every run with the `lstat` of its state.json; None if it has none, or if the run is in `closed`.
+    def states(self, known: Container[str], closed: set[str], there: set[str]) -> dict[str, os.stat_result | None]:
+        """Every run with the `lstat` of its state.json, None if it has none; those of `closed` are added to `there`
+        instead, without a look at them.
 
-        Opens no file. Names in `known` need not be checked again: they were runs before.
+        Opens no file. The ids in `known` need not be checked again: they were runs before.
         """
-        found: dict[str, os.stat_result | None] = {}
+        look = _Look(known, closed, there, {})
         for base in (self.runs, *(os.path.join(self.root, store) for store in FOREIGN_STORES)):
             if os.path.isdir(base):
-                _collect(base, "", known, closed, found)
-        return found
+                look.into(base, "")
+        return look.found
 
     def run_worktrees(self, run_id: str) -> str:
         """The directory that holds the worktrees of a run; raises `InvalidRunId`."""
@@ -153,36 +155,50 @@ def _kind(path: str) -> str | None:
     return "directory" if stat.S_ISDIR(mode) else "file"
 
 
-def _collect(
-    base: str, prefix: str, known: Container[str], closed: Container[str], found: dict[str, os.stat_result | None]
-) -> None:
-    try:
-        here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        names = os.listdir(here)
-        for name in names:
-            run_id = prefix + name
-            if run_id in found:
-                continue
-            if run_id in closed:
-                found[run_id] = None
-                continue
-            if run_id not in known and not (is_run_id(name) and _kind(f"{base}/{name}") == "directory"):
-                continue
-            try:
-                found[run_id] = os.stat(f"{name}/{STATE}", dir_fd=here, follow_symlinks=False)
-            except OSError:
-                path = f"{base}/{name}"
-                if is_run_dir(path):
-                    found[run_id] = None
-                elif run_id.count("/") + 1 < MAX_SEGMENTS:
-                    _collect(path, run_id + "/", known, closed, found)
-    except OSError:
-        return
-    finally:
-        os.close(here)
+class _Look(NamedTuple):
+    known: Container[str]
+    closed: set[str]
+    there: set[str]
+    found: dict[str, os.stat_result | None]
+
+    def into(self, base: str, prefix: str) -> None:
+        """Add the runs in the directory `base`, whose ids begin with `prefix`."""
+        try:
+            here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            run_ids = [prefix + name for name in os.listdir(here)]
+            if self.closed:  # most of many runs: no line of Python for each
+                self.there.update(self.closed.intersection(run_ids))
+                run_ids = list(set(run_ids).difference(self.closed))
+            found, known, start, look = self.found, self.known, len(prefix), os.stat
+            for run_id in run_ids:
+                if run_id in found:
+                    continue
+                if run_id in known:
+                    try:
+                        found[run_id] = look(f"{run_id[start:]}/{STATE}", dir_fd=here, follow_symlinks=False)
+                        continue
+                    except OSError:
+                        pass
+                self._new(here, base, run_id, run_id[start:])
+        except OSError:
+            return
+        finally:
+            os.close(here)
+
+    def _new(self, here: int, base: str, run_id: str, name: str) -> None:
+        if not is_run_id(name) or _kind(f"{base}/{name}") != "directory":
+            return
+        try:
+            self.found[run_id] = os.stat(f"{name}/{STATE}", dir_fd=here, follow_symlinks=False)
+        except OSError:
+            path = f"{base}/{name}"
+            if is_run_dir(path):
+                self.found[run_id] = None
+            elif run_id.count("/") + 1 < MAX_SEGMENTS:
+                self.into(path, run_id + "/")
 
 
 def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None = None) -> str:
