@@ -12,8 +12,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [
-    "append", "comments", "doctor", "hooks", "responses", "resume", "scaling", "scheduling", "startup", "sync",
-    "transition", "worktrees",
+    "append", "comments", "doctor", "hooks", "many_runs", "responses", "resume", "scaling", "scheduling", "startup",
+    "sync", "transition", "worktrees",
 ]  # fmt: skip
 ENVIRONMENT = os.environ | {"FABER_VENV": sys.prefix}
 Run = Callable[..., str]

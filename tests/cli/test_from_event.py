@@ -87,12 +87,13 @@ def test_the_payloads_are_githubs() -> None:
 
 @pytest.mark.parametrize("words", ["@faber approve", "@faber status"])
 def test_a_comment_costs_one_reading(world: World, words: str) -> None:
-    """A comment that answers, or asks for the progress, opens the run's documents and the configuration once."""
+    """A comment that answers, or asks for the progress, opens the run's documents and the configuration once,
+    and state.json once more to find the run."""
     world.configure(post="all", refusals=True)
     world.ask()
     event_path = write_event(world.project.parent, event(world.github, words))
     counted = opened(world.project, "feedback", "from-event", "--event-path", event_path, environment=dict(os.environ))
-    assert counted == {STATE: 1, METADATA: 1, PLAN: 1, CONFIG: 1}
+    assert counted == {STATE: 2, METADATA: 1, PLAN: 1, CONFIG: 1}
 
 
 def test_an_answer_is_recorded_with_who_gave_it(world: World) -> None:

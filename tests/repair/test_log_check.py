@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from faber.processes import progress_line
 from faber.repair.log_check import conforms, gaps, merged, spelled
+from faber.store import progress_line
 from faber.store.schema import problems
 from faber.text.safe_text import has_secret, may_have_secret
 

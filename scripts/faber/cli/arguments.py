@@ -78,6 +78,18 @@ def format_choice(*forms: str, default: str = "json") -> Callable[[F], F]:
     )
 
 
+def limit_option(default: int | None) -> Callable[[F], F]:
+    """The `--limit` option: at most so many entries of a list."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        default=default,
+        show_default=default is not None,
+        help="At most N runs, and as many damaged ones.",
+    )
+
+
 format_option = format_choice("json", "text")
 
 

@@ -10,10 +10,10 @@ from faber.cli.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import resolve
-from faber.processes.progress_line import progress_line
 from faber.repair.doctor import examine_run, examine_store
 from faber.repair.repair import repair_run, repair_store
 from faber.store.layout import Layout
+from faber.store.progress_line import progress_line
 from faber.text.safe_text import redact, redact_json
 
 

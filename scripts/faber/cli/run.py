@@ -4,17 +4,17 @@ import os
 
 import click
 
-from faber.cli.arguments import next_option, only_run_argument, require_person, run_argument
+from faber.cli.arguments import limit_option, next_option, only_run_argument, require_person, run_argument
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_json
 from faber.cli.recorded_answer import handed_out, record
-from faber.cli.run_rows import all_runs, run_row
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, InvalidInput
 from faber.events.drafts import Draft
 from faber.events.record_events import context_loaded
 from faber.events.workflow_events import workflow_rerun
 from faber.foreign.resolve import open_named, resolve
+from faber.foreign.run_rows import list_runs, open_for
 from faber.foreign.unadopted import check_repeatable
 from faber.git.repository import find
 from faber.model import commands
@@ -120,12 +120,7 @@ def begin(
     # Two of these at the same time for one work item must create one run.
     make_directories(obj.layout.index)
     with locked(obj.layout.beginning):
-        same = [
-            made
-            for made in all_runs(obj)[0]
-            if made.state["status"] not in CLOSED
-            and (made.state["work_id"] == work_id if work_id else made.state["target"] == text)
-        ]
+        same = open_for(obj.layout, work_id, text)
         if len(same) > 1:
             names = [made.run_id for made in same]
             raise AmbiguousRun(
@@ -180,12 +175,12 @@ def _bind_unless_held(obj: Invocation, made: Run) -> None:
 
 @run.command("list")
 @click.option("--status", type=click.Choice(RUN_STATUSES), help="Only runs with this status.")
+@limit_option(default=None)
 @click.pass_obj
-def list_runs(obj: Invocation, status: str | None) -> None:
+def show_runs(obj: Invocation, status: str | None, limit: int | None) -> None:
     """List all runs, the most recently active first; damaged ones with their error."""
-    found, damaged = all_runs(obj)
-    rows = [run_row(made) for made in found if status in (None, made.state["status"])]
-    print_json({"runs": rows, "damaged": [] if status else damaged})
+    found = list_runs(obj.layout, (status,) if status else RUN_STATUSES, limit)
+    print_json({"runs": found.runs, "damaged": [] if status else found.damaged, "more": found.more})
 
 
 @run.command("show")

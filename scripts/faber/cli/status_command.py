@@ -2,122 +2,34 @@
 
 import click
 
-from faber.cli.arguments import complete_run, format_choice, run_named
+from faber.cli.arguments import complete_run, format_choice, limit_option, run_named
 from faber.cli.invocation import Invocation
 from faber.cli.output import print_answer, spelled
-from faber.cli.run_rows import DamagedRow, RunRow, all_runs, branch_name, run_row
 from faber.context.resume import run_position
+from faber.context.status_text import list_text, run_text
 from faber.foreign.resolve import open_named
-from faber.model.documents import CLOSED, SETTLED, State, is_nebula_run, nebula_phases
-from faber.model.state_parts import FeedbackRequest
-from faber.text.safe_text import inert, one_line, shorten
+from faber.foreign.run_rows import list_runs, run_row
+from faber.model.documents import CLOSED, RUN_STATUSES, is_nebula_run
 
-WIDTH = 80
-SEPARATOR = " · "
-MARKS = {"completed": "✓", "skipped": "–", "failed": "✗", "in_progress": "▶", "pending": "·", "created": "·"}
+MOST = 20  # runs in a list, unless --limit says otherwise
 
 
 @click.command()
 @click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option("--all", "everything", is_flag=True, help="Also completed and cancelled runs.")
+@limit_option(default=MOST)
 @format_choice("json", "text", default="text")
 @click.pass_obj
-def status(obj: Invocation, run: str | None, everything: bool, form: str) -> None:
-    """Show the open runs, or the phases and steps of RUN."""
+def status(obj: Invocation, run: str | None, everything: bool, limit: int, form: str) -> None:
+    """Show the open runs, the most recently active first, or the phases and steps of RUN."""
     if run is not None:
         made = open_named(obj.layout, run_named(obj, run))
         position = run_position(made, obj.session_id)
         answer = {**run_row(made), **position, "phases": made.state["phases"]}
         if is_nebula_run(made.state):
             answer["nebula"] = made.state["nebula"]
-        print_answer(answer, form, lambda shown: _run_text(made.state, str(shown["next_command"])))
+        print_answer(answer, form, lambda shown: run_text(made.state, str(shown["next_command"])))
         return
-    found, damaged = all_runs(obj)
-    shown = [run_row(made) for made in found if everything or made.state["status"] not in CLOSED]
-    hidden = len(found) - len(shown)
-    answer = {"runs": shown, "damaged": damaged, "hidden": hidden}
-    print_answer(answer, form, lambda _: _list(shown, damaged, hidden))
-
-
-def _list(rows: list[RunRow], damaged: list[DamagedRow], hidden: int) -> str:
-    """Each run's id alone on its line, to be selected whole, and what there is to know about it below."""
-    lines = [] if rows or damaged else [spelled("No run is open. `faber run init` creates one.")]
-    for row in rows:
-        at = ":".join(part for part in (row["current_phase"], row["current_step"]) if part)
-        about = [f"{row['status']} at {at}" if at else row["status"]]
-        if row["work_id"]:
-            about.append(f"work item {row['work_id']}")
-        elif row["target"]:
-            about.append(shorten(_one_line(row["target"]), WIDTH - 2))
-        if row["branch"]:
-            about.append(f"branch {_one_line(row['branch'])}")
-        lines += [row["run_id"], *_packed(about)]
-        if row["foreign"] and row["status"] not in CLOSED:
-            lines.append(spelled(f"  made by another tool; first `faber run adopt {row['run_id']}`"))
-        if request := row["waits_for"]:
-            asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
-            lines += _wrapped(asked)
-    for entry in damaged:
-        lines += [
-            entry["run_id"],
-            spelled(f"  damaged: {entry['error']['code']}; see `faber doctor {entry['run_id']}`"),
-        ]
-    if hidden:
-        lines.append(f"({hidden} completed or cancelled; --all shows them)")
-    return "\n".join(lines) + "\n"
-
-
-def _packed(parts: list[str]) -> list[str]:
-    """The parts in indented lines, as many in each as fit; none is cut."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + len(SEPARATOR) + len(part) <= WIDTH:
-            lines[-1] += SEPARATOR + part
-        else:
-            lines.append(f"  {part}")
-    return lines
-
-
-def _wrapped(text: str) -> list[str]:
-    from textwrap import wrap
-
-    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-
-
-def _options(request: FeedbackRequest) -> str:
-    return f" ({', '.join(map(_one_line, request['options']))})" if request["options"] else ""
-
-
-def _one_line(text: str) -> str:
-    return inert(text).replace("\n", " ")
-
-
-def _run_text(state: State, next_command: str) -> str:
-    lines = [f"Run     {state['run_id']}", f"Status  {state['status']}"]
-    if state["work_id"]:
-        lines.append(f"Work    #{inert(state['work_id'])}")
-    if state["target"]:
-        lines.append(f"Task    {one_line(state['target'], 300)}")
-    if branch := branch_name(state):
-        lines.append(f"Branch  {_one_line(branch)}")
-    for name, phase in state["phases"].items():
-        lines.append(f"{MARKS[phase['status']]} {inert(name)}")
-        for step, known in phase["steps"].items():
-            note = ""
-            if known["error"]:
-                note = f"  {shorten(inert(str(known['error'].get('message', ''))), 60)}"
-            elif known["warning"]:
-                note = f"  {shorten(inert(known['message'] or 'with a warning'), 200)}"
-            elif known["attempts"] > 1 and known["status"] not in SETTLED:
-                note = f"  (attempt {known['attempts']})"
-            lines.append(f"    {MARKS[known['status']]} {inert(step)}{note}".replace("\n", " "))
-    for name, working in nebula_phases(state).items():
-        note = f"  cycle {working['cycle']}" if "cycle" in working else ""
-        note += f"  {shorten(inert(working['reason']), 60)}" if "reason" in working else ""
-        lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))
-    request = state["feedback_request"]
-    if request:
-        prompt = shorten(_one_line(request["prompt"]), 200)
-        lines.append(f"Waiting for an answer to {inert(request['request_id'])}: {prompt}{_options(request)}")
-    lines.append(f"Next    {next_command}")
-    return "\n".join(lines) + "\n"
+    statuses = [name for name in RUN_STATUSES if everything or name not in CLOSED]
+    found = list_runs(obj.layout, statuses, limit)
+    print_answer(found._asdict(), form, lambda _: list_text(found, spelled))

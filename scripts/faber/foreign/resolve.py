@@ -1,14 +1,12 @@
 """Finds the run that a person names: by its id, its work item, a unique part of its id, or `latest`."""
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import NoReturn
 
-from faber.errors import AmbiguousRun, FaberError, RunNotFound
+from faber.errors import AmbiguousRun, RunNotFound
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED
+from faber.foreign.run_rows import active_runs, open_for
 from faber.model.ids import check_run_id, check_work_id, is_run_id, looks_like_work_id
-from faber.store import index
 from faber.store.layout import Layout
 from faber.store.load import Run
 
@@ -47,7 +45,7 @@ def resolve(layout: Layout, text: str) -> str:
 
 def _for_work_item(layout: Layout, work_id: str) -> str | None:
     """The one open run for a work item; `AmbiguousRun` if there are several."""
-    found = [run.run_id for run in _active(layout) if run.state["work_id"] == work_id]
+    found = [run.run_id for run in open_for(layout, work_id, "")]
     if len(found) > 1:
         raise AmbiguousRun(
             f"{len(found)} runs are open for work item {work_id}.", candidates=found[:MOST], candidates_total=len(found)
@@ -61,11 +59,8 @@ def open_named(layout: Layout, text: str) -> Run:
 
 
 def latest(layout: Layout) -> Run:
-    """The most recently active run that is not completed or cancelled; `RunNotFound` if there is none.
-
-    Runs of other tools count only if none of faber's own is active: they have no index.
-    """
-    return next(_active(layout), None) or _none(layout)
+    """The first of the active runs; `RunNotFound` if there is none."""
+    return next(active_runs(layout), None) or _none(layout)
 
 
 def only(layout: Layout) -> Run:
@@ -82,7 +77,7 @@ def only(layout: Layout) -> Run:
 
 def open_runs(layout: Layout) -> list[Run]:
     """At most `MOST` runs that `latest` could mean, the most recently active first."""
-    return list(islice(_active(layout), MOST))
+    return list(islice(active_runs(layout), MOST))
 
 
 def _none(layout: Layout) -> NoReturn:
@@ -97,22 +92,3 @@ def _elsewhere(layout: Layout) -> str | None:
     if not has_remote(layout.root):
         return None
     return "No run is here. `faber sync pull --all` fetches those on the remote; `faber run init` starts a new one."
-
-
-def _active(layout: Layout) -> Iterator[Run]:
-    found = False
-    for binding in index.active(layout) or []:
-        if run := _load_active(layout, binding.run_id):
-            found = True
-            yield run
-    if not found:
-        scanned = [run for run_id in layout.run_ids() if (run := _load_active(layout, run_id))]
-        yield from sorted(scanned, key=lambda run: run.state["updated_at"], reverse=True)
-
-
-def _load_active(layout: Layout, run_id: str) -> Run | None:
-    try:
-        run = open_run(layout, run_id)
-    except FaberError:
-        return None
-    return None if run.state["status"] in CLOSED else run

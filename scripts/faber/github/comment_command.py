@@ -9,6 +9,7 @@ from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
+from faber.foreign.run_rows import own_runs_for
 from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
 from faber.github.comment_events import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
@@ -28,7 +29,7 @@ from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
-from faber.store.load import Run, load_for_work_item
+from faber.store.load import Run
 from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person")
@@ -105,7 +106,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
             raise _Refusal("denied", problem)
         source = open_commenting(config, layout, os.environ)
         _check_repository(source, comment)
-        runs = load_for_work_item(layout, str(comment.number))
+        runs = own_runs_for(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
         return _handle(_Arrival(config, source, comment, command), runs)

@@ -15,7 +15,7 @@ from faber.repair.log_check import Frame, LogReport, Progress, Span, check_log, 
 from faber.repair.loss import continue_without
 from faber.repair.summaries import damaged_summaries, unsafe_summaries
 from faber.repair.traces import claims
-from faber.store import index, strict_json
+from faber.store import catalog, index, strict_json
 from faber.store.appending import Writer
 from faber.store.files import (
     MAX_STATE,
@@ -154,6 +154,7 @@ def repair_store(layout: Layout) -> Repaired:
         if isinstance(run, Run):
             states.append(run.state)
     index.rebuild(layout, states)
+    catalog.forget(layout)
     actions.append(f"Rebuilt the index from {len(states)} run(s).")
     for path in store_leftovers(layout):
         moved.append(_set_aside(layout.store, path))

@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from faber.errors import FaberError, UnsafeFile
-from faber.model.ids import check_run_id, is_run_id
+from faber.model.ids import MAX_SEGMENTS, check_run_id, is_run_id
 
 STORE = os.path.join(".fractary", "faber")
 # Where other tools keep runs of the same protocol; read, never written.
@@ -99,10 +100,19 @@ class Layout:
 
     def run_ids(self) -> list[str]:
         """Every run of this store and of other tools' stores, sorted. Walks the directories."""
-        found: set[str] = set()
+        return sorted(self.states((), set(), set()))
+
+    def states(self, known: Container[str], closed: set[str], there: set[str]) -> dict[str, os.stat_result | None]:
+        """Every run with the `lstat` of its state.json, None if it has none; those of `closed` are added to `there`
+        instead, without a look at them.
+
+        Opens no file. The ids in `known` need not be checked again: they were runs before.
+        """
+        look = _Look(known, closed, there, {})
         for base in self.bases:
-            _collect(base, "", 3, found)
-        return sorted(found)
+            if os.path.isdir(base):
+                look.into(base, "")
+        return look.found
 
     @cached_property
     def plan_directories(self) -> list[str]:
@@ -215,24 +225,52 @@ def _kind(path: str) -> str | None:
     return "directory" if stat.S_ISDIR(mode) else "file"
 
 
-def _collect(base: str, prefix: str, depth: int, found: set[str]) -> None:
-    try:
-        with os.scandir(base) as entries:
-            inner = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return
-    for entry in inner:
-        run_id = prefix + entry.name
-        if not is_run_id(run_id):
-            continue
-        if os.path.lexists(os.path.join(entry.path, STATE)):
-            found.add(run_id)
-        elif kept := _runs_of_plan(entry.path, run_id):
-            found.update(kept)
-        elif is_run_dir(entry.path):
-            found.add(run_id)
-        elif depth > 1:
-            _collect(entry.path, run_id + "/", depth - 1, found)
+class _Look(NamedTuple):
+    known: Container[str]
+    closed: set[str]
+    there: set[str]
+    found: dict[str, os.stat_result | None]
+
+    def into(self, base: str, prefix: str) -> None:
+        """Add the runs in the directory `base`, whose ids begin with `prefix`."""
+        try:
+            here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            run_ids = [prefix + name for name in os.listdir(here)]
+            if self.closed:  # most of many runs: no line of Python for each
+                self.there.update(self.closed.intersection(run_ids))
+                run_ids = list(set(run_ids).difference(self.closed))
+            found, known, start, look = self.found, self.known, len(prefix), os.stat
+            for run_id in run_ids:
+                if run_id in found:
+                    continue
+                if run_id in known:
+                    try:
+                        found[run_id] = look(f"{run_id[start:]}/{STATE}", dir_fd=here, follow_symlinks=False)
+                        continue
+                    except OSError:
+                        pass
+                self._new(here, base, run_id, run_id[start:])
+        except OSError:
+            return
+        finally:
+            os.close(here)
+
+    def _new(self, here: int, base: str, run_id: str, name: str) -> None:
+        if not is_run_id(name) or _kind(f"{base}/{name}") != "directory":
+            return
+        try:
+            self.found[run_id] = os.stat(f"{name}/{STATE}", dir_fd=here, follow_symlinks=False)
+        except OSError:
+            path = f"{base}/{name}"
+            if kept := _runs_of_plan(path, run_id):
+                self.found.update(dict.fromkeys(kept))
+            elif is_run_dir(path):
+                self.found[run_id] = None
+            elif run_id.count("/") + 1 < MAX_SEGMENTS:
+                self.into(path, run_id + "/")
 
 
 def find_root(explicit: str | None, environ: Mapping[str, str], here: str | None = None) -> str:

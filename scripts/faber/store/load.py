@@ -67,28 +67,6 @@ def look(layout: Layout, run_id: str) -> Run | ForeignFiles:
     return _look(layout, run_id, _find(layout, run_id), None)
 
 
-def load_for_work_item(layout: Layout, work_id: str) -> list[Run]:
-    """Every readable run of faber's own for this work item; damaged ones are left out.
-
-    A run for another work item costs only reading its metadata. An adopted run is always read whole: the event
-    that adopted it may name another work item.
-    """
-    found = []
-    for run_id in layout.run_ids():
-        try:
-            directory = _find(layout, run_id)
-            raw = read_document(directory, METADATA, run_id)
-            own = isinstance(raw, dict) and "schema_version" in raw and isinstance(raw.get("autonomy"), str)
-            if own and raw.get("work_id") != work_id:
-                continue
-            run = _look(layout, run_id, directory, raw)
-        except FaberError:
-            continue
-        if isinstance(run, Run) and run.state["work_id"] == work_id:
-            found.append(run)
-    return found
-
-
 def _find(layout: Layout, run_id: str) -> str:
     directory = layout.find_run_dir(run_id)
     if directory is None:

@@ -1,17 +1,21 @@
 """Workflow definitions: finding the built-in ones, the project's own, and files; resolving them into plans."""
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber.errors import FaberError, InvalidInput
 from faber.model.documents import Plan
 from faber.model.ids import check_name
 from faber.store import strict
 from faber.store.bundle import plugin_root
+from faber.store.cache import memo
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.workflows.source_map import Definition, Fault, refusal
 from faber.workflows.workflow_errors import UnknownWorkflow
+
+if TYPE_CHECKING:
+    from faber.store.schema import Violation
 
 # The plugin's own definitions.
 BUILT_IN = os.path.join(plugin_root(), "workflows")
@@ -130,12 +134,14 @@ def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definit
 
 def _read(layout: Layout, path: str, faults: list[Fault]) -> Definition:
     """The definition at `path`, checked against the schema; adds to `faults`."""
-    from faber.store.schema import violations
-
     made = Definition(source(layout, path), _canonical(path), _stem(path), "", None)
     try:
         text = read_bytes(path, MAX_DEFINITION).decode()
-        value: Any = (strict.json_value if path.endswith(".json") else strict.yaml_value)(text, MAX_DEFINITION)
+        # Parsed and checked once for each text: importing yaml and jsonschema takes longer than all the rest.
+        value = memo(layout, f"workflow {made.path}", text, lambda given: _parse(path, given))
+    except _Unfit as error:
+        value = error.value
+        faults += [Fault(made._replace(text=text, value=value), at, message) for at, message in error.problems]
     except strict.Malformed as error:
         faults.append(Fault(made, (), error.problem, error.line))
         return made
@@ -149,10 +155,27 @@ def _read(layout: Layout, path: str, faults: list[Fault]) -> Definition:
         faults.append(Fault(made, (), error.message))
         return made
     made = made._replace(text=text, value=value)
-    faults += [Fault(made, at, message) for at, message in violations("workflow", value)]
     if isinstance(value, dict) and not {"phases", "extends"} & value.keys():
         faults.append(Fault(made, (), "it has neither phases nor a workflow that it extends"))
     return made
+
+
+class _Unfit(Exception):
+    """A definition that does not fit the schema, and why."""
+
+    def __init__(self, value: Any, problems: "list[Violation]") -> None:
+        super().__init__()
+        self.value, self.problems = value, problems
+
+
+def _parse(path: str, text: str) -> Any:
+    """The definition in `text`; raises `_Unfit` and `strict.Malformed`."""
+    from faber.store.schema import violations
+
+    value = (strict.json_value if path.endswith(".json") else strict.yaml_value)(text, MAX_DEFINITION)
+    if found := violations("workflow", value):
+        raise _Unfit(value, found)
+    return value
 
 
 def _named(name: str, *directories: str) -> str | None:
