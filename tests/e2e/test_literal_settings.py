@@ -13,13 +13,14 @@ from e2e.replies import Reply, hang, text, tool
 from e2e.request import Request
 from e2e.typist import Typist
 
-MODES = {"default": 0, "acceptEdits": 0, "dontAsk": 0, "auto": 10, "auto, blocking": 90}
+MODES = (("default", 0), ("acceptEdits", 0), ("dontAsk", 0), ("auto", 10), ("auto", 90))
 PLACES = ("by option", "from a folder", "in the cache")
+# Each mode and each place with either client, each mode in two places.
 ALL = [
-    Setting(version, mode.partition(",")[0], harm, place, apart=True)
-    for version, (mode, harm), place in product(WINDOW, MODES.items(), PLACES)
+    Setting(version, mode, harm, PLACES[(number + odd) % 3], apart=True)
+    for (odd, version), (number, (mode, harm)) in product(enumerate(WINDOW), enumerate(MODES))
 ]
-TERMINAL = [Setting(version, mode.partition(",")[0], harm) for version, (mode, harm) in product(WINDOW, MODES.items())]
+TERMINAL = [Setting(version, mode, harm) for version, (mode, harm) in product(WINDOW, MODES)]
 every_mode = pytest.mark.parametrize("bench", TERMINAL, indirect=True, ids=str)
 both = pytest.mark.parametrize("bench", WINDOW, indirect=True)
 pytestmark = pytest.mark.full  # test_literal.py drives the strictest setting of each client
@@ -79,7 +80,7 @@ def test_a_session_killed_in_a_step_is_resumed(bench: Bench) -> None:
     bench.person("feedback", "respond", bench.state["run_id"], "approve")
     bench.api.script.always(lambda request: hang() if building(request) else agent(request))
     running = bench.client.start("go on", resume=session, **bench.asked)
-    bench.api.wait_for(building)
+    bench.api.wait_for(building, timeout=60)
     running.kill()
     assert bench.state["current_step"] == "write"
     bench.says("go on", resume=session)
