@@ -64,7 +64,7 @@ def test_a_person_approves_where_they_are(bench: Bench) -> None:
 
 @every_mode
 def test_a_session_killed_in_a_step_is_resumed(bench: Bench) -> None:
-    """After SIGKILL the same session, resumed and only told to go on, does the step that was in progress, and the
+    """After SIGKILL the same session, resumed and only told to continue, does the step that was in progress, and the
     rest; after a compaction, too."""
     bench.workflow(SHORT)
     bench.settings(autonomy="assist")
