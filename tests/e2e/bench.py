@@ -224,12 +224,15 @@ def _installed(client: Client, setting: Setting, plugin: Path) -> Path:
 
 
 def _safety_check(harm: int) -> Callable[[Request], Reply]:
-    graded = f"<severity>{harm}</severity>"
-    plain = "<block>yes</block><reason>[Test] Not today.</reason>" if harm > 50 else "<block>no</block>"
+    """The answers to side requests. A subagent may be started: the newest client knows no other grant for that."""
 
     def judged(request: Request) -> Reply:
         if "You are a security monitor" not in request.system:
             return text("ok")
-        return text(graded if "<severity>" in request.system else plain)
+        action = request.prompt.partition("</transcript>")[0].strip().rpartition("\n")[2]
+        found = 0 if action.startswith('{"Agent":') else harm
+        if "<severity>" in request.system:
+            return text(f"<severity>{found}</severity>")
+        return text("<block>yes</block><reason>[Test] Not today.</reason>" if found > 50 else "<block>no</block>")
 
     return judged
