@@ -230,7 +230,7 @@ def _safety_check(harm: int) -> Callable[[Request], Reply]:
         if "You are a security monitor" not in request.system:
             return text("ok")
         action = request.prompt.partition("</transcript>")[0].strip().rpartition("\n")[2]
-        found = 0 if action.startswith('{"Agent":') else harm
+        found = 0 if action.startswith(('{"Agent":', "Agent ")) else harm
         if "<severity>" in request.system:
             return text(f"<severity>{found}</severity>")
         return text("<block>yes</block><reason>[Test] Not today.</reason>" if found > 50 else "<block>no</block>")
