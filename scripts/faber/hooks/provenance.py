@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faber.hooks.approve import words
 from faber.hooks.hook_call import Call
 
 # What the client writes about a prompt that it sends itself is in the transcript within a tenth of a second.
@@ -93,6 +92,8 @@ def typed_skill(call: Call, names: Sequence[str]) -> bool:
 
 def newest_typed(call: Call) -> list[str] | None:
     """The name of this plugin's skill and the words after it, if the session's newest prompt is one that was typed."""
+    from faber.hooks.approve import words
+
     time.sleep(SETTLED)
     newest, found = "", None
     for path in _transcripts(call):
