@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,13 @@ def _documented(shell: str) -> str:
     return found[1]
 
 
-@pytest.fixture
-def bash(project: Path, environment: dict[str, str], needed: Callable[[str | None, str], str]) -> Iterator[Shell]:
-    """An interactive bash in the project, in which completion was set up as documented."""
-    needed(shutil.which("bash", path="/bin"), "bash is not installed")
-    shell = Shell(project, environment)
+@contextmanager
+def _set_up(place: Path, environment: dict[str, str], name: str, *command: str) -> Iterator[Shell]:
+    """An interactive shell in which completion was set up as documented."""
+    shell = Shell(place, environment, command)
     try:
         shell.until("ready> ")
-        shell.type(f"{_documented('bash')}; echo $?-set-up\n")
+        shell.type(f"{_documented(name)}; echo $?-set-up\n")
         shell.until("0-set-up")
         shell.until("ready> ")
         yield shell
@@ -56,7 +56,15 @@ def bash(project: Path, environment: dict[str, str], needed: Callable[[str | Non
         shell.close()
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def bash(project: Path, environment: dict[str, str], needed: Callable[[str | None, str], str]) -> Iterator[Shell]:
+    """An interactive bash in the project, in which completion was set up as documented."""
+    program = needed(shutil.which("bash", path="/bin"), "bash is not installed")
+    with _set_up(project, environment, "bash", program, "--norc", "--noprofile", "-i") as shell:
+        yield shell
+
+
+completes = pytest.mark.parametrize(
     ("typed", "completed"),
     [
         ("faber neb", "faber nebula "),
@@ -67,11 +75,53 @@ def bash(project: Path, environment: dict[str, str], needed: Callable[[str | Non
         ("faber step start acme", f"faber step start {RUN} "),
     ],
 )
+
+
+@completes
 def test_bash_completes(faber: Callable[..., Any], bash: Shell, typed: str, completed: str) -> None:
     """The tab key completes commands, options, their values and run ids in a real bash, through bin/faber."""
     faber("run", "init", "--run-id", RUN)
     bash.type(f"{typed}\t")
     bash.until(completed)
+
+
+@pytest.mark.full  # most machines have neither
+@completes
+def test_zsh_completes(
+    faber: Callable[..., Any],
+    project: Path,
+    environment: dict[str, str],
+    needed: Callable[[str | None, str], str],
+    typed: str,
+    completed: str,
+) -> None:
+    """So does a real zsh that has its completion system loaded."""
+    program = needed(shutil.which("zsh"), "zsh is not installed")
+    faber("run", "init", "--run-id", RUN)
+    with _set_up(project, environment, "zsh", program, "-f", "-i") as shell:
+        shell.type(f"{typed}\t")
+        shell.until(completed)
+
+
+@pytest.mark.full
+@completes
+def test_fish_completes(
+    faber: Callable[..., Any],
+    project: Path,
+    environment: dict[str, str],
+    needed: Callable[[str | None, str], str],
+    typed: str,
+    completed: str,
+) -> None:
+    """So does a real fish."""
+    program = needed(shutil.which("fish"), "fish is not installed")
+    faber("run", "init", "--run-id", RUN)
+    asked = f"{_documented('fish')}; complete -C '{typed}'"
+    done = subprocess.run(
+        [program, "-N", "-c", asked], cwd=project, env=environment, capture_output=True, text=True, check=True
+    )
+    offered = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    assert offered == [completed.split()[-1]]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

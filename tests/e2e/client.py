@@ -23,11 +23,13 @@ from uuid import UUID, uuid4
 
 from e2e.messages_api import MessagesApi
 from e2e.processes import Process, kill_all, processes
-from e2e.repositories import plugin_name, publish
+from e2e.repositories import directory_market, plugin_name, publish
 from e2e.request import ToolResult
 
 # A client here lives for seconds: compiling hot code and collecting garbage cost its engine a third of its CPU time.
 ENGINE = {"BUN_JSC_useDFGJIT": "0", "BUN_JSC_useGC": "0"}
+# Both ends of the supported versions, by the variable that names the binary.
+WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 MARKER = "FABER_TEST_CLIENT"  # in the environment of every process that a client starts, however far it wanders
 
 Event = dict[str, Any]
@@ -348,12 +350,13 @@ class Client:
         found = (self.home / ".claude" / "projects").glob(f"*/{session_id}.jsonl")
         return [event for path in found for event in _events(path.read_bytes())]
 
-    def install(self, plugin: Path) -> Path:
+    def install(self, plugin: Path, *, folder: bool = False) -> Path:
         """Install a plugin as its users do, from a marketplace that names a git repository; its root in the cache.
+        With `folder`, the marketplace is a folder with the plugin in it.
 
         What is installed is the plugin's files as they are now, also those not committed. Called again, it updates.
         """
-        market = publish(plugin, self.home / "market")
+        market = (directory_market if folder else publish)(plugin, self.home / "market")
         name = f"{plugin_name(plugin)}@{market.name}"
         if self._installed(name):
             self.command("plugin", "marketplace", "update", market.name)

@@ -1,11 +1,13 @@
 """The client, a project for it to work in, and the API that scripts what its model says."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.client import Client
+from e2e.bench import Bench, Setting, opened
+from e2e.client import WINDOW, Client
 from e2e.messages_api import MessagesApi
 from e2e.repositories import make_project
 
@@ -36,3 +38,15 @@ def client(claude_binary: str, api: MessagesApi, project: Path, tmp_path: Path) 
 def plugin_root() -> Path:
     """The plugin itself, for `client.plugin_dir` or `client.install`."""
     return Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bench(
+    request: pytest.FixtureRequest, needed: Callable[[str | None, str], str], tmp_path: Path, plugin_root: Path
+) -> Iterator[Bench]:
+    """A bench for a literal agent, in a setting or with one end of the window of clients."""
+    setting = request.param if isinstance(request.param, Setting) else Setting(request.param)
+    variable = WINDOW[setting.version]
+    binary = needed(os.environ.get(variable), f"{variable} names no Claude Code client; tests/run sets it")
+    with opened(setting, binary, tmp_path, plugin_root) as made:
+        yield made

@@ -44,7 +44,8 @@ _READ = re.compile(r"\b[Rr]ead(?: and follow)?[^`.\n]*`(/[^`\n]+)`")
 _COMMAND = re.compile(r"""(?:"/[^"]+"|'/[^']+'|/\S+|[a-z][a-z0-9_-]*)(?: .*)?$""")
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STEP = re.compile(r"^\s*\d+\. ")
-_LABEL = re.compile(r"""^(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
+# The line that the client puts above a skill names a folder.
+_LABEL = re.compile(r"""^(?!Base directory)(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
 _CONDITION = re.compile(r"^\s*(?:\d+\.|[-*]|\|)?\s*\**(?:If|On|Unless|When)\b")
 _NAME = re.compile(r"\bNAME\b")
 _BLANK = re.compile(r"<([^<>`]+)>")
@@ -87,14 +88,19 @@ def no_work(instruction: str, answer: Mapping[str, Any]) -> Made:
 class LiteralAgent:
     """Answers requests; `script.always(LiteralAgent(hands))`."""
 
-    def __init__(self, hands: Hands = no_work, *, branch: str = "feat/csv", patience: int = 1) -> None:
+    def __init__(
+        self, hands: Hands = no_work, *, branch: str = "feat/csv", patience: int = 1, reads_system: bool = False
+    ) -> None:
         self.hands = hands
+        self.reads_system = reads_system  # a subagent's orders are in its system prompt
         self.branch = branch  # the name of a branch that it is told to make
         self.patience = patience
 
     def __call__(self, request: Request) -> Reply:
         """The model's next response."""
         happened = conversation(request)
+        if self.reads_system:
+            happened.insert(0, Happened(said=request.system))
         turn = _since_prompt(happened)
         if _refused_in_a_row(turn) >= self.patience:
             return text("I was refused and stop.")
@@ -116,7 +122,8 @@ class LiteralAgent:
             if not orders:
                 continue
             for order in orders:
-                reply, mark = _spoken(order.replace(" DIR", f" {typed[-1]}" if typed else " DIR"), prompt, happened)
+                order = order.replace(" DIR", f" {typed[-1]}" if typed else " DIR")
+                reply, mark = _spoken(order, f"{prompt}\n{words}", happened)
                 if mark not in done:
                     return reply
             return None
@@ -195,7 +202,7 @@ def conversation(request: Request) -> list[Happened]:
                 words = str(block["text"])
                 # What the client adds is in tags, in messages of the system, or beside the results of tools.
                 added = (
-                    words.lstrip().startswith("<system-reminder>")
+                    words.lstrip().startswith(("<system-reminder>", "Output token limit hit"))
                     or message["role"] != "user"
                     or "tool_result" in kinds
                 )
@@ -340,8 +347,8 @@ def _refused_in_a_row(turn: Sequence[Happened]) -> int:
     for each in reversed(turn):
         if not each.name:
             continue
-        if not (each.failed and each.answer is None):
-            break
+        if not (each.failed and each.answer is None) or "<tool_use_error>" in (each.result or ""):
+            break  # a call that was cut off is made again
         refused += 1
     return refused
 

@@ -36,6 +36,19 @@ def make_project(directory: Path) -> Path:
     return directory
 
 
+def copied(plugin: Path, target: Path) -> Path:
+    """A copy of the plugin's files as they are now, also those not committed."""
+    if (plugin / ".git").exists():
+        listed = git(plugin, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+        for name in filter(None, listed):
+            if os.path.lexists(plugin / name):
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(plugin / name, target / name, follow_symlinks=False)
+    else:
+        shutil.copytree(plugin, target, symlinks=True, dirs_exist_ok=True)
+    return target
+
+
 def publish(plugin: Path, market: Path) -> Path:
     """Make `market` a marketplace of the one plugin, kept as a git repository in it; again, for what changed since."""
     source = market / "repository"
@@ -48,21 +61,21 @@ def publish(plugin: Path, market: Path) -> Path:
             shutil.rmtree(each)
         else:
             each.unlink()
-    if (plugin / ".git").exists():
-        listed = git(plugin, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-        for name in filter(None, listed):
-            if os.path.lexists(plugin / name):
-                (source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(plugin / name, source / name, follow_symlinks=False)
-    else:
-        shutil.copytree(plugin, source, symlinks=True, dirs_exist_ok=True)
+    copied(plugin, source)
     git(source, "add", "--all", "--force")
     git(source, "commit", "-q", "--allow-empty", "-m", "Publish")
-    listing = {
-        "name": market.name,
-        "owner": {"name": "test"},
-        "plugins": [{"name": plugin_name(plugin), "source": {"source": "url", "url": source.as_uri()}}],
-    }
+    return _listed(plugin, market, {"source": "url", "url": source.as_uri()})
+
+
+def directory_market(plugin: Path, market: Path) -> Path:
+    """Make `market` a marketplace whose one plugin lies in it, as a folder `plugin`."""
+    copied(plugin, market / "plugin")
+    return _listed(plugin, market, "./plugin")
+
+
+def _listed(plugin: Path, market: Path, source: object) -> Path:
+    offered = [{"name": plugin_name(plugin), "source": source}]
+    listing = {"name": market.name, "owner": {"name": "test"}, "plugins": offered}
     (market / ".claude-plugin").mkdir(exist_ok=True)
     (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps(listing))
     return market

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from e2e.client import Client
+from e2e.client import WINDOW, Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
@@ -24,7 +24,6 @@ from faber.store.layout import Layout
 from faber.store.load import load
 from faber.workflows.definitions import load_plan
 
-WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 RUN = "org/project/one"
 CODE = r"`approve (?P<code>\w{3})`"
 

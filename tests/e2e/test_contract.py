@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.client import Client
+from e2e.client import WINDOW, Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
@@ -22,7 +22,6 @@ from faber.agents.stream import Piece
 from faber.agents.versions import installed, spelled
 from faber.responses.recovery_log import Recovery
 
-WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 VALUE = {"path": "/src/a.ts", "content": "line 1\nline 2\n" * 12}
 WHOLE = json.dumps(VALUE)
 SCHEMA = {"type": "object", "required": ["path", "content"]}

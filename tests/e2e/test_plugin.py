@@ -60,31 +60,6 @@ def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) 
     return client.run("/faber:run 158", **how)
 
 
-def test_an_installed_plugin_begins_a_run(client: Client, api: MessagesApi, plugin_root: Path, project: Path) -> None:
-    """Installed from a marketplace into an empty home, `/faber:run 158` makes a run and does two steps, unasked."""
-    root = client.install(plugin_root)
-    listed = client.command("plugin", "list")
-    assert "faber" in listed
-
-    def faber(arguments: str) -> Reply:
-        return tool("Bash", command=f'"{root}/bin/faber" {arguments}')
-
-    api.script.reply(faber("run begin '158'"), faber("context latest --record"), faber("next latest"))
-    for step in ("frame:fetch-work", "frame:classify"):
-        api.script.reply(faber(f"step start latest {step}"))
-        api.script.reply(faber(f"step complete latest {step} --message 'seen to'"))
-    api.script.reply(faber("next latest"), text("Two steps are done."))
-    result = client.run("/faber:run 158")
-    assert (result.text, result.denials) == ("Two steps are done.", [])
-    said = answers(result)
-    assert (said[2]["phase"], said[2]["step"]) == ("frame", "fetch-work")
-    assert (said[-1]["phase"], said[-1]["step"]) == ("frame", "setup-branch")
-    run = run_of(project)
-    assert run.state["work_id"] == "158"
-    assert types(run).count("step_complete") == 2
-    assert "Work on this with faber: 158" in "".join(api.turns[0].texts)
-
-
 def test_the_skills_are_there(plugged: Client, api: MessagesApi) -> None:
     """The seven skills are commands of the client, and the manager is an agent."""
     api.script.reply(text("ok"))
@@ -290,17 +265,22 @@ def test_a_step_that_was_sent_back_is_done_again_with_the_feedback(
 def test_what_is_not_a_plain_call_still_needs_a_grant(
     plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
 ) -> None:
-    """Without a skill the hook allows one plain call, and neither what hangs on it nor an answer for a person."""
+    """Without a skill the hook allows one plain call, and neither what hangs on it nor an answer for a person. The bare
+    name is the plugin's program, whatever the shell's start file makes of it."""
     begin(plugged, api, say, text("begun"))
     command = f'"{plugin_root}/bin/faber" status'
+    (plugged.home / ".bashrc").write_text("faber() { touch pwned; }\n")
+    plugged.extra_environment = {"SHELL": "/bin/bash"}
     api.script.reply(
         tool("Bash", command=command),
+        tool("Bash", command="faber status"),
         tool("Bash", command=f"{command} && touch pwned"),
         say("feedback respond latest approve"),
         text("done"),
     )
     result = plugged.run("hello")
-    assert len(result.denials) == 2
+    assert [each.is_error for each in result.tool_results] == [False, False, True, True]
+    assert result.tool_results[0].text == result.tool_results[1].text
     assert not (project / "pwned").exists()
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from faber.cli.app import COMMANDS, faber
-from faber.hooks.grants import ASKS, FREE, PEOPLE, READS_FILES, REFUSED_OPTIONS, SKILLS
+from faber.hooks.grants import ASKS, FREE, PEOPLE, READS_FILES, REFUSED_OPTIONS, SKILLS, TYPED
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "${CLAUDE_PLUGIN_ROOT}/bin/faber"
@@ -38,6 +38,7 @@ def test_every_command_is_in_the_table_once() -> None:
     assert commands() == FREE | ASKS | PEOPLE
     assert len(FREE) + len(ASKS) + len(PEOPLE) == len(commands())
     assert all(any(command[: len(few)] == few for command in FREE) for few in READS_FILES)
+    assert TYPED <= ASKS
 
 
 def test_refused_options_exist() -> None:
@@ -93,12 +94,12 @@ def test_a_skill_grants_only_what_its_text_names(skill: str) -> None:
 
 @pytest.mark.parametrize("skill", sorted(SKILLS))
 def test_a_skill_tells_only_what_is_allowed(skill: str) -> None:
-    """What a skill tells an agent to run is free, granted by it, or said to depend on the user."""
+    """What a skill tells an agent to run is free, granted by it, typed by the user, or said to depend on them."""
     _, body = front_and_body(skill)
     asked = {("doctor", "repair RUN")}  # only if the user asks for it: the client asks them as well
     for line in called(body):
         words = tuple(line.removeprefix("--exit-zero ").split())
-        free = {words[:1], words[:2]} & FREE
+        free = {words[:1], words[:2]} & (FREE | TYPED)
         granted = any(
             line == rule or (rule.endswith(" *") and f"{line} ".startswith(rule[:-1])) for rule in SKILLS[skill]
         )

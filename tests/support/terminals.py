@@ -3,7 +3,7 @@
 import os
 import pty
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from select import select
 from time import monotonic
@@ -40,14 +40,19 @@ def on_terminal(project: Path, *arguments: str, environment: Mapping[str, str] |
 
 
 class Shell:
-    """An interactive bash on a terminal."""
+    """An interactive shell on a terminal, without its start files; by default a bash."""
 
-    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        environment: Mapping[str, str],
+        command: Sequence[str] = ("/bin/bash", "--norc", "--noprofile", "-i"),
+    ) -> None:
         self._shown = ""
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.chdir(place)
-            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+            os.execve(command[0], list(command), environment)
 
     def type(self, keys: str) -> None:
         """Press these keys."""

@@ -45,8 +45,8 @@ def _outside(word: str) -> bool:
     return ".." in word or any(part.startswith(("/", "~")) for part in word.split("=", 1))
 
 
-def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
-    """The arguments of `command` if it is one plain, harmless call of one of `programs`, else None.
+def plain_call(command: str, programs: Collection[str]) -> list[str] | None:
+    """The arguments of `command` if it is one plain call of one of `programs` that decides for nobody, else None.
 
     A program matches only by its exact path: another spelling (`..`, a link) could be another file by the time the
     shell resolves it.
@@ -60,7 +60,10 @@ def approved_call(command: str, programs: Collection[str]) -> list[str] | None:
     # click takes `--opt=value`; unambiguous beginnings of long options are not accepted by it.
     if any(word == option or word.startswith(option + "=") for word in rest for option in REFUSED_OPTIONS):
         return None
-    called = {tuple(rest[:1]), tuple(rest[:2])}
-    if called & READS_FILES and any(map(_outside, rest[1:])):
-        return None
-    return rest if called & FREE else None
+    return rest
+
+
+def harmless(arguments: list[str]) -> bool:
+    """True if a call with these arguments is an agent's own to make."""
+    called = {tuple(arguments[:1]), tuple(arguments[:2])}
+    return bool(called & FREE) and not (called & READS_FILES and any(map(_outside, arguments[1:])))

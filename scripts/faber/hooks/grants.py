@@ -47,7 +47,7 @@ FREE = frozenset(
     }
 )
 # Spends money, reaches another machine, or changes what is not the agent's own work: the client asks the person,
-# unless a skill that the person typed grants it.
+# unless a skill that the person typed grants it, or they typed the command itself.
 ASKS = frozenset(
     {
         ("demo",),
@@ -86,6 +86,9 @@ READS_FILES = frozenset(
     }
 )
 
+# Allowed in the prompt in which the person typed these words after the name of the skill: `/faber:nebula apply DIR`.
+TYPED = frozenset({("nebula", "apply"), ("nebula", "land")})
+
 # Only a person decides and grants autonomy; a workflow written by the agent could name commands that faber would run;
 # another root is another project; a posted comment is public; a lost event may be an answer of a person.
 REFUSED_OPTIONS = ("--decide", "--workflow", "--root", "--autonomy", "--post", "--accept-loss")
@@ -101,7 +104,7 @@ SKILLS: dict[str, tuple[str, ...]] = {
     "doctor": ("--exit-zero doctor --all --format text",),
     "feedback": ("--exit-zero feedback show latest --format text",),
     "heal": ("heal plan *",),
-    "nebula": ("nebula apply *", "nebula land *"),
+    "nebula": (),
     "next": ("--exit-zero protocol step-loop", "step complete *"),
     "resume": (),
     "run": ("--exit-zero protocol step-loop", "step complete *"),

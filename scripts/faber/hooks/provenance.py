@@ -24,6 +24,12 @@ _OWN_EVENTS = frozenset({"SessionStart", "Stop", "UserPromptSubmit"})
 _BLOCKED = "UserPromptSubmit operation blocked by hook"
 # What stands before a word: no letter or digit, unless it ends an escape of JSON (`\t`) or of a terminal (`\u001b[1m`).
 _BEFORE = rb"(?:(?<![0-9A-Za-z])|\\(?:u[0-9A-Fa-f]{4}|[A-Za-z])|\[[0-9;]*[A-Za-z])"
+# How the client writes down a skill of this plugin that was typed.
+_COMMAND = re.compile(
+    r"<command-message>faber:(?P<skill>\w+)</command-message>\n<command-name>/faber:(?P=skill)</command-name>"
+    r"(?:\n<command-args>(?P<arguments>.*)</command-args>)?",
+    re.DOTALL,
+)
 MAX_PROCESSES = 8  # from this one up to the client
 
 
@@ -84,13 +90,51 @@ def typed_skill(call: Call, names: Sequence[str]) -> bool:
     return False
 
 
+def newest_typed(call: Call) -> list[str] | None:
+    """The name of this plugin's skill and the words after it, if the session's newest prompt is one that was typed."""
+    from faber.hooks.approve import words
+
+    time.sleep(SETTLED)
+    newest, found = "", None
+    for path in _transcripts(call):
+        try:
+            with open(path, "rb") as file:
+                entries = [_entry(line) for line in file if b'"user"' in line]
+        except OSError:
+            return None
+        for entry in entries:
+            moment = str(entry.get("timestamp", ""))
+            if _is_prompt(entry) and moment >= newest:
+                newest, found = moment, entry
+    command = _COMMAND.fullmatch(_said(found)) if found else None
+    given = words(command["arguments"] or "") if command else None
+    return [command["skill"], *given] if command and given is not None else None
+
+
+def _is_prompt(entry: Mapping[str, Any]) -> bool:
+    """True if the entry begins a turn of the session: not a tool's result, nor what the client adds to a prompt."""
+    added = entry.get("isMeta") and "promptSource" not in entry
+    if entry.get("type") != "user" or added or entry.get("isSidechain"):
+        return False
+    content = _content(entry)
+    blocks = content if isinstance(content, list) else []
+    return not any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+
+
+def _said(entry: Mapping[str, Any]) -> str:
+    """What a prompt says, if it was typed; empty if the client was sent it."""
+    content = _content(entry)
+    return content if "promptSource" not in entry and isinstance(content, str) else ""
+
+
+def _content(entry: Mapping[str, Any]) -> Any:
+    message = entry.get("message")
+    return message.get("content") if isinstance(message, dict) else None
+
+
 def _is_typed(line: bytes, openings: tuple[str, ...]) -> bool:
     entry = _entry(line)
-    if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isSidechain"):
-        return False
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return "promptSource" not in entry and isinstance(content, str) and content.startswith(openings)
+    return _is_prompt(entry) and _said(entry).startswith(openings)
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:

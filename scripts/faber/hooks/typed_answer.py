@@ -151,7 +151,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     else:
         context = (
             f"faber recorded the person's answer to request {meant.request_id} of run {meant.run_id} "
-            f"(they typed it in this session; do not record it again). Continue the run now: "
+            f"(they typed it in this session; do not record it again).\nContinue the run now: "
             f"{next_command(call.faber, meant.run_id)}"
         )
         _add(context, recorded)
