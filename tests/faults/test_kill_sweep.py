@@ -1,6 +1,5 @@
 """kill -9 at every system call that changes the store."""
 
-
 import pytest
 
 from faults.conftest import MakeSweep
