@@ -20,7 +20,7 @@ from faber.store.layout import Layout
 
 Faber = Callable[..., Any]
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
-# Ctrl-C ends no read that has begun: as if it always arrived just before.
+# Ctrl-C does not end a read: as if it always arrived just before one.
 LATE = "import runpy, signal; signal.siginterrupt(signal.SIGINT, False); "
 LATE += f"runpy.run_path({str(MAIN)!r}, run_name='__main__')"
 SECONDS = 60  # after which a child that says nothing is hung

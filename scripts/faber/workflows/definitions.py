@@ -34,7 +34,7 @@ def load_plan(layout: Layout, workflow: str) -> Plan:
     Raises `UnknownWorkflow` with the known names, `InvalidInput` for an invalid name, and
     `InvalidDefinition` with every problem of the definition and of those it extends.
     """
-    return resolve(layout, find(layout, workflow)).plan
+    return resolve(layout, find(layout, workflow), all_checked=False).plan
 
 
 def known_workflows(layout: Layout) -> list[str]:
@@ -72,16 +72,17 @@ def source(layout: Layout, path: str) -> str:
     return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
 
 
-def resolve(layout: Layout, path: str) -> Resolved:
+def resolve(layout: Layout, path: str, *, all_checked: bool = True) -> Resolved:
     """The definition at `path`, merged with all that it extends, as a plan; raises `InvalidDefinition`.
 
-    All problems that can be found are reported at once, including those of the extended definitions.
+    All problems that can be found are reported at once, including those of the extended definitions. Without
+    `all_checked` the plugin's own definitions are not checked against the schema, which takes longer than all the rest.
     """
     from faber.workflows.inheritance import check, check_ids, merge
     from faber.workflows.plans import plan_from
 
     faults: list[Fault] = []
-    chain, whole = _chain(layout, path, faults)
+    chain, whole = _chain(layout, path, faults, all_checked=all_checked)
     own = chain[0]
     if whole:
         phases = merge([], chain[-1], faults)
@@ -101,9 +102,9 @@ def resolve(layout: Layout, path: str) -> Resolved:
     return Resolved(plan, own.value.get("extends"))
 
 
-def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definition], bool]:
+def _chain(layout: Layout, path: str, faults: list[Fault], *, all_checked: bool) -> tuple[list[Definition], bool]:
     """The definition and those it extends, nearest first, and whether the chain is complete; adds to `faults`."""
-    chain = [_read(layout, path, faults)]
+    chain = [_read(layout, path, faults, all_checked=all_checked)]
     while isinstance(chain[-1].value, dict) and "extends" in chain[-1].value:
         child, name = chain[-1], chain[-1].value["extends"]
         if not isinstance(name, str) or not _is_name(name):
@@ -124,14 +125,12 @@ def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definit
         if parent is None or message:
             faults.append(Fault(child, ("extends",), message or ""))
             return chain, False
-        chain.append(_read(layout, parent, faults))
+        chain.append(_read(layout, parent, faults, all_checked=all_checked))
     return chain, chain[-1].value is not None
 
 
-def _read(layout: Layout, path: str, faults: list[Fault]) -> Definition:
+def _read(layout: Layout, path: str, faults: list[Fault], *, all_checked: bool) -> Definition:
     """The definition at `path`, checked against the schema; adds to `faults`."""
-    from faber.store.schema import violations
-
     made = Definition(source(layout, path), _canonical(path), _stem(path), "", None)
     try:
         text = read_bytes(path, MAX_DEFINITION).decode()
@@ -149,7 +148,10 @@ def _read(layout: Layout, path: str, faults: list[Fault]) -> Definition:
         faults.append(Fault(made, (), error.message))
         return made
     made = made._replace(text=text, value=value)
-    faults += [Fault(made, at, message) for at, message in violations("workflow", value)]
+    if all_checked or os.path.dirname(made.path) != BUILT_IN:
+        from faber.store.schema import violations
+
+        faults += [Fault(made, at, message) for at, message in violations("workflow", value)]
     if isinstance(value, dict) and not {"phases", "extends"} & value.keys():
         faults.append(Fault(made, (), "it has neither phases nor a workflow that it extends"))
     return made
