@@ -73,10 +73,10 @@ def test_an_installed_plugin_begins_a_run(client: Client, api: MessagesApi, plug
     """Installed from a marketplace into an empty home, it adds at most 300 tokens to every session, as the client
     projects them, and `/faber:run 158` makes a run and does two steps, unasked."""
     root = client.install(plugin_root)
-    said = client.command("plugin", "details", "faber")
-    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", said)
-    assert found, said
-    assert int(found[1].replace(",", "")) <= 300, said
+    details = client.command("plugin", "details", "faber")
+    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", details)
+    assert found, details
+    assert int(found[1].replace(",", "")) <= 300, details
 
     def faber(arguments: str) -> Reply:
         return tool("Bash", command=f'"{root}/bin/faber" {arguments}')
