@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -129,18 +130,29 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
     return enter
 
 
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit on main, for copying."""
+    made = tmp_path_factory.mktemp("repository")
+    (made / "README.md").write_text("# sample\n")
+    for words in (["init", "-q", "-b", "main"], ["add", "--all"], ["commit", "-q", "-m", "Begin"]):
+        subprocess.run(["git", *words], cwd=made, env=os.environ | COMMITTER, check=True, capture_output=True)
+    return made
+
+
 @pytest.fixture
-def git(project: Path) -> Callable[..., str]:
+def git(project: Path, repository: Path) -> Callable[..., str]:
     """`git("commit", …)` in the project, which becomes a repository with one commit on main."""
+    empty = not any(project.iterdir())
+    shutil.copytree(repository, project, dirs_exist_ok=True)
 
     def call(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
-    call("init", "-q", "-b", "main")
-    (project / "README.md").write_text("# sample\n")
-    call("add", "--all")
-    call("commit", "-q", "-m", "Begin")
+    if not empty:
+        call("add", "--all")
+        call("commit", "-q", "--amend", "-m", "Begin")
     return call
 
 

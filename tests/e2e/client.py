@@ -194,9 +194,14 @@ class Running:
         except BrokenPipeError:
             pass  # it has ended, which is told below
         self._turns += 1
-        deadline = time.monotonic() + timeout
-        while len((now := self.result).of("result")) < self._turns:
-            if now.status != -1 or time.monotonic() > deadline:
+        deadline, seen = time.monotonic() + timeout, -1
+        while True:
+            over = self.process.poll() is not None or time.monotonic() > deadline
+            if (size := self._out.stat().st_size) != seen:  # a long conversation takes long to read
+                seen, now = size, self.result
+                if len(now.of("result")) >= self._turns:
+                    break
+            if over:
                 self.kill()
                 raise ClientFailed(self._told(f"no answer to {prompt!r} (exit status {now.status})"))
             time.sleep(0.01)

@@ -22,8 +22,8 @@ def make_repository(directory: Path) -> Path:
     """An empty git repository on `main` that knows who commits."""
     directory.mkdir(parents=True, exist_ok=True)
     git(directory, "init", "-q", "-b", "main")
-    for name, value in {"user.name": "test", "user.email": "test@example.invalid", "commit.gpgSign": "false"}.items():
-        git(directory, "config", name, value)
+    with (directory / ".git" / "config").open("a") as file:
+        file.write("[user]\n\tname = test\n\temail = test@example.invalid\n[commit]\n\tgpgSign = false\n")
     return directory
 
 

@@ -76,6 +76,7 @@ def sent(api: MessagesApi) -> str:
     return "\n".join(json.dumps(request.body) for request in api.requests)
 
 
+@pytest.mark.waits  # the client's schedule has whole minutes
 def test_a_person_answers_where_they_are(plugged: Client, api: MessagesApi, store: Layout) -> None:
     """The person, and not the model, is shown each request and a code; what they type with it is recorded as theirs,
     and the work continues in that turn. The same words in a prompt that the model scheduled record nothing."""

@@ -163,11 +163,21 @@ def heals(
     assert said["healing"] == answer["healing"]
 
 
-def test_phases_that_failed_heal_in_the_real_client(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """By cycles, money, a filter, a conflict: each remediation is planned, done and merged, d runs after them, and the
-    final tree has both attempts' work."""
-    kinds = {"m": "max_cycles", "s": "budget_exceeded", "f": "filter_failure", "b": "merge_conflict"}
-    heals(tmp_path, api, claude_binary, {**{name: [] for name in "bcmsf"}, "d": list("bcmsf")}, kinds)
+TWO = {"s": "budget_exceeded", "f": "filter_failure"}  # tests/nebula/run/test_healing.py has each kind
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [TWO, pytest.param({**TWO, "m": "max_cycles", "b": "merge_conflict"}, marks=pytest.mark.full)],
+    ids=["two", "four"],
+)
+def test_phases_that_failed_heal_in_the_real_client(
+    tmp_path: Path, api: MessagesApi, claude_binary: str, kinds: Mapping[str, str]
+) -> None:
+    """By money and a filter, and by cycles and a conflict: each remediation is planned, done and merged, d runs after
+    them, and the final tree has both attempts' work."""
+    names = [*kinds, *("c" for kind in kinds.values() if kind == "merge_conflict")]
+    heals(tmp_path, api, claude_binary, {**{name: [] for name in names}, "d": names}, kinds)
 
 
 @pytest.mark.full
@@ -182,6 +192,7 @@ def test_one_kind_heals_in_the_real_client(
     heals(tmp_path, api, claude_binary, phases, {"b": kind})
 
 
+@pytest.mark.full  # tests/nebula/run/test_healing.py has it with scripted agents
 def test_with_healing_off_d_is_skipped(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """The architect is not called."""
     model = Model()

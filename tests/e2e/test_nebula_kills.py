@@ -273,7 +273,7 @@ def test_killed_again_and_again(tmp_path: Path, api: MessagesApi, claude_binary:
     for number, (name, before, lost) in enumerate(deaths, 1):
         most = Counter(MOST) + (deaths[-1][2].unrecorded - lost.unrecorded)
         for _, _, later in deaths[number:]:
-            most += later.uncommitted
+            most += later.unkept
         assert before.broken(report, _asked(model), most) == [], f"{name}: {shown.terminal}"
     assert "d: resumes in cycle 1 (reviewing)" in shown.terminal
     assert any(re.fullmatch(r"d +cycle 1 +\$0\.00 +0:0\d +reviewing", line) for line in shown.lines)
@@ -282,21 +282,23 @@ def test_killed_again_and_again(tmp_path: Path, api: MessagesApi, claude_binary:
 
 
 class Lost(NamedTuple):
-    """Turns that a death took: so far those without an event, now those of coders without a commit."""
+    """Turns that a death took: so far those without an event, now those with one whose commit or review is missing."""
 
     unrecorded: Counter[str]
-    uncommitted: Counter[str]
+    unkept: Counter[str]
 
     @classmethod
     def of(cls, project: Project, seen: Seen) -> "Lost":
         """What is lost now."""
-        recorded: Counter[str] = Counter()
-        for path in project.root.glob(".fractary/faber/runs/*/*/*/events/*-agent_turn.json"):
-            turn = json.loads(path.read_text())
-            recorded[f"{turn['metadata']['role']} {turn['phase']}"] += 1
-        committed = Counter({f"coder {name}": len(commits) for name, commits in seen.commits.items()})
-        working = Counter({who: recorded[who] for who in committed if who.removeprefix("coder ") not in seen.done})
-        return cls(Counter(seen.asked) - recorded, working - committed)
+        recorded, kept = Counter[str](), Counter({f"coder {name}": len(made) for name, made in seen.commits.items()})
+        for path in project.root.glob(".fractary/faber/runs/*/*/*/events/*.json"):
+            event = json.loads(path.read_text())
+            if event["type"] == "agent_turn":
+                recorded[f"{event['metadata']['role']} {event['phase']}"] += 1
+            elif event["type"] == "review":
+                kept[f"reviewer {event['phase']}"] += 1
+        working = Counter({who: turns for who, turns in recorded.items() if who.split()[1] not in seen.done})
+        return cls(Counter(seen.asked) - recorded, working - kept)
 
 
 def _asked(model: Model) -> Sequence[str]:

@@ -160,6 +160,7 @@ class TheExample(Model):
         return super().code(phase, request, first=first)
 
 
+@pytest.mark.full  # the other scenarios apply smaller ones; tests/nebula/plan and tests/cli check and plan this one
 def test_the_example(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """`faber nebula apply examples/nebula` in a new repository: the filter sends one coder back, each phase is reviewed
     once, all six are done, and landing brings them to main. Without a terminal each thing that happens is one plain

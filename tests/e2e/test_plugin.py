@@ -2,7 +2,7 @@
 
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,19 +54,28 @@ def answers(result: Any) -> list[Any]:
     return [read(answer.text[answer.text.index("{") :])[0] for answer in result.tool_results]
 
 
+def person(project: Path, *arguments: str) -> Any:
+    """What faber answers a person who calls it in a terminal of their own."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_"))}
+    main = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
+    done = subprocess.run([sys.executable, main, *arguments], cwd=project, env=bare, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return json.loads(done.stdout)
+
+
 def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
     """A session in which a run for work item 158 is started, its context loaded, and `more` done."""
     api.script.reply(say("run begin '158'"), say("context latest --record"), *more)
     return client.run("/faber:run 158", **how)
 
 
-def test_the_skills_are_there(plugged: Client, api: MessagesApi) -> None:
-    """The seven skills are commands of the client, and the manager is an agent."""
-    api.script.reply(text("ok"))
-    (start,) = plugged.run("hello").of("system", "init")
-    names = {f"faber:{name}" for name in ("run", "resume", "status", "next", "checkpoint", "doctor", "feedback")}
-    assert names <= set(start["slash_commands"])
-    assert "faber:faber-manager" in start["agents"]
+def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
+    """What the plugin adds to every session is at most 300 tokens, as the client projects it."""
+    client.install(plugin_root)
+    details = client.command("plugin", "details", "faber")
+    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", details)
+    assert found, details
+    assert int(found[1].replace(",", "")) <= 300, details
 
 
 @pytest.mark.full  # test_literal.py has the same scenario, with an agent that knows nothing
@@ -144,15 +153,14 @@ def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say:
     assert types(run_of(project)).count("checkpoint") == 1
 
 
-def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, project: Path) -> None:
     """Two runs in two worktrees: a new session in each is told of its own and not of the other."""
     linked = project.parent / "linked"
     git(project, "checkout", "-q", "-b", "feat/one")
     git(project, "worktree", "add", "-q", str(linked), "-b", "feat/two")
     for place, work, branch in ((project, "1", "feat/one"), (linked, "2", "feat/two")):
-        record = f"""event emit latest --type branch_create --metadata '{{"branch": "{branch}"}}'"""
-        api.script.reply(say(f"run begin '{work}'"), say(record), text("begun"))
-        plugged.run(f"/faber:run {work}", cwd=place)
+        person(place, "run", "begin", work)
+        person(place, "event", "emit", "latest", "--type", "branch_create", "--metadata", f'{{"branch": "{branch}"}}')
     store = Layout(str(project))
     ids = {load.state["work_id"]: load.run_id for load in map(_loader(store), store.run_ids())}
     assert set(ids) == {"1", "2"}
@@ -170,10 +178,14 @@ def _loader(layout: Layout) -> Callable[[str], Run]:
 
 
 def test_a_project_without_runs_is_left_alone(plugged: Client, api: MessagesApi, project: Path) -> None:
-    """Where there is no store nothing is injected and nothing is written."""
+    """The skills are commands of the client and the manager is an agent; where there is no store nothing is injected
+    and nothing is written."""
     before = sorted(str(path) for path in project.rglob("*") if ".git" not in path.parts)
     api.script.reply(text("ok"))
-    plugged.run("hello")
+    (start,) = plugged.run("hello").of("system", "init")
+    names = {f"faber:{name}" for name in ("run", "resume", "status", "next", "checkpoint", "doctor", "feedback")}
+    assert names <= set(start["slash_commands"])
+    assert "faber:faber-manager" in start["agents"]
     assert not api.turns[-1].has("bin/faber")
     assert sorted(str(path) for path in project.rglob("*") if ".git" not in path.parts) == before
 
@@ -215,33 +227,18 @@ def test_an_agent_that_cheats_is_refused_and_seen(plugged: Client, api: Messages
 
 
 def test_a_step_that_was_sent_back_is_done_again_with_the_feedback(
-    plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
+    plugged: Client, api: MessagesApi, say: Say, project: Path
 ) -> None:
-    """A step asks for a review and the session stops; a person asks for changes in a terminal; `/faber:resume` is
-    handed that step again with the comment, and after it the next one without."""
-    begin(
-        plugged,
-        api,
-        say,
-        say("step start latest frame:fetch-work"),
-        say("step complete latest frame:fetch-work"),
-        say("feedback request latest --type review --prompt 'Is it understood?' --at frame:fetch-work"),
-        say("next latest"),
-        text("A person has to answer."),
-    )
-    run = run_of(project)
-    assert run.state["status"] == "awaiting_feedback"
-    person = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_"))}
+    """A step asks for a review and a person for changes, both in a terminal; `/faber:resume` is handed that step again
+    with the comment, and after it the next one without."""
+    person(project, "run", "begin", "158")
+    person(project, "step", "start", "latest", "frame:fetch-work")
+    person(project, "step", "complete", "latest", "frame:fetch-work")
+    review = ("--type", "review", "--prompt", "Is it understood?", "--at", "frame:fetch-work")
+    person(project, "feedback", "request", "latest", *review)
+    assert run_of(project).state["status"] == "awaiting_feedback"
     comment = "Name the customer, not the table"
-    faber = (sys.executable, plugin_root / "scripts/faber/__main__.py")
-    answer = subprocess.run(
-        [*faber, "feedback", "respond", run.run_id, "changes", "--comment", comment],
-        cwd=project,
-        env=person,
-        capture_output=True,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stdout
+    person(project, "feedback", "respond", "latest", "changes", "--comment", comment)
 
     api.script.reply(
         say("context latest --record"),
@@ -262,12 +259,13 @@ def test_a_step_that_was_sent_back_is_done_again_with_the_feedback(
     assert types(run_of(project)).count("step_retry") == 1
 
 
-def test_what_is_not_a_plain_call_still_needs_a_grant(
+def test_without_a_typed_skill_a_model_may_look_and_continue(
     plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
 ) -> None:
-    """Without a skill the hook allows one plain call, and neither what hangs on it nor an answer for a person. The bare
-    name is the plugin's program, whatever the shell's start file makes of it."""
-    begin(plugged, api, say, text("begun"))
+    """The hook allows one plain call of faber, and neither what hangs on it nor an answer for a person; the client
+    starts `resume` and `status` for a model that calls them. The bare name is the plugin's program, whatever the
+    shell's start file makes of it."""
+    person(project, "run", "begin", "158")
     command = f'"{plugin_root}/bin/faber" status'
     (plugged.home / ".bashrc").write_text("faber() { touch pwned; }\n")
     plugged.extra_environment = {"SHELL": "/bin/bash"}
@@ -278,19 +276,16 @@ def test_what_is_not_a_plain_call_still_needs_a_grant(
         say("feedback respond latest approve"),
         text("done"),
     )
-    result = plugged.run("hello")
-    assert [each.is_error for each in result.tool_results] == [False, False, True, True]
+    running = plugged.start(None)
+    result = running.turn("hello")
+    assert ([each.is_error for each in result.tool_results], len(result.denials)) == ([False, False, True, True], 2)
     assert result.tool_results[0].text == result.tool_results[1].text
     assert not (project / "pwned").exists()
 
-
-def test_a_typed_skill_grants_only_what_it_names(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
-    """In the prompt of `/faber:run` the client still refuses to repair, to move runs and to start a nebula."""
-    result = begin(
-        plugged, api, say, say("repair latest"), say("sync push"), say("nebula apply plan"), text("I tried.")
-    )
-    commands = [each["tool_input"]["command"].split('faber" ')[1] for each in result.denials]
-    assert commands == ["repair latest", "sync push", "nebula apply plan"]
+    skills = [tool("Skill", skill=f"faber:{name}") for name in ("resume", "status")]
+    api.script.reply(*skills, say("status"), say("protocol step-loop"), text("done"))
+    assert [each.is_error for each in running.turn("where were we?").tool_results] == [False] * 4
+    running.wait()
 
 
 def test_rules_reach_whoever_works(plugged: Client, api: MessagesApi, plugin_root: Path, project: Path) -> None:
@@ -314,29 +309,6 @@ def test_rules_reach_whoever_works(plugged: Client, api: MessagesApi, plugin_roo
     assert [each.is_error for each in sub[-1].results] == [False] * 3
     assert result.denials == []
     assert run_of(project).state["current_step"] == "fetch-work"
-
-
-@pytest.mark.parametrize("skill", ["resume", "status"])
-def test_a_model_may_call_what_only_reads_and_continues(
-    plugged: Client, api: MessagesApi, say: Say, skill: str, project: Path
-) -> None:
-    """The client starts `resume` and `status` for a model that calls them, without a question."""
-    begin(plugged, api, say, text("begun"))
-    api.script.reply(tool("Skill", skill=f"faber:{skill}"), say("status"), say("protocol step-loop"), text("done"))
-    result = plugged.run("where were we?")
-    assert (result.denials, [each.is_error for each in result.tool_results]) == ([], [False] * 3)
-
-
-def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
-    """What the plugin adds to every session is at most 300 tokens, as the client projects it."""
-    import re
-
-    client.install(plugin_root)
-    said = client.command("plugin", "details", "faber")
-    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", said)
-    assert found, said
-    assert int(found[1].replace(",", "")) <= 300, said
-    shutil.rmtree(client.home / ".claude" / "plugins", ignore_errors=True)
 
 
 def test_the_transcript_is_current(claude_binary: str) -> None:

@@ -12,7 +12,7 @@ from faber.foreign.open_run import open_run
 from faber.store import strict_json
 from faber.store.layout import Layout
 from faber.store.load import refold
-from faults.store import RUN, call, logged, must, run_directory, snapshot, temporary_files, timeless
+from faults.store import RUN, call, left_as, logged, must, run_directory, snapshot, temporary_files, timeless
 from support.git_environment import UNCONFIGURED
 
 SUMMARY = ("--accomplished", "Wrote the parser", "--decision", "Keep the old format", "--notes", "Tests are next")
@@ -204,10 +204,22 @@ class Prepared:
         finished = self.copy(directory / "finished")
         must(finished, *operation.arguments, extra=operation.extra)
         self.outcome = outcome(finished)
+        self._judged: dict[object, list[str]] = {}
 
     def copy(self, target: Path) -> Path:
         """A store to break."""
         return Path(shutil.copytree(self.base, target, symlinks=True))
+
+    def wrong(self, root: Path) -> list[str]:
+        """What is wrong with the store after an interruption, and after the repetition and the repair that follow.
+
+        Most calls leave what another left: a store that differs from an earlier one in times alone is judged as that.
+        """
+        left = left_as(root)
+        if left not in self._judged:
+            found = self.broken_promises(root) or self.broken_repetition(root) or self.left_behind(root)
+            self._judged[left] = found
+        return self._judged[left]
 
     def broken_promises(self, root: Path) -> list[str]:
         """What is wrong with the store right after the operation was interrupted."""

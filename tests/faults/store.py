@@ -6,8 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,9 +40,26 @@ class Answer(NamedTuple):
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without what faber and its client would read from it."""
+    """This process's environment without what faber and its client would read from it, and without a client."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE", "GIT_"))}
-    return kept | dict(extra or {})
+    return kept | {"FABER_CLAUDE": os.devnull + "/claude"} | dict(extra or {})
+
+
+@contextmanager
+def surrounded_by(variables: Mapping[str, str]) -> Iterator[None]:
+    """This process with these variables alone; only what differs is changed, which `mock.patch.dict` does not do."""
+    before = dict(os.environ)
+    _change(before, variables)
+    try:
+        yield
+    finally:
+        _change(dict(os.environ), before)
+
+
+def _change(now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    for name in now.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in wanted.items() if now.get(name) != value})
 
 
 def answer_of(status: int, out: str, words: str) -> Answer:
@@ -58,7 +75,7 @@ def call(root: Path, *arguments: str, extra: Mapping[str, str] | None = None) ->
     """Run a command in this process."""
     out, words = io.StringIO(), io.StringIO()
     with (
-        mock.patch.dict(os.environ, environment(extra), clear=True),
+        surrounded_by(environment(extra)),
         mock.patch.object(definitions, "BUILT_IN", PLAIN),
         redirect_stdout(out),
         redirect_stderr(words),
@@ -144,6 +161,18 @@ def snapshot(directory: Path) -> dict[str, bytes]:
         for path in sorted(directory.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
+
+
+def left_as(root: Path) -> frozenset[tuple[str, str]]:
+    """The names and contents below `root`, without times and without whoever held a lock."""
+    found = []
+    for path in root.rglob("*"):
+        content = "directory" if path.is_dir() else f"={os.readlink(path)}" if path.is_symlink() else ""
+        if not content:
+            content = timeless(path.read_bytes().decode(errors="backslashreplace").replace(str(root), "ROOT"))
+            content = re.sub(r"\d+", "0", content) if path.name == "lock" else content
+        found.append((timeless(str(path.relative_to(root))), content))
+    return frozenset(found)
 
 
 def temporary_files(root: Path) -> list[str]:

@@ -87,7 +87,7 @@ def fail(made: Sweep, cases: list[tuple[int, str]]) -> list[str]:
         wrong = broken_answer(made, interrupted, error)
         wrong += untrue(made, root, interrupted.answer)
         wrong += [f"{path} was left behind" for path in temporary_files(root) if path not in given]
-        wrong += prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
+        wrong += prepared.wrong(root)
         found += [f"{error} at {interrupted.hit}: {problem}" for problem in wrong]
     return found
 

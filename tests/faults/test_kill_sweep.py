@@ -1,7 +1,5 @@
 """kill -9 at every system call that changes the store."""
 
-from pathlib import Path
-
 import pytest
 
 from faults.conftest import MakeSweep
@@ -32,13 +30,8 @@ def kill(made: Sweep, indexes: list[int]) -> list[str]:
     found = []
     for index in indexes:
         root, interrupted = made.inject(index, "signal=KILL")
-        found += [f"killed at {interrupted.hit}: {problem}" for problem in _wrong(made, root)]
+        found += [f"killed at {interrupted.hit}: {problem}" for problem in made.prepared.wrong(root)]
     return found
-
-
-def _wrong(made: Sweep, root: Path) -> list[str]:
-    prepared = made.prepared
-    return prepared.broken_promises(root) or prepared.broken_repetition(root) or prepared.left_behind(root)
 
 
 def _sweep(made: Sweep, every: int, part: int) -> list[str]:
@@ -61,7 +54,7 @@ def test_a_started_command_makes_the_same_calls(sweep: MakeSweep, name: str) -> 
     last = max(number for number, call in enumerate(made.calls) if call.name == "fsync")
     root, calls = made.kill_started(last)
     assert [(call.name, call.path) for call in calls] == [(call.name, call.path) for call in made.calls[: last + 1]]
-    assert _wrong(made, root) == []
+    assert made.prepared.wrong(root) == []
 
 
 @pytest.mark.full

@@ -19,11 +19,17 @@ if mutant:
 from faber.model import acceptance, commands
 from faber.store.layout import Layout
 from faber.store.commit import commit
+from faber.store.store_errors import Locked
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[6])):
     draft = {"type": "decision_point", "message": f"{sys.argv[5]}-{number}"}
-    done = commit(Layout(sys.argv[3]), sys.argv[4], lambda state, plan: acceptance.emit(state, plan, draft))
+    done = None
+    while done is None:
+        try:
+            done = commit(Layout(sys.argv[3]), sys.argv[4], lambda state, plan: acceptance.emit(state, plan, draft))
+        except Locked:  # on a busy machine; whoever was refused tries again
+            pass
     print(done.events[-1]["event_id"], flush=True)
 """
 

@@ -256,6 +256,7 @@ class TestBranch:
             "core.quotePath": "true",
         }.items():
             git(root, "config", setting, value)
+        (root / ".git/info").mkdir()
         (root / ".git/info/attributes").write_text("* diff=t\n")
         assert inspect_branch(root, "feat/x") == plain
         assert not (tmp_path / "sprung").exists()

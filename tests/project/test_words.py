@@ -111,10 +111,10 @@ def odd(name: str, source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", files())
-def test_no_odd_phrase(name: str) -> None:
+def test_no_odd_phrase() -> None:
     """No document, docstring, comment or message has a phrase of the list."""
-    assert odd(name, (ROOT / name).read_text("utf-8")) == []
+    found = {name: odd(name, (ROOT / name).read_text("utf-8")) for name in files()}
+    assert {name: phrases for name, phrases in found.items() if phrases} == {}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """Real repositories with faber's worktrees in them, for the tests of what changes git."""
 
+import atexit
 import os
+import shutil
 import subprocess
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 from faber.git.programs import Git
@@ -46,12 +51,25 @@ def commit(directory: Path | str, files: dict[str, str | bytes], message: str = 
     return git(directory, "rev-parse", "HEAD")
 
 
-def repository(directory: Path, files: dict[str, str | bytes] | None = None) -> Path:
-    """A repository with one commit on main."""
-    directory.mkdir(parents=True)
-    git(directory, "init", "-q", "-b", "main")
-    commit(directory, files or {"a.txt": "one\n", "src/b.txt": "two\n"}, "begin")
+def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
+    """A repository with one commit on main: a copy of one that was made of the same files before."""
+    given = frozenset((files or {"a.txt": "one\n", "src/b.txt": "two\n"}).items())
+    if given not in _MADE:
+        _MADE[given] = Path(mkdtemp(dir=_place()))
+        git(_MADE[given], "init", "-q", "-b", "main")
+        commit(_MADE[given], dict(given), "begin")
+    shutil.copytree(_MADE[given], directory)
     return directory.resolve()
+
+
+_MADE: dict[frozenset[tuple[str, str | bytes]], Path] = {}
+
+
+@cache
+def _place() -> Path:
+    place = Path(mkdtemp(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"), prefix="faber-repositories-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
 
 
 def is_dirty(tree: PhaseTree) -> bool:

@@ -14,7 +14,7 @@ from faber.store.layout import Layout
 from faber.store.schema import problems, violations
 from faber.store.strict import yaml_lines
 from faber.workflows import definitions
-from faber.workflows.definitions import known_workflows, load_plan
+from faber.workflows.definitions import find, known_workflows, load_plan, resolve
 from faber.workflows.workflow_errors import InvalidDefinition, UnknownWorkflow
 
 ROOT = Path(__file__).parents[2]
@@ -145,8 +145,10 @@ def test_defaults_are_not_in_the_plan(write: Write) -> None:
 
 @pytest.mark.parametrize("name", known_workflows(Layout("/nonexistent")))
 def test_built_in_definitions_are_valid(name: str) -> None:
-    """Every built-in workflow resolves into a plan that its schema accepts."""
-    plan = load_plan(Layout("/nonexistent"), name)
+    """Every built-in workflow is as its schema says, which no run checks again, and resolves into a valid plan."""
+    layout = Layout("/nonexistent")
+    plan = load_plan(layout, name)
+    assert resolve(layout, find(layout, name)).plan == plan
     assert problems("plan", plan) == []
     assert plan["sources"] == [f"built-in:{name}"]
 

@@ -1,5 +1,8 @@
 """Asking the person at the terminal."""
 
+import os
+import select
+import signal
 import sys
 
 from faber.cli.output import say
@@ -66,11 +69,29 @@ def _numbered(request: FeedbackRequest, text: str) -> str | None:
 
 def _line_of(prompt: str) -> str:
     print(prompt, end="", file=sys.stderr, flush=True)
+    _wait_for_input()
     line = sys.stdin.readline()
     if not line:
         say("")
         raise AwaitingFeedback("No answer was given; nothing was recorded.")
     return line
+
+
+def _wait_for_input() -> None:
+    """Wait until there is something to read, or Ctrl-C.
+
+    A signal that arrives just before a read begins is noticed only when the read ends. It also writes to the pipe here,
+    so that it ends this wait whenever it arrives.
+    """
+    ends, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = signal.set_wakeup_fd(writes)
+    try:
+        select.select([sys.stdin, ends], [], [])
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(ends)
+        os.close(writes)
 
 
 def described(request: FeedbackRequest, more: int = 0) -> str:
@@ -89,7 +110,7 @@ def described(request: FeedbackRequest, more: int = 0) -> str:
     artifacts = context.get("artifacts")
     lines += [f"  see {path}" for path in artifacts] if isinstance(artifacts, list) else []
     if request["type"] == FREE_TEXT:
-        lines.append("  MatchedAnswer in your own words, in one line.")
+        lines.append("  Answer in your own words, in one line.")
     for number, option in enumerate(request["options"], 1):
         lines.append(f"  {number}. {option}  ({_effect(request, option)})")
     if more:

@@ -38,7 +38,7 @@ def load_plan(layout: Layout, workflow: str) -> Plan:
     Raises `UnknownWorkflow` with the known names, `InvalidInput` for an invalid name, and
     `InvalidDefinition` with every problem of the definition and of those it extends.
     """
-    return resolve(layout, find(layout, workflow)).plan
+    return resolve(layout, find(layout, workflow), all_checked=False).plan
 
 
 def known_workflows(layout: Layout) -> list[str]:
@@ -76,16 +76,17 @@ def source(layout: Layout, path: str) -> str:
     return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
 
 
-def resolve(layout: Layout, path: str) -> Resolved:
+def resolve(layout: Layout, path: str, *, all_checked: bool = True) -> Resolved:
     """The definition at `path`, merged with all that it extends, as a plan; raises `InvalidDefinition`.
 
-    All problems that can be found are reported at once, including those of the extended definitions.
+    All problems that can be found are reported at once, including those of the extended definitions. Without
+    `all_checked` the plugin's own definitions are not checked against the schema, which takes longer than all the rest.
     """
     from faber.workflows.inheritance import check, check_ids, merge
     from faber.workflows.plans import plan_from
 
     faults: list[Fault] = []
-    chain, whole = _chain(layout, path, faults)
+    chain, whole = _chain(layout, path, faults, all_checked=all_checked)
     own = chain[0]
     if whole:
         phases = merge([], chain[-1], faults)
@@ -105,9 +106,9 @@ def resolve(layout: Layout, path: str) -> Resolved:
     return Resolved(plan, own.value.get("extends"))
 
 
-def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definition], bool]:
+def _chain(layout: Layout, path: str, faults: list[Fault], *, all_checked: bool) -> tuple[list[Definition], bool]:
     """The definition and those it extends, nearest first, and whether the chain is complete; adds to `faults`."""
-    chain = [_read(layout, path, faults)]
+    chain = [_read(layout, path, faults, all_checked=all_checked)]
     while isinstance(chain[-1].value, dict) and "extends" in chain[-1].value:
         child, name = chain[-1], chain[-1].value["extends"]
         if not isinstance(name, str) or not _is_name(name):
@@ -128,17 +129,20 @@ def _chain(layout: Layout, path: str, faults: list[Fault]) -> tuple[list[Definit
         if parent is None or message:
             faults.append(Fault(child, ("extends",), message or ""))
             return chain, False
-        chain.append(_read(layout, parent, faults))
+        chain.append(_read(layout, parent, faults, all_checked=all_checked))
     return chain, chain[-1].value is not None
 
 
-def _read(layout: Layout, path: str, faults: list[Fault]) -> Definition:
+def _read(layout: Layout, path: str, faults: list[Fault], *, all_checked: bool) -> Definition:
     """The definition at `path`, checked against the schema; adds to `faults`."""
     made = Definition(source(layout, path), _canonical(path), _stem(path), "", None)
     try:
         text = read_bytes(path, MAX_DEFINITION).decode()
-        # Parsed and checked once for each text: importing yaml and jsonschema takes longer than all the rest.
-        value = memo(layout, f"workflow {made.path}", text, lambda given: _parse(path, given))
+        # Parsed and checked once for each text: importing yaml and jsonschema takes longer than all the rest. What came
+        # with faber was checked by its tests.
+        checked = all_checked or os.path.dirname(made.path) != BUILT_IN
+        name = f"{'' if checked else 'built-in '}workflow {made.path}"
+        value = memo(layout, name, text, lambda given: _parse(path, given, checked=checked))
     except _Unfit as error:
         value = error.value
         faults += [Fault(made._replace(text=text, value=value), at, message) for at, message in error.problems]
@@ -168,13 +172,14 @@ class _Unfit(Exception):
         self.value, self.problems = value, problems
 
 
-def _parse(path: str, text: str) -> Any:
-    """The definition in `text`; raises `_Unfit` and `strict.Malformed`."""
-    from faber.store.schema import violations
-
+def _parse(path: str, text: str, *, checked: bool) -> Any:
+    """The definition in `text`; raises `strict.Malformed` and, if it is `checked` against the schema, `_Unfit`."""
     value = (strict.json_value if path.endswith(".json") else strict.yaml_value)(text, MAX_DEFINITION)
-    if found := violations("workflow", value):
-        raise _Unfit(value, found)
+    if checked:
+        from faber.store.schema import violations
+
+        if found := violations("workflow", value):
+            raise _Unfit(value, found)
     return value
 
 
