@@ -30,7 +30,7 @@ NOW = datetime(2026, 3, 10, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     ],
 )
 def test_times_are_read(said: str, at: str | None) -> None:
-    """Each form that clients use gives the next such time; what is no time gives none."""
+    """Each form that clients use gives the next such time; anything else gives none."""
     found = reset_time(said, NOW)
     assert found == (datetime.fromisoformat(at) if at else None)
 

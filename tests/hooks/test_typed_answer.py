@@ -26,8 +26,8 @@ from faber.feedback.answer_codes import (
     path_of,
     read_codes,
 )
-from faber.feedback.requests import NewRequest, open_request
-from faber.hooks import provenance, typed_answer, waiting
+from faber.feedback.requests import NewRequest, open_request, respond
+from faber.hooks import provenance, waiting
 from faber.hooks.hook_call import Call
 from faber.hooks.stopping import stop
 from faber.hooks.typed_answer import TypedAnswer, cuts, user_prompt_submit
@@ -605,6 +605,26 @@ def test_the_issue_is_told_in_another_process(session: Session, tmp_path: Path, 
 
 
 def test_the_handler_is_quick_about_other_prompts(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt without a word like a code opens no file."""
-    monkeypatch.setattr(typed_answer, "read_codes", lambda *_: pytest.fail("it read the codes"))
+    """In a session that was shown no code a prompt opens no run."""
+    monkeypatch.setattr("faber.store.load.load", lambda *_: pytest.fail("it opened a run"))
     assert session.types("Please look at the second file, and tell me what it does.") == {}
+
+
+def test_an_answer_given_elsewhere_is_told_with_the_next_prompt(session: Session) -> None:
+    """Once a person answered in another place, the next prompt brings the model the command that continues, once."""
+    session.ask()
+    assert session.types("continue") == {}
+    person: Any = {"name": "A", "source": "terminal", "url": None, "comment_id": None}
+    commit(
+        session.layout,
+        RUN,
+        lambda s, p: respond(s, p, request_id="fr-1", response="approve", comment=None, responder=person),
+    )
+    for prompt in ("continue with v2a", "continue"):
+        told = session.types(prompt)
+        if prompt == "continue with v2a":
+            assert f"/opt/faber/bin/faber next {RUN}" in told["hookSpecificOutput"]["additionalContext"]
+            assert "decision" not in told
+        else:
+            assert told == {}
+    assert [answer[:2] for answer in session.answers] == [("fr-1", "approve")]

@@ -79,7 +79,7 @@ def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None
 
 
 def open_for(layout: Layout, work_id: str | None, target: str) -> list[Run]:
-    """The open runs for this work item or, if it is None, for this target, the most recently active first."""
+    """The open runs for this work item or, without one, for this target, the most recently active first."""
     goal = goal_of(target)
     likely = survey(layout, open_run).newest(lambda facts: facts.work_id == work_id if work_id else facts.goal == goal)
     return [

@@ -27,25 +27,56 @@ class TypedAnswer(NamedTuple):
 
 
 def user_prompt_submit(call: Call) -> None:
-    """Record the prompt if it is an answer with a code of this session; print nothing about any other prompt."""
-    prompt = call.given.get("prompt")
-    if not isinstance(prompt, str) or len(prompt) > MAX_ANSWER or not call.session or not (found := cuts(prompt)):
-        return
-    known = read_codes(call.layout, call.session)
+    """Record the prompt if it is an answer with a code of this session. With any other prompt tell the model what was
+    answered elsewhere meanwhile."""
+    known = read_codes(call.layout, call.session) if call.session else None
     if known is None:
         return
+    prompt = call.given.get("prompt")
+    found = cuts(prompt) if isinstance(prompt, str) and len(prompt) <= MAX_ANSWER else []
+    if not (found and _typed(call, known, found)):
+        _answered_elsewhere(call, known)
+
+
+def _answered_elsewhere(call: Call, known: AnswerCodes) -> None:
+    """A person answered a request of this session in a terminal of their own or on the issue: the model, which stopped
+    for it, cannot know. Told once."""
+    from faber.hooks.session_brief import next_command
+    from faber.model.documents import CLOSED
+    from faber.store.load import load
+
+    for run_id in dict.fromkeys(code.run_id for code in known.codes.values()):
+        try:
+            state = load(call.layout, run_id).state
+        except FaberError:
+            continue
+        open_requests = {asked["request_id"] for asked in state["feedback_queue"]}
+        gone = {code.request_id for code in known.codes.values() if code.run_id == run_id} - open_requests
+        for request_id in gone:
+            void(call.layout, call.session or "", read_codes(call.layout, call.session or "") or known, request_id)
+        if gone and not open_requests and state["status"] not in (*CLOSED, "failed"):
+            _add(
+                f"faber: a person answered the request that run {run_id} waited for. To continue the run: "
+                f"{next_command(call.faber, run_id)}"
+            )
+            return
+
+
+def _typed(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> bool:
+    """Take the prompt as an answer; False if it is not one and nothing was said about it."""
     if not from_a_person(call):
-        if any(meant_by(known, cut.code) for cut in found):
-            _add("faber recorded nothing: an answer counts only where a person types it in a terminal session.")
-        return
+        if not any(meant_by(known, cut.code) for cut in found):
+            return False
+        _add("faber recorded nothing: an answer counts only where a person types it in a terminal session.")
+        return True
     for cut in found:
         if meant := meant_by(known, cut.code):
             try:
                 _take(call, known, cut, meant)
             except FaberError as error:
                 _block(f"faber: NOT recorded. {error.message}")
-            return
-    _wrong(call, known, found)
+            return True
+    return _wrong(call, known, found)
 
 
 def cuts(prompt: str) -> list[TypedAnswer]:
@@ -157,15 +188,15 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
         _add(context, recorded)
 
 
-def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> None:
-    """Say that a code is wrong, where the prompt reads as an answer to a request of this session.
+def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> bool:
+    """Say that a code is wrong, where the prompt reads as an answer to a request of this session; False if it does not.
 
     Any prompt may hold a word like a code (`no e2e tests please`): it is blocked only if it is nothing but an answer
     with a code as faber writes it. Every word that was tried counts.
     """
     cut = next((cut for cut in found if _is_try(cut) and _is_answer(call, known, cut)), None)
     if cut is None:
-        return
+        return False
     left = count_wrong(call.layout, call.session or "", known, len(found))
     tries = f"{left} more {'try' if left == 1 else 'tries'}." if left else "All codes are void now."
     wrong = f"{cut.code.upper()} is not a code of an open request in this session. {tries}"
@@ -174,6 +205,7 @@ def _wrong(call: Call, known: AnswerCodes, found: list[TypedAnswer]) -> None:
         _block(f"faber: NOT recorded: {wrong} {last}")
     else:
         say(json.dumps({"systemMessage": f"faber: nothing was recorded: {wrong}"}) + "\n")
+    return True
 
 
 def _is_try(cut: TypedAnswer) -> bool:
