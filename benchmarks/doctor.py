@@ -43,7 +43,7 @@ def timed(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (50,) if arguments.quick else (1_000, 100_000)
+    sizes = (50, 100) if arguments.quick else (1_000, 100_000)
     with measure.workplace(arguments) as place:
         layout = samples.project(place, arguments)
         subjects: dict[str, measure.Subject] = {}

@@ -205,7 +205,7 @@ def run(faber: Faber, project: Path) -> str:
     """A run whose step `build:implement` is about to begin, on a branch of its own."""
     git(project, "init", "-q", "-b", "work")
     git(project, "commit", "-q", "--allow-empty", "-m", "first")
-    run_id = str(faber("run", "init", "--target", "A calculator", "--run-id", "demo").json["run_id"])
+    run_id = str(faber("run", "init", "--target", "A calculator", "--run-id", "calculator").json["run_id"])
     faber("context", run_id, "--record")
     for step in ("frame:fetch-work", "frame:classify", "frame:setup-branch", "architect:write-spec"):
         assert faber("step", "start", run_id, step).status == 0

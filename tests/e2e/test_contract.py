@@ -119,9 +119,9 @@ def test_a_hook_is_told_where_the_shell_is(agent: ClaudeCodeClient, api: Message
     log = project.parent / "cwd"
     hook = {"type": "command", "command": f"cat >> {log}; echo >> {log}"}
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}
-    extra = ["--settings", json.dumps({"hooks": hooks})]
+    command = [*agent.options.command, "--settings", json.dumps({"hooks": hooks})]
     (project / "sub").mkdir()
-    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash"], "extra": extra})
+    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash"], "command": command})
     api.script.reply(tool("Bash", command="cd sub"), tool("Bash", command="pwd"), text("done"))
     agent.turn("Go.")
     told = [json.loads(line)["cwd"] for line in log.read_text().splitlines() if line.strip()]

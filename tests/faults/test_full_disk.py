@@ -54,7 +54,7 @@ print(json.dumps(told))
 
 @pytest.mark.parametrize(
     "limits",
-    [("size=12k", "size=24k", "size=80k", "size=4m"), ("nr_inodes=8", "nr_inodes=18", "nr_inodes=60", "nr_inodes=999")],
+    [("size=12k", "size=40k", "size=96k", "size=4m"), ("nr_inodes=8", "nr_inodes=18", "nr_inodes=60", "nr_inodes=999")],
     ids=["space", "inodes"],
 )
 def test_a_full_disk_keeps_what_was_there(tmp_path: Path, limits: tuple[str, ...]) -> None:
