@@ -85,7 +85,8 @@ def test_failed_and_done(tmp_path: Path) -> None:
     run_id = project.apply(author).report["run_id"]
     context = faber(project, "context", run_id)
     assert points(context) == {"a": ("failed", "retry"), "b": ("skipped", "retry")}
-    assert "it broke" in context["nebula"]["phases"][0]["reason"]
+    assert "it broke" in context["failures"][0]["reason"]
+    assert json.dumps({**context, "events": []}).count("it broke") == 1
     assert context["next_steps"]["command"] == "faber nebula apply plan --resume --retry-failed"
     assert "✗ a" in faber(project, "status", run_id)
     assert project.apply(Author(), resume=True, retry_failed=True).status == "done"

@@ -83,6 +83,8 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         context["nebula"] = nebula
     if failures := failed_phases(state):
         context["failures"] = failures
+        told = {each["phase"] for each in failures}
+        context["unresolved_errors"] = [each for each in state["errors"] if each.get("phase") not in told]
     return context
 
 

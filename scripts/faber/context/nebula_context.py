@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from faber.context.context_document import NebulaPart, NebulaPhasePart
+from faber.context.failures import failed_phases
 from faber.model.documents import CLOSED, ResumeMode, State, nebula_of
 from faber.model.nebula_documents import NebulaPhase
 
@@ -40,6 +41,7 @@ def nebula_part(state: State) -> NebulaPart | None:
         counts[phase["status"]] = counts.get(phase["status"], 0) + 1
     left = [(name, phase) for name, phase in nebula["phases"].items() if phase["status"] in _ORDER]
     left.sort(key=lambda entry: _ORDER.index(entry[1]["status"]))
+    told = {each["phase"] for each in failed_phases(state)}  # with the reason
     return {
         "name": nebula["name"],
         "directory": nebula["directory"],
@@ -48,13 +50,14 @@ def nebula_part(state: State) -> NebulaPart | None:
         "landed": nebula["landed"],
         "spent": nebula["spent"],
         "counts": counts,
-        "phases": [_phase(name, phase, asked.get(name), over=over) for name, phase in left],
+        "phases": [_phase(name, phase, asked.get(name), over=over, told=name in told) for name, phase in left],
     }
 
 
-def _phase(name: str, phase: NebulaPhase, request_id: str | None, *, over: bool) -> NebulaPhasePart:
+def _phase(name: str, phase: NebulaPhase, request_id: str | None, *, over: bool, told: bool) -> NebulaPhasePart:
     shown: dict[str, Any] = {"phase": name, "status": phase["status"]}
-    shown |= {key: phase[key] for key in _SHOWN if key in phase}  # type: ignore[literal-required]
+    kept = [key for key in _SHOWN if key in phase and not (told and key == "reason")]
+    shown |= {key: phase[key] for key in kept}  # type: ignore[literal-required]
     if request_id is not None:
         shown["request_id"] = request_id
     point = None if over or "remediation" in phase else {"phase": name, "step": None, "mode": _mode(phase, request_id)}
