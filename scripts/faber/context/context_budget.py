@@ -291,13 +291,19 @@ def _cut(items: list[Any], row: Row, number: int, over: int) -> list[Any]:
     for index in order if not row.whole else ():
         if saved >= over:
             break
-        left[index] = squeeze(items[index], row.chars[number])
+        left[index] = _shortened(items[index], row.chars[number])
         saved += size(items[index]) - size(left[index])
     for index in order:
         if saved >= over or len(left) <= row.keep[number]:
             break
         saved += size(left.pop(index)) - 2  # the quotes or braces are not always saved
     return [left[index] for index in sorted(left)]
+
+
+def _shortened(item: Any, limit: int) -> Any:
+    """An item with its texts shortened; a paragraph keeps the blank lines that part it from the next."""
+    made = squeeze(item, limit)
+    return made.rstrip("\n") + item[len(item.rstrip("\n")) :] if isinstance(item, str) else made
 
 
 def _text(item: Any) -> str:
