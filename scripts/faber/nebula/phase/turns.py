@@ -63,19 +63,22 @@ class Turns(NamedTuple):
         """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""
         progress = self.progress
         door, cancel = progress.setup.door, progress.setup.cancel
-        error = "The service refuses turns."
         while True:
             if not door.enter(cancel):
                 progress.stop_if_cancelled(f"before the turn of the {role}")
-                progress.fail(ServiceClosed, error)
-            with progress.grant() as grant:
-                result = turn(grant.amount)
-                progress.count(role, result, grant)
-            if result.outcome in HOPELESS:
-                progress.fail(ServiceClosed, result.error)
-            if door.came_through(result.outcome, result.error):
+                progress.fail(ServiceClosed, door.said)
+            outcome, said = Outcome.CANCELLED, ""
+            try:
+                with progress.grant() as grant:
+                    result = turn(grant.amount)
+                    progress.count(role, result, grant)
+                outcome, said = result.outcome, result.error
+            finally:  # whatever went wrong, the other phases wait for this
+                accepted = door.came_through(outcome, said)
+            if outcome in HOPELESS:
+                progress.fail(ServiceClosed, said)
+            if accepted:
                 return result
-            error = result.error
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""
