@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from faber.agents.limits import reset_time
-from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome
+from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome, TurnFailed, TurnResult, failure
 
 HOURS = 12.0  # how long a run waits unless it is told otherwise
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0  # seconds, where no time was named
 AFTER = 5.0  # seconds after the time that was named
 _LOOK = 0.5
+
+T = TypeVar("T")
 
 
 class Door:
@@ -53,6 +56,22 @@ class Door:
                     return True
                 self._changed.wait(self._look)
             return not cancel.is_set()
+
+    def ask(self, cancel: threading.Event, turn: Callable[[], T]) -> T:
+        """The value of `turn`, which is repeated while the service refuses it; raises `TurnFailed`."""
+        while self.enter(cancel):
+            outcome, said = Outcome.CANCELLED, ""
+            try:
+                value = turn()
+                outcome = Outcome.COMPLETED
+                return value
+            except TurnFailed as error:
+                outcome, said = error.result.outcome, error.message
+                if outcome not in TEMPORARY:
+                    raise
+            finally:
+                self.came_through(outcome, said)
+        raise failure(TurnResult(Outcome.CANCELLED if cancel.is_set() else Outcome.UNAVAILABLE, error=self.said))
 
     def came_through(self, outcome: Outcome, said: str) -> bool:
         """Note how a turn ended, `said` being its error; False if the service refused it, so that it did not happen.

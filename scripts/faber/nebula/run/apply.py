@@ -274,7 +274,7 @@ class Application:
             journal,
             ledger,
             policy,
-            Architects(crew.architect, crew.record),
+            Architects(crew.architect, crew.record, shop.door, self.caller.cancel),
             again=self.wanted.heal,
             view=display,
         )
