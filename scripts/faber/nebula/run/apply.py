@@ -125,8 +125,8 @@ class Application:
             except FaberError:
                 self._display.line(f"The run stopped; `faber nebula apply {self.directory} --resume` continues it.")
                 raise
-            if main_tree is not None and not result.cancelled:
-                main_tree.leave(beginning)
+            if main_tree is not None and not (result.cancelled or result.closed):
+                main_tree.leave(beginning)  # elsewhere there may be work of a turn that was stopped
             return self._ended(journal, result)
 
     @property
