@@ -1,6 +1,6 @@
 """The turns of a phase's agents: within the budget, watched, retried once, and without effects they may not have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from faber.agents.outcome import HOPELESS, Outcome, TurnResult
@@ -25,15 +25,15 @@ class Turns(NamedTuple):
         """One turn of the coder. Writes outside its worktree are reported, not undone."""
         progress = self.progress
         setup, phase = progress.setup, progress.task.id
-        written: Callable[[], Sequence[str]] = list
+        outside: list[str] = []
 
         def attempt(budget: float) -> TurnResult:
-            nonlocal written
             written = setup.watch()
-            return self.agents.coder(prompt, budget)
+            turn = self.agents.coder(prompt, budget)
+            outside.extend(written())
+            return turn
 
         turn = self._turn("coder", attempt)
-        outside = written()
         if outside:
             text = f"Changed outside the worktree of {phase} while its coder worked: {'; '.join(outside)}."
             setup.notice(Notice("wrote_outside", Severity.WARNING, text, "Check it; nothing was undone.", phase))
