@@ -219,6 +219,18 @@ def test_any_sequence_of_damage(
     assert len(done) == len(PHASES)
 
 
+def test_a_commit_of_another_history_is_lost_work(tmp_path: Path) -> None:
+    """A state file that names a commit with another history does not stop the run: the phase is done again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
+    other = git(project.root, "commit-tree", "-m", "other", "main^{tree}")
+    text = f'version = 1\n[phases.a]\nstatus = "done"\nmerged = "{other}"\n'
+    (Path(project.directory) / "nebula.state.toml").write_text(text)
+    with pytest.raises(MergedWorkLost):
+        project.apply(author, fresh=True)
+    assert project.apply(author, resume=True, retry_failed=True).status == "done"
+    assert ("coder", "a") in author.asked
+
+
 def test_phases_that_another_tool_finished_are_named(tmp_path: Path) -> None:
     """--fresh beside another tool's state file keeps what it lists as done, and says which phases that are."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": []})), Author()
