@@ -174,14 +174,15 @@ def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
         project.apply(Author())
 
 
-@pytest.mark.parametrize("on_top", [False, True])
-def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, on_top: bool) -> None:
+@pytest.mark.parametrize("how", ["back", "on top", "another history"])
+def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -> None:
     """A coder that resets its branch past merged work is told which files that took away; it restores them."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
 
     def reset(path: Path, prompt: str) -> None:
-        git(path, "reset", "-q", "--hard", "HEAD~1")
-        if on_top:
+        other = git(path, "commit-tree", "-m", "new", "HEAD~1^{tree}") if how == "another history" else "HEAD~1"
+        git(path, "reset", "-q", "--hard", other)
+        if how == "on top":
             commit(path, {"b.txt": "b\n"})
         else:
             write(path, {"b.txt": "b\n"})

@@ -200,9 +200,12 @@ class Loop:
         found = progress.tree.found
         if found is None or found.history != "rewritten" or found.head is None:
             return
-        asked = progress.tree.git.run("merge-base", found.head, others, codes=(0, 1))
-        if asked.code == 0 and asked.line != others:
-            progress.guards.append(KeepsWork(asked.line, (others,), whose="the commits that your branch began with"))
+        git = progress.tree.git
+        asked = git.run("merge-base", found.head, others, codes=(0, 1))
+        # A branch of another history began with nothing: the empty tree.
+        base = asked.line if asked.code == 0 else git.run("mktree", stdin="").line
+        if base != others:
+            progress.guards.append(KeepsWork(base, (others,), whose="the commits that your branch began with"))
 
     def _coder_prompt(self, cycle: int) -> str:
         progress = self.progress
