@@ -441,7 +441,7 @@ def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
 def test_an_architect_whom_the_service_refuses_is_asked_again(
     tmp_path: Path, wait_hours: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit that meets an architect fails no healing: it is waited out, or the run stops and goes on later."""
+    """A limit that meets an architect fails no healing: it is waited out, or the run stops and continues later."""
     monkeypatch.setattr(door, "FIRST_PAUSE", 0.01)
     project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
     never_approved(author)

@@ -382,7 +382,7 @@ def test_a_limit_during_a_conflict_is_no_conflict(tmp_path: Path) -> None:
 
 
 def test_a_limit_in_the_persons_own_tree(tmp_path: Path) -> None:
-    """With isolation = "tree", a turn that a limit ended leaves its work in the tree; --resume goes on there."""
+    """With isolation = "tree", a turn that a limit ended leaves its work in the tree; --resume continues there."""
     files = nebula_files({"a": []}, '[execution]\nisolation = "tree"\nmax_workers = 1\n')
     project, author = Project(tmp_path / "p", files), Author()
 
