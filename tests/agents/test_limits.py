@@ -16,7 +16,8 @@ NOW = datetime(2026, 3, 10, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     ("said", "at"),
     [
         ("You've hit your session limit · resets 3pm", "2026-03-10T15:00+01:00"),
-        ("You've hit your limit · resets 2:15pm", "2026-03-11T14:15+01:00"),
+        ("You've hit your limit · resets 1:15pm", "2026-03-11T13:15+01:00"),
+        ("You've hit your limit · resets 2:29pm", None),  # it lasts longer than was said
         ("5-hour limit reached ∙ resets 12am", "2026-03-11T00:00+01:00"),
         ("resets at 11:30am (America/New_York)", "2026-03-10T11:30-04:00"),
         ("weekly limit · resets Mar 14, 9am (UTC)", "2026-03-14T09:00+00:00"),

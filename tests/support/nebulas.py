@@ -54,7 +54,7 @@ class Author:
         self.prompts: list[str] = []
         self.deeds: dict[str, list[Callable[[Path, str], Any]]] = {}
         self.verdicts: dict[str, list[Any]] = {}
-        self.plans: dict[str, list[str]] = {}
+        self.plans: dict[str, list[str | Exception]] = {}
         self.cost = cost
         self.before: Callable[[str, str], None] = lambda role, phase: None
         self._lock = threading.Lock()
@@ -93,6 +93,8 @@ class _Architect:
         plans = self.author.plans.get(self.phase)
         usual = '+++\nid = "x"\ntitle = "Finish it"\n+++\n\nDo what is missing.\n'
         said = plans.pop(0) if plans else usual
+        if isinstance(said, Exception):
+            raise said
         return Completion(json.dumps({"phase_file": said}), "end_turn", self.author.cost, "s")
 
 

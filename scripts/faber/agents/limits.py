@@ -10,13 +10,15 @@ _CLOCK = re.compile(
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>am|pm)(?:\s*\((?P<zone>[A-Za-z0-9_+/-]+)\))?",
     re.IGNORECASE,
 )
+_LATE = timedelta(hours=1)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 def reset_time(said: str, now: datetime) -> datetime | None:
     """The time named in `said` ("… resets 3pm", "resets Nov 25, 3:30pm (Europe/Berlin)", "…|1763820000"), after `now`.
 
-    `now` has a time zone, which counts where none is named. None if no time is named, or one more than eight days away.
+    `now` has a time zone, which counts where none is named. None if no time is named, one more than eight days away, or
+    one that has just passed.
     """
     if found := _EPOCH.search(said):
         at = datetime.fromtimestamp(int(found[1]), now.tzinfo)
@@ -40,4 +42,7 @@ def _at(found: re.Match[str], now: datetime) -> datetime | None:
             return at if at > here else at.replace(year=at.year + 1)
     except (ValueError, ZoneInfoNotFoundError):
         return None
-    return at if at > here else at + timedelta(days=1)
+    if at > here:
+        return at
+    # A limit may last some minutes longer than the service said, or the clocks differ: that is not tomorrow.
+    return at + timedelta(days=1) if here - at > _LATE else None

@@ -312,6 +312,19 @@ def test_a_lost_scheduler_stops_the_run_and_fails_no_phase(tmp_path: Path, clust
     assert project.over(cluster, resume=True).status == "done"
 
 
+def test_a_limit_on_a_worker_stops_the_run_and_fails_no_phase(tmp_path: Path, cluster: Directories) -> None:
+    """A worker waits as long as the leader would; then the run stops, and `--resume` repeats no finished turn."""
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]})
+    limit = project.say("limit-a")
+    applied = project.over(cluster, wait_hours=0.0)
+    assert (applied.status, applied.report["phases"]["a"]["status"]) == ("stopped", "in_progress"), project.said
+    assert "The limit is reached." in "\n".join(project.said)
+    assert [job.wait for job in cluster.jobs] == [0.0]
+    limit.unlink()
+    assert project.over(cluster, resume=True).status == "done"
+    assert project.coded() == ["a 1", "b 1"]
+
+
 def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """A worker resumes a phase from this machine's checkpoint and commits."""
     project, author = SharedProject(tmp_path, {"a": []}), Author()

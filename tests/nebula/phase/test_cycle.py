@@ -335,6 +335,16 @@ def test_a_coder_that_deletes_its_worktree(one: Bench) -> None:
         work.loop().run_task()
 
 
+def test_what_a_refused_turn_wrote_outside_is_reported(one: Bench) -> None:
+    """A change outside the worktree counts, too, in a turn that a limit ended and that was repeated."""
+    clock, changes = Clock(), [["a.txt"], []]
+    work = Work(one, [ends(TurnResult(Outcome.LIMITED, cost_usd=0.0)), writes({"p": "1"})], [approves()])
+    work.door = Door(3600, clock=clock, look=0.0)
+    work.watch = lambda: lambda: changes.pop(0)
+    work.loop().run_task()
+    assert [(notice.code, "a.txt" in notice.message) for notice in work.notices] == [("wrote_outside", True)]
+
+
 def test_what_was_written_outside_is_reported(one: Bench) -> None:
     """A change outside the worktree is a WARNING that names it."""
     work = Work(one, [writes({"p": "1"})], [approves()])

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from faber.agents.outcome import Outcome, TurnResult, failure
+from faber.nebula.phase import door
 from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.run.apply import Applied
@@ -433,6 +435,23 @@ def test_the_live_view_has_a_line_for_what_heals(tmp_path: Path) -> None:
     (after,) = [each for each in rows if each.startswith("coder") and "heal-b" in each]
     assert not any(line.startswith("b ") for line in after.splitlines())
     assert 'healing b (max_cycles) → heal-b: "Finish it"' in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wait_hours", [0.0, 12.0])
+def test_an_architect_whom_the_service_refuses_is_asked_again(
+    tmp_path: Path, wait_hours: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that meets an architect fails no healing: it is waited out, or the run stops and continues later."""
+    monkeypatch.setattr(door, "FIRST_PAUSE", 0.01)
+    project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
+    never_approved(author)
+    author.plans["b"] = [failure(TurnResult(Outcome.LIMITED, error="The limit is reached.", cost_usd=0.0))]
+    applied = project.apply(author, wait_hours=wait_hours)
+    if not wait_hours:
+        assert (applied.status, events(project, applied)) == ("stopped", ["healing_start"])
+        applied = project.apply(Author(), resume=True)
+    assert statuses(applied) == {"b": "failed", "heal-b": "done"}
+    assert applied.report["cost_usd"] < 1.0
 
 
 def test_a_fresh_run_does_not_repeat_a_remediation(tmp_path: Path) -> None:

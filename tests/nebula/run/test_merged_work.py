@@ -174,14 +174,15 @@ def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
         project.apply(Author())
 
 
-@pytest.mark.parametrize("on_top", [False, True])
-def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, on_top: bool) -> None:
+@pytest.mark.parametrize("how", ["back", "on top", "another history"])
+def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -> None:
     """A coder that resets its branch past merged work is told which files that took away; it restores them."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
 
     def reset(path: Path, prompt: str) -> None:
-        git(path, "reset", "-q", "--hard", "HEAD~1")
-        if on_top:
+        other = git(path, "commit-tree", "-m", "new", "HEAD~1^{tree}") if how == "another history" else "HEAD~1"
+        git(path, "reset", "-q", "--hard", other)
+        if how == "on top":
             commit(path, {"b.txt": "b\n"})
         else:
             write(path, {"b.txt": "b\n"})
@@ -217,6 +218,18 @@ def test_any_sequence_of_damage(
     done = {f"{name}.txt" for name, phase in applied.report["phases"].items() if phase["status"] == "done"}  # type: ignore[attr-defined]
     assert done <= set(project.files(str(applied.report["branch"])))
     assert len(done) == len(PHASES)
+
+
+def test_a_commit_of_another_history_is_lost_work(tmp_path: Path) -> None:
+    """A state file that names a commit with another history does not stop the run: the phase is done again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
+    other = git(project.root, "commit-tree", "-m", "other", "main^{tree}")
+    text = f'version = 1\n[phases.a]\nstatus = "done"\nmerged = "{other}"\n'
+    (Path(project.directory) / "nebula.state.toml").write_text(text)
+    with pytest.raises(MergedWorkLost):
+        project.apply(author, fresh=True)
+    assert project.apply(author, resume=True, retry_failed=True).status == "done"
+    assert ("coder", "a") in author.asked
 
 
 def test_phases_that_another_tool_finished_are_named(tmp_path: Path) -> None:

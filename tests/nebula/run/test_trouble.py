@@ -351,3 +351,46 @@ def test_a_closed_service_stops_the_run(tmp_path: Path, outcome: Outcome) -> Non
     assert done.status == "done"
     assert not {("coder", "a"), ("reviewer", "a")} & set(again.asked)
     assert done.report["cost_usd"] == pytest.approx(0.6)
+
+
+def test_a_limit_during_a_conflict_is_no_conflict(tmp_path: Path) -> None:
+    """A limit that meets the coder of a merge stops the run; --resume resolves the merge and repeats no other turn."""
+    project, author = (
+        Project(tmp_path / "p", nebula_files({"a": [], "b": []}, "[execution]\nmax_workers = 2\n")),
+        Author(),
+    )
+    together = threading.Barrier(2)
+
+    def deed(name: str) -> Any:
+        def do(path: Path, prompt: str) -> None:
+            together.wait(30)
+            write(path, {"same.txt": f"{name}\n"})
+
+        return do
+
+    refused = TurnResult(Outcome.LIMITED, error="It is full.", cost_usd=0.0)
+    for name in "ab":
+        author.deeds[name] = [deed(name), lambda path, prompt: refused]
+    stopped = project.apply(author, wait_hours=0.0)
+    assert stopped.status == "stopped", project.said
+    assert sorted(each["status"] for each in stopped.report["phases"].values()) == ["done", "in_progress"]  # type: ignore[attr-defined]
+    again = Author()
+    for name in "ab":
+        again.deeds[name] = [lambda path, prompt: write(path, {"same.txt": "both\n"})]
+    assert project.apply(again, resume=True).status == "done"
+    assert [role for role, _ in again.asked] == ["coder", "reviewer"]
+
+
+def test_a_limit_in_the_persons_own_tree(tmp_path: Path) -> None:
+    """With isolation = "tree", a turn that a limit ended leaves its work in the tree; --resume continues there."""
+    files = nebula_files({"a": []}, '[execution]\nisolation = "tree"\nmax_workers = 1\n')
+    project, author = Project(tmp_path / "p", files), Author()
+
+    def deed(path: Path, prompt: str) -> TurnResult:
+        write(path, {"half.txt": "half\n"})
+        return TurnResult(Outcome.LIMITED, error="It is full.", cost_usd=0.0)
+
+    author.deeds["a"] = [deed]
+    assert project.apply(author, wait_hours=0.0).status == "stopped"
+    assert (project.root / "half.txt").exists()
+    assert project.apply(Author(), resume=True).status == "done"

@@ -32,6 +32,7 @@ from faber.nebula.phase.outcomes import (
     MaxCyclesReached,
     MergeConflict,
     PhaseCancelled,
+    ServiceClosed,
     TaskResult,
 )
 from faber.nebula.phase.phase_progress import TURN_USD
@@ -45,7 +46,8 @@ from faber.nebula.worktrees.integration import Merged
 
 JOBS = 20  # that one phase gets, one after the other
 _ENDS: dict[str, type[LoopEnded]] = {
-    kind.__name__: kind for kind in (AgentFailed, FilterFailed, MaxCyclesReached, MergeConflict, PhaseCancelled)
+    kind.__name__: kind
+    for kind in (AgentFailed, FilterFailed, MaxCyclesReached, MergeConflict, PhaseCancelled, ServiceClosed)
 }
 
 
@@ -219,6 +221,7 @@ class RemoteWork:
             approved=self.result.commit if self.result else "",
             poll=fleet.poll,
             patience=fleet.patience,
+            wait=shop.door.patience,
         )
 
     def _lend(self) -> None:

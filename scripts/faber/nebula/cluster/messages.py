@@ -50,7 +50,8 @@ class Job:
     where `failed` is the filter that failed on that merge and its output.
 
     The job fails after `executions` attempts. The leader writes a heartbeat under `session`; a worker reads it every
-    `poll` seconds and stops after `patience` seconds without one.
+    `poll` seconds and stops after `patience` seconds without one. `wait` are the seconds for
+    which the worker waits out limits and outages.
     """
 
     faber: str
@@ -76,6 +77,7 @@ class Job:
     executions: int = 5
     poll: float = 1.0
     patience: float = 120.0
+    wait: float = 0.0
 
 
 class ReportedEvent(NamedTuple):

@@ -27,6 +27,7 @@ from faber.nebula.phase.agents import AgentFactory
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant, Ledger
 from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, validate
 from faber.nebula.phase.cycle_state import Stage
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.plan.names import names_of, part
@@ -134,6 +135,7 @@ class _Execution:
             label=label,
             notice=log.notice,
             force=job.force,
+            door=Door(job.wait, lambda text: log.notice(Notice("service_closed", Severity.INFO, text, ""))),
         )
         phase = PhaseWork(shop, job.spec, replace(job.start, checkpoint=checkpoint), self.push)
         try:

@@ -5,9 +5,11 @@ any moment, `resume` finishes the same attempt, and an architect that has answer
 """
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
 from faber.events import healing_events, nebula_events
@@ -23,6 +25,7 @@ from faber.nebula.healing.healing_history import Attempt, HealingHistory, heal_a
 from faber.nebula.healing.partial_work import healing_context
 from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.phase.budget import LEAST, Ledger
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
@@ -40,10 +43,12 @@ MakeArchitect = Callable[[PhaseSpec, float], LLMClient]
 
 
 class Architects(NamedTuple):
-    """Makes architects; `record` logs their recovered responses."""
+    """Makes architects; `record` logs their recovered responses, `door` closes while the service refuses turns."""
 
     make: MakeArchitect
-    record: Record = lambda recovery: []
+    record: Record
+    door: Door
+    cancel: threading.Event
 
 
 class HealingJournal(Protocol):
@@ -294,11 +299,14 @@ class GroupHealer:
                     )
                 except ArchitectFailed as error:
                     self._count(phase, grant.settle(error.cost_usd))
+                    refused = error.__cause__
+                    if isinstance(refused, TurnFailed) and refused.result.outcome in TEMPORARY | HOPELESS:
+                        raise refused from None
                     raise
                 self._count(phase, grant.settle(planned.cost_usd))
             return planned
 
-        return plan
+        return lambda: self._architects.door.ask(self._architects.cancel, plan)
 
     def _count(self, phase: str, cost: float) -> None:
         facts = nebula_events.TurnFacts(round(cost, 6), "completed")

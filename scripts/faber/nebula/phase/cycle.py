@@ -23,6 +23,7 @@ from faber.nebula.phase.outcomes import (
     LoopEnded,
     MergeConflict,
     PhaseCancelled,
+    ServiceClosed,
     TaskResult,
 )
 from faber.nebula.phase.phase_progress import LoopSetup, PhaseProgress
@@ -92,8 +93,8 @@ class Loop:
         """Run one cycle in which the coder resolves the merge in progress in the tree.
 
         `base` is the commit that is merged in, `failed` the name and output of a filter that failed on the merge.
-        Raises `MergeConflict` if the coder cannot resolve it or is not approved afterwards; `PhaseCancelled` and
-        `BudgetExceeded` as usual.
+        Raises `MergeConflict` if the coder cannot resolve it or is not approved afterwards; `PhaseCancelled`,
+        `ServiceClosed` and `BudgetExceeded` as usual.
         """
         progress = self.progress
         if failed:
@@ -105,7 +106,7 @@ class Loop:
         progress.task = replace(task, max_cycles=cycle)
         try:
             return self._run(cycle, Stage.CODING)
-        except (PhaseCancelled, BudgetExceeded, MergeConflict):
+        except (PhaseCancelled, ServiceClosed, BudgetExceeded, MergeConflict):
             raise
         except LoopEnded as error:
             reason = f"The merge with the other phases was not resolved: {error.result.reason}"
@@ -199,9 +200,12 @@ class Loop:
         found = progress.tree.found
         if found is None or found.history != "rewritten" or found.head is None:
             return
-        asked = progress.tree.git.run("merge-base", found.head, others, codes=(0, 1))
-        if asked.code == 0 and asked.line != others:
-            progress.guards.append(KeepsWork(asked.line, (others,), whose="the commits that your branch began with"))
+        git = progress.tree.git
+        asked = git.run("merge-base", found.head, others, codes=(0, 1))
+        # A branch of another history began with nothing: the empty tree.
+        base = asked.line if asked.code == 0 else git.run("mktree", stdin="").line
+        if base != others:
+            progress.guards.append(KeepsWork(base, (others,), whose="the commits that your branch began with"))
 
     def _coder_prompt(self, cycle: int) -> str:
         progress = self.progress

@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from faber.agents.limits import reset_time
-from faber.agents.outcome import TEMPORARY, Outcome
+from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome, TurnFailed, TurnResult, failure
 
 HOURS = 12.0  # how long a run waits unless it is told otherwise
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0  # seconds, where no time was named
 AFTER = 5.0  # seconds after the time that was named
 _LOOK = 0.5
+
+T = TypeVar("T")
 
 
 class Door:
@@ -31,6 +34,7 @@ class Door:
         look: float = _LOOK,
     ) -> None:
         self.patience = patience
+        self.said = ""  # by the turn that closed it last
         self._tell = tell
         self._clock = clock
         self._look = look
@@ -38,7 +42,7 @@ class Door:
         self._since: float | None = None  # closed since then
         self._until = 0.0
         self._pause = FIRST_PAUSE
-        self._trying = False
+        self._trying: int | None = None  # the thread whose turn tries
 
     def enter(self, cancel: threading.Event) -> bool:
         """Wait until a turn may begin; False if it may not: `cancel` is set, or the patience is at its end."""
@@ -47,18 +51,41 @@ class Door:
                 now = self._clock()
                 if self._until - self._since > self.patience:
                     return False
-                if now >= self._until and not self._trying:
-                    self._trying = True
+                if now >= self._until and self._trying is None:
+                    self._trying = threading.get_ident()
                     return True
                 self._changed.wait(self._look)
             return not cancel.is_set()
 
+    def ask(self, cancel: threading.Event, turn: Callable[[], T]) -> T:
+        """The value of `turn`, which is repeated while the service refuses it; raises `TurnFailed`."""
+        while self.enter(cancel):
+            outcome, said = Outcome.CANCELLED, ""
+            try:
+                value = turn()
+                outcome = Outcome.COMPLETED
+                return value
+            except TurnFailed as error:
+                outcome, said = error.result.outcome, error.message
+                if outcome not in TEMPORARY:
+                    raise
+            finally:
+                self.came_through(outcome, said)
+        raise failure(TurnResult(Outcome.CANCELLED if cancel.is_set() else Outcome.UNAVAILABLE, error=self.said))
+
     def came_through(self, outcome: Outcome, said: str) -> bool:
-        """Note how a turn ended, `said` being its error; False if the service refused it, so that it did not happen."""
+        """Note how a turn ended, `said` being its error; False if the service refused it, so that it did not happen.
+
+        Called after every `enter` that returned True, by the same thread; with `CANCELLED` where there was no turn.
+        """
         with self._changed:
-            self._trying = False
+            if self._trying == threading.get_ident():
+                self._trying = None
             if outcome in TEMPORARY:
                 self._close(outcome, said)
+            elif outcome in HOPELESS:
+                self._since = self._until = self._clock()
+                self.patience, self.said = -1.0, said  # nobody waits for a person
             elif outcome is not Outcome.CANCELLED and self._since is not None:
                 self._since, self._pause = None, FIRST_PAUSE
                 self._tell("The service answers again; the run continues.")
@@ -70,6 +97,7 @@ class Door:
         if self._since is not None and now < self._until:
             return  # another turn has closed it
         self._since = now if self._since is None else self._since
+        self.said = said
         reset = reset_time(said, datetime.fromtimestamp(now).astimezone()) if outcome is Outcome.LIMITED else None
         if reset is not None:
             self._until = reset.timestamp() + AFTER

@@ -1,6 +1,6 @@
 """The turns of a phase's agents: within the budget, watched, retried once, and without effects they may not have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from faber.agents.outcome import HOPELESS, Outcome, TurnResult
@@ -25,15 +25,15 @@ class Turns(NamedTuple):
         """One turn of the coder. Writes outside its worktree are reported, not undone."""
         progress = self.progress
         setup, phase = progress.setup, progress.task.id
-        written: Callable[[], Sequence[str]] = list
+        outside: list[str] = []
 
         def attempt(budget: float) -> TurnResult:
-            nonlocal written
             written = setup.watch()
-            return self.agents.coder(prompt, budget)
+            turn = self.agents.coder(prompt, budget)
+            outside.extend(written())
+            return turn
 
         turn = self._turn("coder", attempt)
-        outside = written()
         if outside:
             text = f"Changed outside the worktree of {phase} while its coder worked: {'; '.join(outside)}."
             setup.notice(Notice("wrote_outside", Severity.WARNING, text, "Check it; nothing was undone.", phase))
@@ -63,19 +63,22 @@ class Turns(NamedTuple):
         """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""
         progress = self.progress
         door, cancel = progress.setup.door, progress.setup.cancel
-        error = "The service refuses turns."
         while True:
             if not door.enter(cancel):
                 progress.stop_if_cancelled(f"before the turn of the {role}")
-                progress.fail(ServiceClosed, error)
-            with progress.grant() as grant:
-                result = turn(grant.amount)
-                progress.count(role, result, grant)
-            if result.outcome in HOPELESS:
-                progress.fail(ServiceClosed, result.error)
-            if door.came_through(result.outcome, result.error):
+                progress.fail(ServiceClosed, door.said)
+            outcome, said = Outcome.CANCELLED, ""
+            try:
+                with progress.grant() as grant:
+                    result = turn(grant.amount)
+                    progress.count(role, result, grant)
+                outcome, said = result.outcome, result.error
+            finally:  # whatever went wrong, the other phases wait for this
+                accepted = door.came_through(outcome, said)
+            if outcome in HOPELESS:
+                progress.fail(ServiceClosed, said)
+            if accepted:
                 return result
-            error = result.error
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""

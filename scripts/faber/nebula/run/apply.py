@@ -125,8 +125,8 @@ class Application:
             except FaberError:
                 self._display.line(f"The run stopped; `faber nebula apply {self.directory} --resume` continues it.")
                 raise
-            if main_tree is not None and not result.cancelled:
-                main_tree.leave(beginning)
+            if main_tree is not None and not (result.cancelled or result.closed):
+                main_tree.leave(beginning)  # elsewhere there may be work of a turn that was stopped
             return self._ended(journal, result)
 
     @property
@@ -191,11 +191,10 @@ class Application:
 
     def _completed(self, state: State) -> Applied:
         """The result of a completed run; merged work that is missing where it should be is put back."""
-        nebula = nebula_of(state)
-        assert nebula is not None, "a completed run has phases"
+        nebula = nebula_of(state)  # None where nebula.state.toml names a run of something else
         worktrees = self._worktrees(names_of(self.nebula.name, state["run_id"]))
         worktrees.attach()
-        heads = [f"refs/heads/{worktrees.names.integration}", *filter(None, (nebula["landed"],))]
+        heads = [f"refs/heads/{worktrees.names.integration}", *filter(None, (nebula and nebula["landed"],))]
         if missing(worktrees.main, merged_phases(state), heads):
             with worktrees:
                 require_merged(state, worktrees, self.directory, "--fresh", self._display.notice)
@@ -274,7 +273,7 @@ class Application:
             journal,
             ledger,
             policy,
-            Architects(crew.architect, crew.record),
+            Architects(crew.architect, crew.record, shop.door, self.caller.cancel),
             again=self.wanted.heal,
             view=display,
         )

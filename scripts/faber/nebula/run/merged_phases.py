@@ -49,12 +49,13 @@ def require_merged(
             if commit != before[name]:
                 journal.record(phase_merge(name, commit=commit, attempts=1))
         for name in done.lost:
-            text = "It was merged, but its commits are no longer in this repository."
+            text = f"It was merged, but its commits are no longer in this repository, or conflict with {shown(branch)}."
             journal.record(nebula_phase_error(name, text, code=MergedWorkLost.code))
         journal.project()
     if done.lost and again:
         raise MergedWorkLost(
-            f"Merged work is gone, and its commits are not in this repository: {_names(done.lost)}.",
+            f"Merged work is gone, and its commits are not in this repository, or conflict with {shown(branch)}: "
+            f"{_names(done.lost)}.",
             phases=list(done.lost)[:100],
             commits=list(done.lost.values())[:100],
             recovery=(

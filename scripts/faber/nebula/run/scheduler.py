@@ -207,7 +207,7 @@ class WorkerGroup:
                 self._advance(phase, future.result())
             elif isinstance(error, ServiceClosed):
                 self._work.pop(phase).close()
-                self.result.closed = error.result.reason
+                self.result.closed = self.result.closed or error.result.reason
                 self._show(phase, f"stopped: {error.result.reason}")
             elif isinstance(error, PhaseCancelled) or (self._cancel.is_set() and not isinstance(error, LoopEnded)):
                 self._work.pop(phase).close()
@@ -272,7 +272,7 @@ class WorkerGroup:
                 return
             plan = self._healer.resume(phase) if error is None else self._healer.begin(phase, error)
             if plan is not None:
-                if not self._cancel.is_set():
+                if not self._stopping:
                     self._healing.add(phase)
                     self._submit(phase, plan)
                 return  # after a stop, a resume continues here
@@ -292,7 +292,7 @@ class WorkerGroup:
             if self._gate_of(new_id) == "review":
                 self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
         elif isinstance(error, TurnFailed) and error.result.outcome in TEMPORARY | HOPELESS:
-            self.result.closed = error.message
+            self.result.closed = self.result.closed or error.message
             self._show(phase, f"stopped while its remediation was planned: {error.message}")
         elif self._cancel.is_set():
             self._show(phase, "stopped while its remediation was planned")

@@ -27,7 +27,7 @@ class Restored(NamedTuple):
     """The phases whose work was missing from the integration branch.
 
     `restored` were put back, each with the commit that has its work there; `lost` are the others, each with its merge:
-    no commit of theirs is left, or it conflicts with what the branch has.
+    no commit of theirs is left, or it conflicts with what the branch has, or is of another history.
     """
 
     restored: dict[str, str]
@@ -64,7 +64,7 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
         if git.commit_of(phase.merged) and git.is_ancestor(head, phase.merged):
             checkout.advance(git, ref, phase.merged, head, worktrees.journal, "faber: restore merged work", swept=True)
     for phase in phases:
-        kept = next((each for each in (phase.merged, phase.commit) if each and git.commit_of(each)), None)
+        kept = next((each for each in (phase.merged, phase.commit) if each and _mergeable(git, ref, each)), None)
         try:
             if kept is not None:
                 merged = merge_phase(worktrees, phase.name, kept, "restored")
@@ -74,3 +74,8 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
             pass
         done.lost[phase.name] = phase.merged
     return done
+
+
+def _mergeable(git: Git, ref: str, commit: str) -> bool:
+    """True if `commit` exists and has a common ancestor with `ref`: a state file may name any commit."""
+    return git.commit_of(commit) is not None and git.run("merge-base", ref, commit, codes=(0, 1)).code == 0

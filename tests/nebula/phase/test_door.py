@@ -1,0 +1,69 @@
+"""Phases that wait for the service never wait for a turn that will not come."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.nebula.phase.budget import Ledger
+from faber.nebula.phase.door import FIRST_PAUSE, Door
+from faber.nebula.phase.turns import Turns
+
+
+class Progress:
+    """What `Turns` needs of a phase: a door, and a grant that may be refused."""
+
+    def __init__(self, door: Door, error: Exception | None = None) -> None:
+        self.setup, self.error, self.door, self.cancel = self, error, door, threading.Event()
+
+    def grant(self) -> object:
+        """The money, or the error."""
+        if self.error:
+            raise self.error
+        return Ledger().grant(1.0)
+
+    def count(self, role: str, turn: object, grant: object) -> None:
+        """Nothing is counted."""
+
+    def stop_if_cancelled(self, when: str) -> None:
+        """Nothing is cancelled."""
+
+    def fail(self, kind: type, reason: str) -> None:
+        """Raise what a phase would."""
+        raise RuntimeError(kind.__name__, reason)
+
+
+def closed_door() -> Door:
+    """A door that was closed, and may be tried again."""
+    now = [0.0]
+    door = Door(3600, clock=lambda: now[0], look=0.01)
+    assert door.enter(threading.Event())
+    assert not door.came_through(Outcome.UNAVAILABLE, "It is overloaded.")
+    now[0] += FIRST_PAUSE + 1
+    return door
+
+
+def test_a_turn_that_does_not_begin_lets_another_try() -> None:
+    """If the turn that tries finds no budget, the next phase tries; nobody waits for ever."""
+    door = closed_door()
+    with pytest.raises(ValueError, match="no money"):
+        Turns(None, Progress(door, ValueError("no money")))._turn("coder", lambda budget: None)  # type: ignore
+    done = TurnResult(Outcome.COMPLETED, cost_usd=0.0)
+    with ThreadPoolExecutor(1) as executor:
+        other = Progress(door)
+        future = executor.submit(Turns(None, other)._turn, "coder", lambda budget: done)  # type: ignore
+        try:
+            assert future.result(timeout=5) is done
+        finally:
+            other.cancel.set()
+
+
+def test_a_closed_account_lets_nobody_wait() -> None:
+    """If the turn that tries finds that there is no credit, the phases that wait stop too, and say why."""
+    door = closed_door()
+    gone = TurnResult(Outcome.NO_CREDIT, error="No credit.", cost_usd=0.0)
+    with pytest.raises(RuntimeError, match="No credit"):
+        Turns(None, Progress(door))._turn("coder", lambda budget: gone)  # type: ignore
+    assert not door.enter(threading.Event())
+    assert door.said == "No credit."
