@@ -310,3 +310,13 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
     assert faber("doctor", "r").status == 0
     assert faber("repair", "r").status == 0
     assert faber("status", "r", "--format", "json").json["nebula"] == answer["nebula"]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("nan", "usage"), ("-1", "usage"), ("400", "usage"), ("none", "invalid_nebula")]
+)
+def test_waiting_takes_hours_or_none(faber: Faber, project: Path, given: str, code: str) -> None:
+    """`--wait` is a number of hours up to two weeks, or `none`; anything else is a usage error."""
+    (project / "empty").mkdir()
+    answer = faber("nebula", "apply", "empty", "--wait", given)
+    assert answer.code == code

@@ -120,7 +120,10 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
 
 
 def _hours(context: click.Context, parameter: click.Parameter, given: str) -> float:
-    return 0.0 if given == "none" else float(click.FloatRange(0, 24 * 14)(given, parameter, context))
+    hours = 0.0 if given == "none" else float(click.FloatRange(0, 24 * 14)(given, parameter, context))
+    if hours != hours:
+        raise click.BadParameter(f"{given!r} is not a number of hours.", context, parameter)
+    return hours
 
 
 @nebula.command("apply")
