@@ -213,3 +213,19 @@ def test_a_long_reading_says_on_a_terminal_how_far_it_is(monkeypatch: pytest.Mon
         assert list(progress_line.counted("abc", "Reading runs")) == ["a", "b", "c"]
         assert ("Reading runs: 0 of 3" in stream.getvalue()) == shown
         assert stream.getvalue().endswith("\r\x1b[K") == shown
+
+
+@pytest.mark.parametrize("name", ["open", "closed"])
+def test_an_adopted_run_of_a_plan_is_one_run(layout: Layout, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A run that was adopted, while what it was adopted from still lies in its plan's directory, is counted once and
+    not read again."""
+    make(layout, f"{name}-run-1")
+    plan = Path(layout.runs, name)
+    plan.mkdir()
+    (plan / "plan.json").write_text("{}")
+    (plan / "state-1.json").write_text("{}")
+    monkeypatch.setattr(catalog, "CHECKED", 1)  # all but one closed run are not looked at
+    for _ in range(3):
+        opened(layout, monkeypatch)
+        assert catalog.survey(layout, open_run).total() == len(OPEN + CLOSED) + 1
+    assert opened(layout, monkeypatch) == []
