@@ -14,9 +14,11 @@ import pytest
 from faber.foreign.open_run import open_run
 from faber.foreign.run_rows import list_runs, open_for
 from faber.model.documents import RUN_STATUSES
-from faber.store import catalog, progress_line
+from faber.model.reducer import initial_state
+from faber.store import catalog, progress_line, strict_json
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
+from faber.store.import_events import Incoming, receive
 from faber.store.layout import Layout
 
 PLAN: Any = {
@@ -180,6 +182,24 @@ def test_closed_runs_take_turns(layout: Layout, monkeypatch: pytest.MonkeyPatch)
         assert len(catalog.survey(layout, open_run).there) == (4 if turn == 2 else 3)
     shutil.rmtree(layout.run_dir(CLOSED[0]))
     assert seen(layout) == (set(OPEN), set(CLOSED[1:]))
+
+
+def test_a_closed_run_that_is_open_again_is_seen_every_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored state.json counts in every look after the one that found it; the events of a remote, which replace
+    those that closed a run, count at once."""
+    monkeypatch.setattr(catalog, "CHECKED", 1)
+    file(layout).unlink()
+    seen(layout)
+    monkeypatch.setattr(catalog, "WORTH", 50)
+    run = open_run(layout, CLOSED[0])
+    pending = initial_state(run.metadata, run.plan)
+    state(layout, CLOSED[1]).write_bytes(strict_json.dumps({**open_run(layout, CLOSED[1]).state, "status": "pending"}))
+    for turn in (*range(5), 0):  # each closed run has its turn
+        monkeypatch.setattr(catalog.time, "time_ns", lambda turn=turn: turn * 1000)
+        seen(layout)
+    assert seen(layout)[0] == {*OPEN, CLOSED[1]}
+    receive(layout, CLOSED[0], Incoming(0, [], pending, {}), expected=1)
+    assert seen(layout)[0] == {*OPEN, *CLOSED[:2]}
 
 
 def test_a_list_is_bounded_and_says_what_it_leaves_out(layout: Layout) -> None:
