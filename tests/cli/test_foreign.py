@@ -480,6 +480,8 @@ def test_a_person_may_close_a_phase_without_steps(faber: Faber, vague: str) -> N
         assert faber("phase", "skip", vague, phase).status == 0
     assert faber("run", "complete", vague).status == 0
     assert faber("run", "rerun", vague).code == "plan_unknown"
+    again = faber("next", vague, "--peek").json["command"]
+    assert faber(*again.split()[1:]).status == 0, again
 
 
 # --- before adoption -------------------------------------------------------------------------------

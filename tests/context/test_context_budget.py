@@ -405,6 +405,15 @@ def test_decisions_that_the_state_no_longer_holds_are_in_the_log(long: Run, docu
     assert [item for page in pages(run, "decisions", LEAST) for item in page["items"]] == document["decisions_made"]
 
 
+def test_a_decision_whose_event_is_lost_is_on_its_page(long: Run) -> None:
+    """The part has what the log has, and what only the state still knows, in order."""
+    lost: Any = {**long.state["decisions"][-1], "event_id": long.state["decisions"][3]["event_id"] + 0.5}
+    newest: Any = {**long.state, "decisions": [lost]}
+    (page,) = pages(long._replace(state=newest), "decisions", 90_000)
+    assert page["items"][4] == lost
+    assert len(page["items"]) == 41
+
+
 def test_a_page_that_is_not_there_is_named(long: Run) -> None:
     """The error says how many pages there are."""
     with pytest.raises(NoSuchPage) as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from faber.context.recent_work import never_shown, recent_events
 from faber.errors import FaberError, Notice
 from faber.events.drafts import Draft
 from faber.foreign.open_run import open_run
@@ -158,6 +159,17 @@ def test_a_loss_is_never_a_reset(layout: Layout, loss: str) -> None:
     run = load(layout, RUN)
     assert run.state == refold(run.directory, run.metadata, run.plan)
     assert repair_run(layout, RUN)["actions"] == []
+
+
+def test_a_context_counts_the_events_that_are_there(layout: Layout) -> None:
+    """Of a log that an accepted loss left short, no event that is lost counts as left out of the context."""
+    cut(layout, 3)
+    repair_run(layout, RUN, accept_loss=PERSON)
+    run = load(layout, RUN)
+    shown, there = len(recent_events(run, [])), len(log.listing(run.directory))
+    assert shown < there == 4
+    assert [(each["kept"], each["of"]) for each in never_shown(run, shown)] == [(shown, there)]
+    assert never_shown(run, there) == []
 
 
 def test_what_is_kept_stays_with_the_damage(layout: Layout) -> None:

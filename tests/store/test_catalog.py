@@ -14,9 +14,11 @@ import pytest
 from faber.foreign.open_run import open_run
 from faber.foreign.run_rows import list_runs, open_for
 from faber.model.documents import RUN_STATUSES
-from faber.store import catalog, progress_line
+from faber.model.reducer import initial_state
+from faber.store import catalog, progress_line, strict_json
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
+from faber.store.import_events import Incoming, receive
 from faber.store.layout import Layout
 
 PLAN: Any = {
@@ -182,6 +184,24 @@ def test_closed_runs_take_turns(layout: Layout, monkeypatch: pytest.MonkeyPatch)
     assert seen(layout) == (set(OPEN), set(CLOSED[1:]))
 
 
+def test_a_closed_run_that_is_open_again_is_seen_every_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored state.json counts in every look after the one that found it; the events of a remote, which replace
+    those that closed a run, count at once."""
+    monkeypatch.setattr(catalog, "CHECKED", 1)
+    file(layout).unlink()
+    seen(layout)
+    monkeypatch.setattr(catalog, "WORTH", 50)
+    run = open_run(layout, CLOSED[0])
+    pending = initial_state(run.metadata, run.plan)
+    state(layout, CLOSED[1]).write_bytes(strict_json.dumps({**open_run(layout, CLOSED[1]).state, "status": "pending"}))
+    for turn in (*range(5), 0):  # each closed run has its turn
+        monkeypatch.setattr(catalog.time, "time_ns", lambda turn=turn: turn * 1000)
+        seen(layout)
+    assert seen(layout)[0] == {*OPEN, CLOSED[1]}
+    receive(layout, CLOSED[0], Incoming(0, [], pending, {}), expected=1)
+    assert seen(layout)[0] == {*OPEN, *CLOSED[:2]}
+
+
 def test_a_list_is_bounded_and_says_what_it_leaves_out(layout: Layout) -> None:
     """A list opens and shows the newest runs and as many damaged ones, and counts the rest."""
     state(layout, OPEN[0]).write_text("{")
@@ -213,3 +233,19 @@ def test_a_long_reading_says_on_a_terminal_how_far_it_is(monkeypatch: pytest.Mon
         assert list(progress_line.counted("abc", "Reading runs")) == ["a", "b", "c"]
         assert ("Reading runs: 0 of 3" in stream.getvalue()) == shown
         assert stream.getvalue().endswith("\r\x1b[K") == shown
+
+
+@pytest.mark.parametrize("name", ["open", "closed"])
+def test_an_adopted_run_of_a_plan_is_one_run(layout: Layout, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A run that was adopted, while what it was adopted from still lies in its plan's directory, is counted once and
+    not read again."""
+    make(layout, f"{name}-run-1")
+    plan = Path(layout.runs, name)
+    plan.mkdir()
+    (plan / "plan.json").write_text("{}")
+    (plan / "state-1.json").write_text("{}")
+    monkeypatch.setattr(catalog, "CHECKED", 1)  # all but one closed run are not looked at
+    for _ in range(3):
+        opened(layout, monkeypatch)
+        assert catalog.survey(layout, open_run).total() == len(OPEN + CLOSED) + 1
+    assert opened(layout, monkeypatch) == []

@@ -359,6 +359,22 @@ def test_a_run_that_lost_events_travels(a: Clone, clone: MakeClone) -> None:
     assert (c.run_dir / "state.json").read_bytes() == (a.run_dir / "state.json").read_bytes()
 
 
+def test_an_accepted_loss_replaces_no_events_that_the_remote_has(a: Clone, bare: Path) -> None:
+    """What was lost here at the end of the log, and is still at the remote, is not merged with its loss."""
+    ask(a)
+    a.must("sync", "push", RUN)
+    whole, refs = a.events(), remote_refs(bare)
+    (a.run_dir / "events" / whole[-1][0]).unlink()
+    a.must("repair", RUN, "--accept-loss")
+    for command in ("push", "pull"):
+        refused = a.faber("sync", command, RUN, "--merge").error
+        assert (refused["code"], refused["mergeable"]) == ("diverged", False)
+        assert "losses accepted" in refused["message"]
+    assert remote_refs(bare) == refs
+    a.must("sync", "pull", RUN, "--park-mine")
+    assert a.events() == whole
+
+
 def test_the_value_of_a_variable_is_not_pushed(a: Clone, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that a variable named like a credential has is one, whatever it looks like; a path is none."""
     monkeypatch.setenv("KEY_FILE_TOKEN", str(a.path))

@@ -1,6 +1,7 @@
 """One part of a context alone and whole, in pages of a bounded size."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NotRequired, TypedDict, cast
 
 from faber.context.assemble import context_warning
@@ -196,7 +197,10 @@ def _decisions(sources: ContextSources) -> PartContent:
         return PartContent({}, run.state["decisions"])
     found = read_events(run.directory, [entry for entry in log.listing(run.directory) if entry.type == DECISION_POINT])
     sources.notices += found.notices
-    return PartContent({}, [_decision(event) for event in found.events])
+    logged = {event["event_id"] for event in found.events}
+    lost = [entry for entry in run.state["decisions"] if entry["event_id"] not in logged]  # the state still knows them
+    every: list[Any] = [*map(_decision, found.events), *lost]
+    return PartContent({}, sorted(every, key=itemgetter("event_id")))
 
 
 def _decision(event: Event) -> dict[str, object]:

@@ -6,9 +6,10 @@ returned here, so an agent that forgot, skipped or invented something is correct
 
 from typing import Literal, TypedDict
 
-from faber.model.documents import CLOSED, Evidence, Plan, State, is_nebula_run
+from faber.model.documents import CLOSED, Evidence, NebulaRunState, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
 from faber.model.holder import Working, takeover_hint
+from faber.model.ids import looks_like_work_id
 from faber.model.pending_feedback import answers_for, revised
 from faber.model.progress import next_place, phase_ids, step_plan, unplanned
 from faber.model.state_parts import ErrorEntry, StepAnswer
@@ -70,7 +71,7 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
     run_id, status = state["run_id"], state["status"]
     if status in CLOSED:
         why = "The run is completed." if status == "completed" else "The run was cancelled; there is nothing to do."
-        return _end("done", why, f"faber run rerun {run_id}", person=True)
+        return _end("done", why, _again(state, plan), person=True)
     if status == "awaiting_feedback" or state["feedback_queue"]:  # a failed run with an open request waits as well
         return _wait(state)
     if state["autonomy"] == "dry-run":
@@ -85,10 +86,7 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
             "complete_with": load,
         }
     if is_nebula_run(state):
-        from shlex import quote
-
-        again = " --retry-failed" if status == "failed" else ""
-        command = f"faber nebula apply {quote(state['nebula']['directory'] or '.')} --resume{again}"
+        command = f"{_apply(state)} --resume{' --retry-failed' if status == 'failed' else ''}"
         return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.", command, person=True)
     if status == "failed" and not may_retry(state, plan):
         return _failed(state)
@@ -99,6 +97,22 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
     if place is None:
         return _last(state, plan)
     return _step(state, plan, *place)
+
+
+def _apply(state: NebulaRunState) -> str:
+    from shlex import quote
+
+    return f"faber nebula apply {quote(state['nebula']['directory'] or '.')}"
+
+
+def _again(state: State, plan: Plan) -> str:
+    """What does the work of a closed run once more: a new run needs a plan of which every step is known."""
+    if is_nebula_run(state):
+        return _apply(state)
+    if plan.get("partial") or not all(phase["steps"] for phase in plan["phases"]):
+        work = state["work_id"] or ""
+        return f"faber run begin {work}" if looks_like_work_id(work) else f"faber run show {state['run_id']}"
+    return f"faber run rerun {state['run_id']}"
 
 
 def _last(state: State, plan: Plan) -> Action:

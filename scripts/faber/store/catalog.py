@@ -102,7 +102,7 @@ def survey(layout: Layout, read: Callable[[Layout, str], Run]) -> Catalog:
         else:
             news.append(run_id)
     kept = len(rows)
-    passing = set()
+    passing, reopened = set(), False
     for run_id in counted(news, "Reading runs"):
         try:
             facts = _own(layout, run_id) or _opened(read(layout, run_id))
@@ -111,9 +111,11 @@ def survey(layout: Layout, read: Callable[[Layout, str], Run]) -> Catalog:
             continue
         state = states[run_id]
         rows[run_id] = _BETWEEN.join(facts) + (_identity(state) if state else _BETWEEN)
+        reopened |= facts.status not in CLOSED and known.get(run_id, "").startswith(_CLOSED_ROWS)
         if state is None or state.st_ctime_ns >= settled:
             passing.add(run_id)
-    if max(len(rows) - len(passing), len(known)) - kept + len(closed) - len(catalog.there) > WORTH:
+    wrong = max(len(rows) - len(passing), len(known)) - kept + len(closed) - len(catalog.there)
+    if wrong > WORTH or reopened:  # among the closed ones it would be seen only now and then
         _remember(layout, {run_id: row for run_id, row in catalog.every_row().items() if run_id not in passing})
     return catalog
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from faber.errors import FaberError, RunNotFound, UnsafeFile
 from faber.events.drafts import Event
-from faber.model.documents import SCHEMA_VERSION, State
-from faber.store import index, log, strict_json
+from faber.model.documents import CLOSED, SCHEMA_VERSION, State
+from faber.store import catalog, index, log, strict_json
 from faber.store.create import aside, place_run
 from faber.store.files import (
     make_directories,
@@ -100,6 +100,8 @@ def receive(
                     recovery="Move the project to a local file system and repeat.",
                 ) from None
             _append(directory, incoming)
+    if run.state["status"] in CLOSED and incoming.state["status"] not in CLOSED:
+        catalog.forget(layout)  # which takes closed runs as they were
     index.enter(layout, incoming.state)
 
 

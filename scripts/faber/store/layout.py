@@ -244,7 +244,7 @@ class _Look(NamedTuple):
                 run_ids = list(set(run_ids).difference(self.closed))
             found, known, start, look = self.found, self.known, len(prefix), os.stat
             for run_id in run_ids:
-                if run_id in found:
+                if found.get(run_id):
                     continue
                 if run_id in known:
                     try:
@@ -266,7 +266,9 @@ class _Look(NamedTuple):
         except OSError:
             path = f"{base}/{name}"
             if kept := _runs_of_plan(path, run_id):
-                self.found.update(dict.fromkeys(kept))
+                for kept_id in kept:  # an adopted one has a directory of its own
+                    if kept_id not in self.there:
+                        self.found.setdefault(kept_id, None)
             elif is_run_dir(path):
                 self.found[run_id] = None
             elif run_id.count("/") + 1 < MAX_SEGMENTS:

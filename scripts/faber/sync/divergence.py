@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from faber.events.event_types import SNAPSHOTS
 from faber.model.documents import State
 from faber.model.reducer import initial_state
 from faber.store import log, strict_json
@@ -12,7 +13,7 @@ from faber.sync.local import LastEvent, event_bytes, frame_ids, last_event, log_
 from faber.sync.merging import Extra, Joined, Relation, compare, extra, join
 from faber.sync.remotes import Remote
 from faber.sync.sync_errors import Diverged, ObjectsMissing, RemoteRunInvalid
-from faber.sync.trees import Tree, own_from, read_blobs, read_tree
+from faber.sync.trees import Tree, read_blobs, read_tree
 from faber.sync.verify import Constants, check_events, read_events
 
 
@@ -58,7 +59,7 @@ def _base(remote: Remote, base: str | None, tree: Tree) -> Tree | None:
 
 def _join(remote: Remote, run: Run, tree: Tree, relation: Relation) -> Joined:
     entries = [e for e in log.listing(run.directory) if e.event_id <= run.state["last_event_id"]]
-    if own_from(entries) > relation.shared or own_from(tree.events) > relation.shared:
+    if any(entry.type in SNAPSHOTS for entry in (*entries[relation.shared :], *tree.events[relation.shared :])):
         return Joined("mine", [], "one copy was adopted, or its losses accepted, where the other was not")
     mine = [_extra(event_bytes(run, entry.file)) for entry in entries[relation.shared :]]
     theirs = read_events(remote.git, tree, relation.shared)
