@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -149,3 +150,18 @@ def test_an_installed_faber_has_all_that_it_reads(environment: Path) -> None:
             assert (plugin / file.relative_to(ROOT)).read_bytes() == file.read_bytes()
     manifest = ".claude-plugin/plugin.json"
     assert (plugin / manifest).read_bytes() == (ROOT / manifest).read_bytes()
+
+
+@pytest.mark.full
+def test_uvx_and_pipx_run_a_checkout(tmp_path: Path) -> None:
+    """`uvx --from .` and `pipx run --spec .` build the package from a checkout and run it, with all that it reads."""
+    python = tmp_path / "tools" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "uv", "pipx"], check=True)
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "PYTHON", "CLAUDE"))}
+    bare |= {"HOME": str(tmp_path), "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    for how in (["uvx", "--from", str(ROOT)], ["pipx", "run", "--spec", str(ROOT)]):
+        command = [*how, "faber", "workflow", "validate", "default"]
+        done = subprocess.run(command, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["valid"] is True
