@@ -270,14 +270,25 @@ def test_a_summary_is_no_end(faber: Faber, begun: str, session: Enter) -> None:
     assert not may_work(faber)
 
 
+def dead_client() -> int:
+    """The id of a process that is gone."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    return dead.pid
+
+
+def own_record(project: Path) -> SessionRecord:
+    """What session `b` knows of itself once it has started."""
+    brief(project, "b")
+    own = session_record.read(layout_of(project), "b")
+    assert own is not None
+    return own
+
+
 def test_a_client_that_died_holds_nothing(faber: Faber, project: Path, begun: str) -> None:
     """Once its client's process is gone a session holds nothing, if the one that asks sees its own client."""
     layout = layout_of(project)
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    brief(project, "b")
-    own = session_record.read(layout, "b")
-    assert own is not None
+    dead, own = dead_client(), own_record(project)
     assert own.client
 
     def client_of_a(pid: int, machine: str = own.machine) -> None:
@@ -285,10 +296,10 @@ def test_a_client_that_died_holds_nothing(faber: Faber, project: Path, begun: st
 
     client_of_a(own.client)
     assert not may_work(faber)
-    client_of_a(dead.pid, "another-host")
+    client_of_a(dead, "another-host")
     assert not may_work(faber)
-    client_of_a(dead.pid)
-    session_record.write(layout, "b", own._replace(client=dead.pid))  # as from inside a sandbox
+    client_of_a(dead)
+    session_record.write(layout, "b", own._replace(client=dead))  # as from inside a sandbox
     assert not may_work(faber)
     session_record.write(layout, "b", own)
     assert may_work(faber)
@@ -299,13 +310,9 @@ def test_the_first_brief_of_a_session_sees_that_the_holders_client_died(
 ) -> None:
     """A session that starts after the holder's client was killed is told to continue, not to wait."""
     layout = layout_of(project)
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    brief(project, "b")
-    own = session_record.read(layout, "b")
-    assert own is not None
+    dead, own = dead_client(), own_record(project)
     os.unlink(session_record.path_of(layout, "b"))
-    session_record.write(layout, "a", SessionRecord("r", 1, (), "", dead.pid, own.machine))
+    session_record.write(layout, "a", SessionRecord("r", 1, (), "", dead, own.machine))
     capfd.readouterr()
     brief(project, "b")
     assert "Next command: /bin/faber next r" in capfd.readouterr().out

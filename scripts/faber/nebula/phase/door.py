@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 class Door:
     """Open, or closed until a time. `patience` are the seconds that a closed door is waited for, 0 for none; `tell`
-    gets a line for people. `clock` and `sleep` count in seconds."""
+    gets a line for people. `clock` is the time in seconds, `look` the seconds between two looks at it."""
 
     def __init__(
         self,
