@@ -547,7 +547,7 @@ def test_an_agent_gets_no_more_than_the_budget(
     program = project.parent / ("plugins/" + "x" * 120) / "faber"
     program.parent.mkdir(parents=True)
     program.touch()
-    monkeypatch.setattr("faber.cli.invocation.PROGRAM", str(program))
+    monkeypatch.setattr("faber.console.invocation.PROGRAM", str(program))
     work_item(project, json.dumps({"id": "7", "title": "t", "body": "para\n\n" * 5000}))
     session("a")
     answer = faber("context", run, "--max-chars", "4000")

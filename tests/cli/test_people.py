@@ -10,7 +10,7 @@ import pytest
 
 from faber.cli.app import COMMANDS, TEXT_ONLY
 from faber.cli.app import faber as program
-from faber.cli.plain import plain
+from faber.console.plain import plain
 from support.terminals import on_terminal
 
 Faber = Callable[..., Any]

@@ -39,6 +39,7 @@ ORDER = (
     "nebula.run",
     "nebula.cluster",
     "hooks",
+    "console",
     "demo",
     "cli",
 )
@@ -192,7 +193,7 @@ def test_every_package_is_in_the_order() -> None:
         ("store.files", "from faber import __version__\nfrom faber.model import Phase\nfrom . import layout", []),
         ("store.files", "from .layout import Layout\nfrom ..errors import Notice\nimport os.path", []),
         ("nebula.run.apply", "from faber.nebula.plan import graph", []),
-        ("cli.run", "from faber.store import layout\nfrom faber.cli.output import show", []),
+        ("cli.run", "from faber.store import layout\nfrom faber.console.output import show", []),
         ("store.files", "'faber is a plugin.'\nsay('faber.cli: see there')\nopen('faber.db')", []),
         ("__main__", "from faber.cli import main", []),
     ],

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from faber import __version__
-from faber.cli.arguments import generic_format
-from faber.cli.invocation import Invocation
-from faber.cli.output import address, print_error, say, silence
+from faber.console.arguments import generic_format
+from faber.console.invocation import Invocation
+from faber.console.output import address, print_error, say, silence
 from faber.errors import Exit, FaberError, InternalError, UsageError
 
 # Every command, where it is defined, and its line in `--help`, which imports none of them.
@@ -139,7 +139,7 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except FaberError as error:
         if invocation.is_agent and invocation.run is not None:
-            from faber.cli.refusal_audit import keep_refusal
+            from faber.console.refusal_audit import keep_refusal
 
             keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.session_id)
         print_error(error, invocation.run)

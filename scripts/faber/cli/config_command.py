@@ -2,8 +2,8 @@
 
 import click
 
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
 from faber.store.config import load_config
 
 

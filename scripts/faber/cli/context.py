@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import format_option, require_person, run_argument
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json, say, spelled, write
+from faber.console.arguments import format_option, require_person, run_argument
+from faber.console.invocation import Invocation
+from faber.console.output import print_json, say, spelled, write
 from faber.context.assemble import context_warning, reconstitute, with_requests
 from faber.context.context_budget import PAGED, SMALLEST_MAX_CHARS, fit
 from faber.context.context_document import ConsolidatedContext
@@ -113,7 +113,7 @@ def _context(obj: Invocation, run: str, wanted: ContextArguments) -> int:
 
 
 def _part(obj: Invocation, wanted: ContextArguments, sources: ContextSources) -> int:
-    from faber.cli.plain import plain
+    from faber.console.plain import plain
     from faber.context.context_pages import part_page
 
     budget = _budget(wanted, sources.config)

@@ -4,9 +4,9 @@ import os
 
 import click
 
-from faber.cli.arguments import complete_run, format_option, require_person, run_named
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json, spelled
+from faber.console.arguments import complete_run, format_option, require_person, run_named
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, print_json, spelled
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.foreign.open_run import open_run
 from faber.foreign.resolve import resolve

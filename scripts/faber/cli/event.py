@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import json_object, key_option, named_values, require_person, run_argument
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
-from faber.cli.recorded_answer import record
+from faber.console.arguments import json_object, key_option, named_values, require_person, run_argument
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
+from faber.console.recorded_answer import record
 from faber.events.drafts import Draft, Event
 from faber.events.event_types import check_required, event_type
 from faber.foreign.foreign_events import read_events

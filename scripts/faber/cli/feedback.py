@@ -5,10 +5,18 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import complete_run, format_option, key_option, place, require_person, run_argument, run_named
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json
-from faber.cli.recorded_answer import record
+from faber.console.arguments import (
+    complete_run,
+    format_option,
+    key_option,
+    place,
+    require_person,
+    run_argument,
+    run_named,
+)
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, print_json
+from faber.console.recorded_answer import record
 from faber.errors import AmbiguousRun, FaberError, RunNotFound, UsageError
 from faber.feedback.answer_matching import read_answer
 from faber.feedback.feedback_history import TYPES, text
@@ -145,7 +153,7 @@ def _chooses(state: State, said: str, request_id: str | None) -> bool:
 
 def _asked(made: Run, request_id: str, comment: str | None) -> tuple[str, str | None]:
     """The option and the comment from the person at the terminal."""
-    from faber.cli.terminal_prompt import ask_person, on_terminal
+    from faber.console.terminal_prompt import ask_person, on_terminal
 
     if made.foreign:
         raise ForeignRun(f"Run {made.run_id} was created by another tool; faber only reads it.", run_id=made.run_id)
@@ -172,7 +180,7 @@ def show_open(obj: Invocation, run: str, form: str) -> None:
     asked = made.state["feedback_queue"]
 
     def described_requests() -> str:
-        from faber.cli.terminal_prompt import described
+        from faber.console.terminal_prompt import described
 
         lines = [described(entry) for entry in asked] or ["No request is open."]
         if asked:

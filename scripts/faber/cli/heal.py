@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from faber.cli.arguments import format_option, run_named
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, say, write
+from faber.console.arguments import format_option, run_named
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
 from faber.model.documents import nebula_of
 from faber.text.safe_text import redact, redact_json

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from faber.cli.arguments import require_person
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json, say
 from faber.cli.run import new_id
+from faber.console.arguments import require_person
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, print_json, say
 from faber.errors import Exit, FaberError
 from faber.events.nebula_events import nebula_land
 from faber.model.documents import nebula_of

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber.cli.arguments import format_choice, format_option
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json, say, write
+from faber.console.arguments import format_choice, format_option
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, print_json, say, write
 from faber.errors import Exit, Notice
 from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw

@@ -2,10 +2,10 @@
 
 import click
 
-from faber.cli.arguments import run_argument
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
-from faber.cli.recorded_answer import handed_out
+from faber.console.arguments import run_argument
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
+from faber.console.recorded_answer import handed_out
 from faber.context.recent_work import next_phase
 from faber.context.session_parts import last_session
 from faber.errors import UsageError

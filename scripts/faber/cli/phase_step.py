@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber.cli.arguments import (
+from faber.console.arguments import (
     key_option,
     named_values,
     next_option,
@@ -14,8 +14,8 @@ from faber.cli.arguments import (
     require_person,
     run_argument,
 )
-from faber.cli.invocation import Invocation
-from faber.cli.recorded_answer import record
+from faber.console.invocation import Invocation
+from faber.console.recorded_answer import record
 from faber.foreign.resolve import open_named
 from faber.model import commands
 from faber.model.acceptance import Decision, Repeated

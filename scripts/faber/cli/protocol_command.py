@@ -2,9 +2,9 @@
 
 import click
 
-from faber.cli.arguments import format_choice
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer
+from faber.console.arguments import format_choice
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer
 from faber.text.program_word import prose
 from faber.workflows.protocol_texts import protocol_text, protocols
 

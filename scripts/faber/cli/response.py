@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import click
 
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
 from faber.errors import Exit, InvalidInput
 from faber.responses import Chunk, ChunkMergeError, InvalidSchema, ResponseTooLarge, build_resume_prompt
 from faber.responses.constants import MAX_RESPONSE

@@ -4,10 +4,10 @@ import os
 
 import click
 
-from faber.cli.arguments import limit_option, next_option, only_run_argument, require_person, run_argument
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
-from faber.cli.recorded_answer import handed_out, record
+from faber.console.arguments import limit_option, next_option, only_run_argument, require_person, run_argument
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
+from faber.console.recorded_answer import handed_out, record
 from faber.context.resume import run_position
 from faber.errors import AmbiguousRun, InvalidInput
 from faber.events.drafts import Draft

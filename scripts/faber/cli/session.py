@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from faber.cli.arguments import json_object, key_option, read_stdin, run_argument
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
-from faber.cli.recorded_answer import recorded_answer
+from faber.console.arguments import json_object, key_option, read_stdin, run_argument
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
+from faber.console.recorded_answer import recorded_answer
 from faber.errors import InvalidInput
 from faber.foreign.resolve import open_named
 from faber.git.inspect import branch_head

@@ -2,9 +2,9 @@
 
 import click
 
-from faber.cli.arguments import complete_run, format_choice, limit_option, run_named
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, spelled
+from faber.console.arguments import complete_run, format_choice, limit_option, run_named
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, spelled
 from faber.context.resume import run_position
 from faber.context.status_text import list_text, run_text
 from faber.foreign.resolve import open_named

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import click
 from click.core import ParameterSource
 
-from faber.cli.arguments import complete_run, require_person, run_named
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
 from faber.cli.run import bind_here
+from faber.console.arguments import complete_run, require_person, run_named
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
 from faber.errors import Exit, FaberError, RunNotFound, UsageError
 from faber.foreign.resolve import LATEST, resolve
 from faber.git.git_errors import NoRepository

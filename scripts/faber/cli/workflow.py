@@ -4,9 +4,9 @@ from typing import TypedDict
 
 import click
 
-from faber.cli.arguments import format_option
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_answer, print_json
+from faber.console.arguments import format_option
+from faber.console.invocation import Invocation
+from faber.console.output import print_answer, print_json
 from faber.errors import Exit, FaberError
 from faber.text.safe_text import redact_json
 from faber.workflows.definitions import find, known_workflows, load_plan, project_definitions, resolve, source

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from faber.cli.invocation import Invocation
-from faber.cli.output import keep_format
+from faber.console.invocation import Invocation
+from faber.console.output import keep_format
 from faber.errors import InvalidInput, PersonRequired, RunNotFound
 from faber.events.drafts import Artifact
 from faber.model.ids import check_name

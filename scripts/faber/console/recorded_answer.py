@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from faber.cli.invocation import Invocation
-from faber.cli.output import print_json
+from faber.console.invocation import Invocation
+from faber.console.output import print_json
 from faber.context.resume import run_position
 from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, latest, resolve

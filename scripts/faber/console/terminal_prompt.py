@@ -5,7 +5,7 @@ import select
 import signal
 import sys
 
-from faber.cli.output import say
+from faber.console.output import say
 from faber.context.questions import QUESTIONS
 from faber.errors import InvalidInput
 from faber.feedback.answer_matching import MatchedAnswer, read_answer

@@ -46,7 +46,7 @@ def print_json(value: object) -> None:
     value = program_word.respelled(value, _calls_faber[0])
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.meta.get(FORMAT) == "text":
-        from faber.cli.plain import plain
+        from faber.console.plain import plain
 
         write(inert(plain(value)))
         return
@@ -90,7 +90,7 @@ def print_error(error: FaberError, run: str | None = None) -> None:
     if run is not None:
         shown["recovery"] = program_word.prose(shown["recovery"], program_word.PERSONS, run)
     if on_terminal():
-        from faber.cli.plain import plain
+        from faber.console.plain import plain
 
         lists = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
         details = [spelled(shown["recovery"]), *(plain(lists).splitlines() if lists else [])]
