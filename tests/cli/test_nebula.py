@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +153,38 @@ def begun(nebula: Path, project: Path) -> Path:
         shas[phase] = git(project / "trees" / phase, "rev-parse", "HEAD")
         state = CycleState(task_title=phase, max_cycles=3, cycle=2, phase=Stage.FILTERING, total_cost_usd=0.5)
         save(str(nebula), Checkpoint(phase, "todo-tool", "", shas[phase], 9, state))
-    records = {
-        "model": PhaseRecord("done", cost_usd=1.0, extra={"bead_id": "x-1"}),
-        **{name: PhaseRecord("in_progress", branch=f"faber/todo-tool/12345678/phase/{name}", cycle=2) for name in shas},
-        "licence": PhaseRecord("failed", reason="It never compiled."),
-    }
-    StateWriter().save(str(nebula), NebulaFile("todo-tool", "r/un", 40, 2.5, records))
+    record(
+        project,
+        {"type": "nebula_start", "metadata": {"nebula": "todo-tool", "directory": "neb", "phases": PHASES}},
+        {"type": "workflow_start"},
+        {"type": "phase_complete", "phase": "model"},
+        *({"type": "phase_start", "phase": name, "metadata": {"branch": BRANCH + name}} for name in shas),
+        *({"type": "cycle_start", "phase": name, "metadata": {"cycle": 2}} for name in shas),
+        {
+            "type": "agent_turn",
+            "phase": "reader",
+            "metadata": {"role": "coder", "cost_usd": 0.5, "outcome": "completed"},
+        },
+        {"type": "phase_error", "phase": "licence", "error": {"message": "It never compiled."}},
+    )
+    records = {"model": PhaseRecord("done", cost_usd=1.0, extra={"bead_id": "x-1"})}
+    StateWriter().save(str(nebula), NebulaFile("todo-tool", "r", 1, 2.5, records, earlier_cost_usd=2.0))
     return nebula
+
+
+PHASES = dict.fromkeys(("model", "reader", "writer", "cli", "manual", "licence"), "")
+BRANCH = "faber/todo-tool/12345678/phase/"
+
+
+def record(project: Path, *drafts: Any) -> None:
+    """Record events of the run r, which is created with the first."""
+    layout = Layout(str(project))
+    if not layout.run_ids():
+        plan: Plan = {"schema_version": 1, "workflow_id": "nebula", "phases": []}
+        create_run(
+            layout, NewRun(run_id="r", plan=plan, work_id=None, target=None, autonomy="autonomous", created_by="test")
+        )
+    commit(layout, "r", lambda state, plan: list(drafts))
 
 
 def resume(faber: Faber, *options: str) -> dict[str, Any]:
@@ -206,8 +230,7 @@ def test_own_commits_after_the_checkpoint_go_on(faber: Faber, begun: Path, proje
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "reader/cycle-2: more")
     head = git(tree, "rev-parse", "HEAD")
-    records = {"reader": PhaseRecord("in_progress", branch="faber/todo-tool/12345678/phase/reader", commit=head)}
-    StateWriter().save(str(begun), NebulaFile("todo-tool", "r/un", 41, 2.5, records))
+    record(project, {"type": "cycle_commit", "phase": "reader", "metadata": {"cycle": 2, "commit": head}})
     verdict = resume(faber)["reader"]
     assert (verdict["action"], verdict["relation"]) == ("continue", "ahead_own")
 
@@ -241,13 +264,14 @@ def test_status(faber: Faber, begun: Path) -> None:
     """Status says where each phase stands, with what another tool wrote of it, as JSON and as lines."""
     answer = faber("nebula", "status", "neb").json
     assert answer["counts"] == {"done": 1, "in_progress": 2, "failed": 1, "pending": 2}
-    assert answer["run"] == {"run_id": "r/un", "last_event_id": 40, "cost_usd": 2.5, "gone": []}
+    run = {"run_id": "r", "last_event_id": 9, "cost_usd": 2.5, "earlier_cost_usd": 2.0, "gone": []}
+    assert answer["run"] == run
     rows = {row["id"]: row for row in answer["phases"]}
-    assert rows["model"]["record"] == {"cost_usd": 1.0, "bead_id": "x-1"}
+    assert (rows["model"]["record"]["cost_usd"], rows["model"]["record"]["bead_id"]) == (1.0, "x-1")
     assert rows["reader"]["checkpoint"]["stage"] == "filtering"
     text = faber("nebula", "status", "neb", "--format", "text").out
     assert "✗ licence  failed, It never compiled." in text.splitlines()
-    assert "▶ reader  in_progress, cycle 2" in text.splitlines()
+    assert "▶ reader  in_progress, cycle 2, $0.50" in text.splitlines()
 
 
 def test_a_damaged_state_file_is_an_error(faber: Faber, nebula: Path) -> None:
@@ -272,8 +296,12 @@ def test_planning_works_without_a_repository(faber: Faber, project: Path) -> Non
     shutil.copytree(EXAMPLE, project / "neb")
     state = CycleState(task_title="t", max_cycles=3, cycle=1, phase=Stage.CODING)
     save(str(project / "neb"), Checkpoint("model", "todo-tool", "", "a" * 40, 1, state))
-    records = {"model": replace(PhaseRecord("in_progress"), branch="faber/x/1/phase/model")}
-    StateWriter().save(str(project / "neb"), NebulaFile("todo-tool", "r", 1, 0.0, records))
+    record(
+        project,
+        {"type": "nebula_start", "metadata": {"nebula": "todo-tool", "directory": "neb", "phases": PHASES}},
+        {"type": "phase_start", "phase": "model", "metadata": {"branch": BRANCH + "model"}},
+    )
+    StateWriter().save(str(project / "neb"), NebulaFile("todo-tool", "r"))
     assert resume(faber)["model"]["relation"] == "unknown"
     json.dumps(faber("nebula", "plan", "neb").json)
 
@@ -281,12 +309,8 @@ def test_planning_works_without_a_repository(faber: Faber, project: Path) -> Non
 def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path) -> None:
     """A nebula's run is a run: status lists it with its phases, next hands out no step of it, and its events are
     recorded by no hand."""
-    layout = Layout(str(project))
-    plan: Plan = {"schema_version": 1, "workflow_id": "nebula", "phases": []}
-    create_run(
-        layout, NewRun(run_id="r", plan=plan, work_id=None, target=None, autonomy="autonomous", created_by="test")
-    )
-    drafts: list[Any] = [
+    record(
+        project,
         {
             "type": "nebula_start",
             "metadata": {"nebula": "todo-tool", "directory": "a neb", "phases": {"a": "", "b": ""}},
@@ -295,8 +319,7 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
         {"type": "phase_start", "phase": "a"},
         {"type": "cycle_start", "phase": "a", "metadata": {"cycle": 2}},
         {"type": "phase_error", "phase": "b", "error": {"message": "It broke."}},
-    ]
-    commit(layout, "r", lambda state, plan: drafts)
+    )
     answer = faber("status", "r", "--format", "json").json
     assert (answer["status"], answer["current_phase"]) == ("in_progress", None)
     assert answer["nebula"]["phases"]["a"]["cycle"] == 2

@@ -206,4 +206,4 @@ def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> t
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)
-    return load_plan(obj.layout.root, parsed.nebula, directory, ResumeOptions(force, retry_failed))
+    return load_plan(obj.layout, parsed.nebula, directory, ResumeOptions(force, retry_failed))

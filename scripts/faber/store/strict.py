@@ -54,8 +54,8 @@ def yaml_value(text: str, limit: int) -> Any:
         raise Malformed(_first_line(error)) from None
 
 
-def toml_value(text: str, limit: int) -> dict[str, Any]:
-    """The table of a TOML document of at most `limit` characters."""
+def toml_value(text: str, limit: int, *, times: bool = False) -> dict[str, Any]:
+    """The table of a TOML document of at most `limit` characters. With `times`, dates and times keep their type."""
     _bounded(text, limit)
     # The time and the memory of the parser grow with the square of a dotted key's segments.
     if _LONG_KEY.search(".".join(part.strip(" \t") for part in text.split("."))):
@@ -63,7 +63,7 @@ def toml_value(text: str, limit: int) -> dict[str, Any]:
     import tomllib
 
     try:
-        table = jsonable(tomllib.loads(text.replace("\r\n", "\n")))
+        table = jsonable(tomllib.loads(text.replace("\r\n", "\n")), times=times)
     except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
         raise Malformed(_first_line(error)) from None
     assert isinstance(table, dict)
@@ -82,16 +82,16 @@ def json_value(text: str, limit: int) -> Any:
         raise Malformed(_first_line(error)) from None
 
 
-def jsonable(value: Any, level: int = 0) -> Any:
-    """`value` as a JSON value; raises `Malformed` if it has no clear JSON form."""
+def jsonable(value: Any, level: int = 0, *, times: bool = False) -> Any:
+    """`value` as a JSON value; raises `Malformed` if it has no clear JSON form. With `times`, dates and times stay."""
     if level > LEVELS:
         raise Malformed(f"nested more than {LEVELS} levels deep")
     if isinstance(value, dict):
-        return {_key(key): jsonable(item, level + 1) for key, item in value.items()}
+        return {_key(key): jsonable(item, level + 1, times=times) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [jsonable(item, level + 1) for item in value]
+        return [jsonable(item, level + 1, times=times) for item in value]
     if isinstance(value, (date, time, datetime)):
-        return value.isoformat()
+        return value if times else value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         raise Malformed("NaN and infinity are not supported")
     # Python refuses to print, and so to write as JSON, a number with thousands of digits.

@@ -1,12 +1,14 @@
 """nebula.state.toml: the status of a nebula's phases, in a file next to them for people and other tools.
 
 For faber's own runs it is a projection of the run's events and never decides anything. A file written by another tool
-is read leniently, and unknown keys are preserved when it is rewritten.
+is read leniently, and what it holds is preserved when it is rewritten, in the types that the other tool loads: times as
+TOML's own, a report as a table.
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime, time
 from typing import Any
 
 from faber.errors import Notice, Severity, UnsafeFile
@@ -19,13 +21,15 @@ from faber.store.strict import Malformed, toml_value
 
 STATE_FILE = "nebula.state.toml"
 VERSION = 1
+FINISHED = ("done", "decomposed")
 MAX_STATE_FILE = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class PhaseRecord:
-    """One phase's entry. Times are UTC; `cost_usd` in US dollars; `commit` is the head of its branch, `merged` its
-    merge commit. `extra` holds unknown keys (such as another tool's `bead_id`)."""
+    """One phase's entry. Times are ISO 8601; `cost_usd` in US dollars; `commit` is the head of its branch, `merged` its
+    merge commit. `report` is a reviewer's text, or another tool's table. `extra` holds unknown keys (such as another
+    tool's `bead_id`)."""
 
     status: NebulaStatus = "pending"
     created_at: str = ""
@@ -50,7 +54,8 @@ class PhaseRecord:
 
 @dataclass(frozen=True)
 class NebulaFile:
-    """The whole file. `run_id` and `last_event_id` say which run it projects, and up to which event."""
+    """The whole file. `run_id` and `last_event_id` say which run it projects, and up to which event. Of
+    `total_cost_usd`, `earlier_cost_usd` was spent before that run, perhaps by another tool."""
 
     nebula_name: str = ""
     run_id: str = ""
@@ -58,6 +63,16 @@ class NebulaFile:
     total_cost_usd: float = 0.0
     phases: Mapping[str, PhaseRecord] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    earlier_cost_usd: float = 0.0
+
+
+def is_finished(records: Mapping[str, PhaseRecord], name: str) -> bool:
+    """True if nothing is left to do of the phase `name`: it is done, or the phase that remedies it is."""
+    found = records.get(name)
+    if found is None or found.status in FINISHED or not found.remediation:
+        return found is not None and found.status in FINISHED
+    remedy = records.get(found.remediation)
+    return remedy is not None and remedy.status in FINISHED
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -80,7 +95,7 @@ def load_state(directory: str) -> tuple[NebulaFile | None, list[Notice]]:
 
 def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
     """Parse leniently: an invalid value becomes its default and a notice. Raises `Malformed`."""
-    table = toml_value(text, MAX_STATE_FILE)
+    table = toml_value(text, MAX_STATE_FILE, times=True)
     notices: list[Notice] = []
     if table.get("version", VERSION) != VERSION:
         _note(notices, "nebula_state_version", f"Unknown version {str(table['version'])[:40]}; read as version 1.")
@@ -93,13 +108,14 @@ def parse_state(text: str) -> tuple[NebulaFile, list[Notice]]:
         _note(notices, "nebula_state_odd", "`phases` is not a table; no phase is read.")
         phases = None
     records = {name: _record(name, entry, notices) for name, entry in (phases or {}).items()}
-    known = ("version", "nebula_name", "run_id", "last_event_id", "total_cost_usd", "phases")
+    known = ("version", "nebula_name", "run_id", "last_event_id", "total_cost_usd", "earlier_cost_usd", "phases")
     return (
         NebulaFile(
             nebula_name=_as(table, "nebula_name", str, "", notices),
             run_id=_as(table, "run_id", str, "", notices),
             last_event_id=_as(table, "last_event_id", int, 0, notices),
             total_cost_usd=_as(table, "total_cost_usd", float, 0.0, notices),
+            earlier_cost_usd=_as(table, "earlier_cost_usd", float, 0.0, notices),
             phases=records,
             extra={key: value for key, value in table.items() if key not in known},
         ),
@@ -122,16 +138,29 @@ def _record(name: str, entry: Any, notices: list[Notice]) -> PhaseRecord:
         status = "pending"
     values = {key: _as(entry, key, type(default), default, notices) for key, default in _CHECKED.items()}
     extra = {key: value for key, value in entry.items() if key not in _DEFAULTS}
-    return PhaseRecord(status=status, report=entry.get("report"), extra=extra, **values)
+    report = entry.get("report")
+    if isinstance(report, dict) and report.keys() == {"summary"}:
+        report = report["summary"]
+    return PhaseRecord(status=status, report=report, extra=extra, **values)
 
 
 def _as(table: Mapping[str, Any], key: str, kind: type, default: Any, notices: list[Notice]) -> Any:
     value = table.get(key, default)
+    if kind is str and isinstance(value, (date, time)):
+        value = _text_of(value)
     fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
     if not fits:
         _note(notices, "nebula_state_odd", f"{key} has the wrong type; it is ignored.")
         return default
     return float(value) if kind is float else value
+
+
+def _text_of(value: date | time) -> str:
+    """A date or time as text; a point in time as the events have it, finer if it is."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    text = value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds")
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 
 def _note(notices: list[Notice], code: str, message: str) -> None:
@@ -157,6 +186,7 @@ class StateWriter:
             "run_id": state.run_id or None,
             "last_event_id": state.last_event_id or None,
             "total_cost_usd": state.total_cost_usd,
+            "earlier_cost_usd": state.earlier_cost_usd or None,
         }
         parts = [toml_text(head | {key: value for key, value in state.extra.items() if key not in head})]
         for name, record in state.phases.items():
@@ -176,8 +206,28 @@ class StateWriter:
         return path
 
 
+_TIMES = ("created_at", "updated_at", "started_at", "ended_at")
+
+
+class _Moment(datetime):
+    """A point in time that TOML shows with a T."""
+
+    __str__ = datetime.isoformat
+
+
+def _moment(text: str) -> datetime | str:
+    try:
+        moment = _Moment.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment if _text_of(moment) == text else text
+
+
 def _phase_text(name: str, record: PhaseRecord) -> str:
     known = {key: value for key in _DEFAULTS if (value := getattr(record, key)) not in ("", 0, None)}
+    known |= {key: _moment(known[key]) for key in _TIMES if key in known}
+    if isinstance(record.report, str):
+        known["report"] = {"summary": record.report}
     return "\n" + toml_text({"phases": {name: known | {k: v for k, v in record.extra.items() if k not in _DEFAULTS}}})
 
 
@@ -195,8 +245,8 @@ def remove_unfinished(directory: str) -> None:
 def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
     """The file for the state of a nebula's run. Pure.
 
-    `before` is the existing file: its unknown keys are kept, and so are phases that the run does not have. A run
-    without a nebula gives an empty file.
+    `before` is the existing file: its unknown keys and what it says was spent are kept, and so are phases that the run
+    does not have. A run without a nebula gives an empty file.
     """
     old = before or NebulaFile()
     nebula = nebula_of(state)
@@ -205,11 +255,13 @@ def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
     phases = dict(old.phases)
     for name, phase in nebula["phases"].items():
         phases[name] = _projected(phase, phases.get(name, PhaseRecord()), state["created_at"])
+    earlier = old.earlier_cost_usd if old.run_id == state["run_id"] else old.total_cost_usd
     return NebulaFile(
         nebula_name=nebula["name"],
         run_id=state["run_id"],
         last_event_id=state["last_event_id"],
-        total_cost_usd=nebula["spent"]["cost"],
+        total_cost_usd=round(earlier + nebula["spent"]["cost"], 9),
+        earlier_cost_usd=earlier,
         phases=phases,
         extra=old.extra,
     )
@@ -218,6 +270,8 @@ def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
 def _projected(phase: NebulaPhase, old: PhaseRecord, created_at: str) -> PhaseRecord:
     started, ended = phase.get("started_at", ""), phase.get("ended_at", "")
     same: dict[str, Any] = {key: phase[key] for key in _CHECKED if key in phase}  # type: ignore[literal-required]
+    if phase["status"] == "done" and not started and old.status in FINISHED:
+        return replace(old, created_at=old.created_at or created_at, merged=phase.get("merged", old.merged))
     return PhaseRecord(
         status=phase["status"],
         created_at=old.created_at or created_at,

@@ -33,6 +33,7 @@ from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
+from faber.nebula.run.taking_over import is_complete, take_over
 from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
@@ -98,7 +99,7 @@ class Application:
         for notice in known.notices:
             self._display.notice(notice)
         check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
-        if known.state is not None and known.state["status"] == "completed" and not self.wanted.fresh:
+        if known.state is not None and is_complete(known, self.nebula) and not self.wanted.fresh:
             return self._completed(known.state)
         run_id, continued = self._run_of(known)
         names = names_of(self.nebula.name, run_id)
@@ -174,8 +175,8 @@ class Application:
                     branch=worktrees.names.integration,
                 )
             )
-        if not continued and known.file is not None and known.state is None:
-            self._take_over(journal, known)
+        if not continued:
+            take_over(journal, known, self._display.notice, fresh=self.wanted.fresh)
         again = None if self.wanted.retry_failed else "--resume --retry-failed"
         require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)
         if self.wanted.heal:
@@ -210,20 +211,6 @@ class Application:
         if what:
             text = f"The file of {name} changed since it was started: {what}."
             self._display.notice(Notice("phase_edited", Severity.WARNING, text, "", name))
-
-    def _take_over(self, journal: Journal, known: KnownRun) -> None:
-        """Phases that another tool's state file lists as done are done; the others start here."""
-        assert known.file is not None
-        records = known.file.phases.items()
-        done = {name: each for name, each in records if each.status == "done" and name in journal.phases}
-        for name, record in done.items():
-            if record.merged:
-                journal.record(nebula_events.phase_merge(name, commit=record.merged, attempts=0))
-            text = "Done before this run, according to nebula.state.toml."
-            journal.record(nebula_events.nebula_phase_complete(name, text))
-        if done:
-            text = f"nebula.state.toml says that these phases are done; they stay done: {', '.join([*done][:20])}."
-            self._display.notice(Notice("phases_kept", Severity.INFO, text, "", self.directory))
 
     def _plan_approved(self, journal: Journal) -> bool:
         """With the gate `approve`, a person approves the plan before anything starts."""

@@ -4,32 +4,55 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from faber.errors import Notice
+from faber.model.documents import nebula_phases
 from faber.nebula.phase.checkpoint import Checkpoint, document, load_all
 from faber.nebula.plan.graph import Dag, critical_path, nebula_dag, waves
 from faber.nebula.plan.specs import Nebula
-from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, load_state
+from faber.nebula.plan.state_file import NebulaFile, PhaseRecord
 from faber.nebula.run.phase_branches import phase_branches
 from faber.nebula.run.ready_queue import Frontier
+from faber.nebula.run.recorder import open_requests
 from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decisions
-from faber.store.external_files import StrPath
+from faber.nebula.run.run_of_nebula import KnownRun, find_run
+from faber.nebula.run.taking_over import resumed_records
+from faber.store.layout import Layout
+from faber.store.strict import jsonable
 
 
 def load_plan(
-    root: StrPath, nebula: Nebula, directory: str, options: ResumeOptions
+    layout: Layout, nebula: Nebula, directory: str, options: ResumeOptions
 ) -> tuple[dict[str, object], list[Notice]]:
-    """The plan of the valid `nebula` in `directory`, from its state file, its checkpoints and its branches in the
-    repository at `root`; and notices about the state file."""
-    state, notices = load_state(directory)
-    records = state.phases if state else {}
+    """The plan of the valid `nebula` in `directory`, from its run, or else its state file, its checkpoints and its
+    branches; and notices about the state file."""
+    known = find_run(layout, directory)
+    records = known.records
     checkpoints = load_all(directory)
-    dag = nebula_dag(nebula, {name: known.remediation for name, known in records.items() if known.remediation})
+    dag = nebula_dag(nebula, {name: each.remediation for name, each in records.items() if each.remediation})
+    begins = resumed_records(known, nebula)
     branches = phase_branches(
-        root,
-        {name: known.branch for name, known in records.items() if known.branch and known.status == "in_progress"},
+        layout.root,
+        {name: each.branch for name, each in begins.items() if each.branch and each.status == "in_progress"},
         {name: saved for name, saved in checkpoints.items() if isinstance(saved, Checkpoint)},
     )
-    known = ResumeFacts(state.run_id if state else "", records, checkpoints, branches)
-    return plan_document(nebula, dag, state, decisions(dag, known, options), checkpoints), notices
+    asked = open_requests(known.state) if known.open and known.state is not None else {}
+    facts = ResumeFacts(known.run_id or "", begins, checkpoints, branches, asked, _healing(known, nebula))
+    found = decisions(dag, facts, options)
+    for name, record in records.items():
+        if name in found and name not in begins and record.status != "pending" and found[name].action == "start":
+            text = f"nebula.state.toml says {record.status}, but the run that did so is not here: it starts over."
+            found[name] = found[name]._replace(why=text)
+    return plan_document(nebula, dag, known.current, found, checkpoints), known.notices
+
+
+def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
+    """The failed phases that healing goes on with: see `GroupHealer.resume`."""
+    phases = nebula_phases(known.state) if known.open and known.state is not None else {}
+    enabled = nebula.execution.healing
+    return {
+        name
+        for name, phase in phases.items()
+        if "healing" in phase or (enabled and phase.get("not_healed") in (None, "policy_disabled"))
+    }
 
 
 def plan_document(
@@ -80,6 +103,7 @@ def plan_document(
             "run_id": state.run_id or None,
             "last_event_id": state.last_event_id,
             "cost_usd": state.total_cost_usd,
+            "earlier_cost_usd": state.earlier_cost_usd,
             "gone": sorted(name for name in records if name not in ids),
         }
         if state
@@ -91,7 +115,7 @@ def _record(record: PhaseRecord | None) -> dict[str, object] | None:
     """The entry of a phase in the state file, without empty values."""
     if record is None:
         return None
-    said = {**asdict(record), **record.extra}
+    said = jsonable({**asdict(record), **record.extra})
     return {key: value for key, value in said.items() if key not in ("extra", "status") and value not in ("", 0, None)}
 
 

@@ -107,11 +107,7 @@ class Journal:
 
     def open_requests(self) -> dict[str | None, str]:
         """The ids of this nebula's open requests by phase (None: the whole run)."""
-        return {
-            asked["context"]["nebula_phase"]: asked["request_id"]
-            for asked in self.state["feedback_queue"]
-            if "nebula_phase" in asked["context"]
-        }
+        return open_requests(self.state)
 
     def refresh(self) -> State:
         """Reload the state, with what others recorded meanwhile, such as people's answers."""
@@ -166,3 +162,11 @@ class Journal:
             self._notice(Notice("nebula_state_unwritten", Severity.WARNING, text, error.recovery, self.directory))
         self._projected = self._monotonic()
         self._pause = max(PROJECTED_EVERY, SHARE * (self._projected - started))
+
+
+def open_requests(state: State) -> dict[str | None, str]:
+    """The ids of the open requests about a nebula's run, by phase (None: the whole run)."""
+    queue = state["feedback_queue"]
+    return {
+        asked["context"]["nebula_phase"]: asked["request_id"] for asked in queue if "nebula_phase" in asked["context"]
+    }

@@ -3,7 +3,7 @@
 Whether a checkpoint is valid for its branch is decided by `branch_verdict`, here and when the phase is really resumed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from faber.model.nebula_documents import NebulaStatus
@@ -21,10 +21,10 @@ class ResumeDecision(NamedTuple):
     """What a resume does with a phase: `action`, the cycle and stage at which it continues, and why.
 
     * `keep`: done (or decomposed), nothing runs again;
-    * `continue`: resume from the checkpoint;
+    * `continue`: resume from the checkpoint, or with its healing;
     * `fresh`: start over, with the earlier commits as partial work; the checkpoint is parked;
     * `start`: not started yet, and may start;
-    * `wait`: not started yet, and waits for its dependencies;
+    * `wait`: waits for its dependencies, or for a person;
     * `retry`: failed or skipped, and reset on request;
     * `skip`: failed or skipped, or depends on such a phase, and stays so.
 
@@ -50,25 +50,34 @@ class ResumeOptions(NamedTuple):
 
 class ResumeFacts(NamedTuple):
     """What decisions are based on, by phase: the records of the state file, the checkpoints (an error for an unreadable
-    one), and the facts about branches (None: the branch does not exist; missing: git could not tell)."""
+    one), and the facts about branches (None: the branch does not exist; missing: git could not tell). `asked` are the
+    ids of open requests to a person, of None the one about the plan. `heals` are failed phases that healing goes on
+    with."""
 
     run_id: str
     records: Mapping[str, PhaseRecord]
     checkpoints: Mapping[str, Checkpoint | InvalidCheckpoint]
     branches: Mapping[str, CheckpointFacts | None]
+    asked: Mapping[str | None, str] = {}
+    heals: Collection[str] = ()
 
 
 def decide(known: ResumeFacts, phase: str, options: ResumeOptions = ResumeOptions()) -> ResumeDecision:  # noqa: B008
     """The decision on one phase by itself; `decisions` adds the effect of other phases."""
     checkpoint = known.checkpoints.get(phase)
-    status: NebulaStatus = known.records[phase].status if phase in known.records else "pending"
+    record = known.records.get(phase, PhaseRecord())
+    status: NebulaStatus = record.status
     stale = checkpoint is not None
     if status in ("done", "decomposed"):
         return ResumeDecision("keep", f"It is {status}.", stale=stale)
     if status in ("failed", "skipped"):
         was = "failed" if status == "failed" else "was skipped"
+        if record.remediation:
+            return ResumeDecision("skip", f"It {was}; {record.remediation} remedies it.", stale=stale)
         if options.retry_failed:
             return ResumeDecision("retry", f"It {was}, and failed phases are retried.", stale=stale)
+        if phase in known.heals:
+            return ResumeDecision("continue", f"It {was}; healing goes on with it.", stale=stale)
         return ResumeDecision("skip", f"It {was}; --retry-failed retries it.", stale=stale)
     if status != "in_progress":
         return ResumeDecision("start", "It has not started.", stale=stale)
@@ -106,7 +115,7 @@ def _judge(known: ResumeFacts, phase: str, checkpoint: Checkpoint, options: Resu
 def decisions(dag: Dag, known: ResumeFacts, options: ResumeOptions = ResumeOptions()) -> dict[str, ResumeDecision]:  # noqa: B008
     """The decision on each phase of the graph: a phase waits for its dependencies, and is skipped if one of them stays
     failed."""
-    found = {name: decide(known, name, options) for name in dag.dependencies}
+    found = {name: _answered(known, name, decide(known, name, options)) for name in dag.dependencies}
     blocked: dict[str, str] = {}
     for name, decision in found.items():
         if decision.action == "skip":
@@ -127,3 +136,11 @@ def decisions(dag: Dag, known: ResumeFacts, options: ResumeOptions = ResumeOptio
             else:
                 found[name] = decision._replace(why=f"{decision.why} {waiting}")
     return found
+
+
+def _answered(known: ResumeFacts, phase: str, decision: ResumeDecision) -> ResumeDecision:
+    """The decision, unless a person must answer first."""
+    request = known.asked.get(None) or known.asked.get(phase)
+    if request is None or decision.action in ("keep", "skip"):
+        return decision
+    return decision._replace(action="wait", why=f"A person must answer {request} first.")

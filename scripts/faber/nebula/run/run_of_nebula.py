@@ -1,15 +1,16 @@
 """The run of a nebula's directory, and whether `apply` may continue it."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, Notice
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of, nebula_phases
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of
 from faber.nebula.phase.checkpoint import load_all, park, set_aside
 from faber.nebula.plan.specs import Nebula
-from faber.nebula.plan.state_file import NebulaFile, load_state
+from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, load_state, project
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
 
@@ -36,6 +37,17 @@ class KnownRun(NamedTuple):
     def open(self) -> bool:
         """True if the run can be continued."""
         return self.state is not None and self.state["status"] not in CLOSED
+
+    @property
+    def current(self) -> NebulaFile | None:
+        """The state file as the run's events say it is: the file itself is written less often."""
+        return self.file if self.state is None else project(self.state, self.file)
+
+    @property
+    def records(self) -> Mapping[str, PhaseRecord]:
+        """What is known of each phase."""
+        current = self.current
+        return current.phases if current is not None else {}
 
 
 def find_run(layout: Layout, directory: str) -> KnownRun:
@@ -75,10 +87,7 @@ def start_over(nebula: Nebula, known: KnownRun, directory: str, into: str) -> Ne
     """
     for phase in load_all(directory):
         park(directory, phase, into)
-    phases = nebula_phases(known.state) if known.state is not None else {}
-    records = known.file.phases if known.file is not None else {}
-    made = {name for name, phase in phases.items() if phase.get("remedies")}
-    made |= {name for name, record in records.items() if record.remedies}
+    made = {name for name, record in known.records.items() if record.remedies}
     for spec in nebula.phases:
         if spec.id in made:
             set_aside(os.path.join(directory, os.path.basename(spec.file)), into)

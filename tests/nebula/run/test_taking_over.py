@@ -1,0 +1,187 @@
+"""What a run keeps of what was there before it, and that the plan says beforehand what a resume does."""
+
+import shutil
+import tomllib
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.run.plan_report import load_plan
+from faber.nebula.run.resumption import ResumeOptions
+from support.nebulas import Author, Project, nebula_files, phase_file
+from support.repositories import write
+
+pytestmark = pytest.mark.usefixtures("git_user")
+
+FOREIGN = """\
+version = 1
+nebula_name = 'demo'
+total_cost_usd = 52.860123
+
+[phases]
+[phases.a]
+bead_id = 'x-1'
+status = 'done'
+created_at = 2026-02-24T22:16:39.618155-05:00
+updated_at = 2026-02-25T09:12:02.205108-05:00
+
+[phases.a.report]
+satisfaction = 'high'
+risk = 'low'
+needs_human_review = false
+summary = 'Fine.'
+
+[phases.b]
+bead_id = 'x-2'
+status = 'failed'
+created_at = 2026-02-24T22:16:39Z
+updated_at = 2026-02-24T22:16:39Z
+
+[phases.c]
+bead_id = 'x-3'
+status = 'decomposed'
+
+[phases.d]
+bead_id = 'x-4'
+status = 'in_progress'
+"""
+PHASES: dict[str, list[str]] = {"a": [], "b": ["a"], "c": [], "d": ["c"]}
+
+
+def foreign(path: Path, text: str = FOREIGN) -> Project:
+    """A nebula that another tool worked on."""
+    return Project(path, {**nebula_files(PHASES), "plan/nebula.state.toml": text})
+
+
+def state_file(project: Project) -> dict[str, Any]:
+    """What is in the state file."""
+    return tomllib.loads((Path(project.directory) / "nebula.state.toml").read_text())
+
+
+def test_another_tools_work_is_kept(tmp_path: Path) -> None:
+    """What another tool finished is not repeated, and the file keeps its cost, reports, times and types, so that the
+    other tool loads it; what faber did is added in the same types."""
+    project, author = foreign(tmp_path / "p"), Author()
+    before = state_file(project)
+    applied = project.apply(author, resume=True)
+    assert (applied.status, applied.report["cost_usd"]) == ("done", 0.4)
+    assert {phase for _, phase in author.asked} == {"b", "d"}
+    after = state_file(project)
+    assert after["total_cost_usd"] == pytest.approx(53.260123)
+    assert {name: after["phases"][name] for name in "ac"} == {
+        "a": before["phases"]["a"],
+        "c": {**before["phases"]["c"], "created_at": after["phases"]["c"]["created_at"]},
+    }
+    made = after["phases"]["b"]
+    assert (made["bead_id"], made["status"], made["report"]) == ("x-2", "done", {"summary": "b is fine."})
+    assert made["created_at"] == before["phases"]["b"]["created_at"]
+    assert isinstance(made["updated_at"], datetime)
+    assert after["phases"]["a"]["created_at"].tzinfo == timezone(timedelta(hours=-5))
+    again = Author()
+    assert project.apply(again).status == "done"
+    assert again.asked == []
+    assert state_file(project) == after
+
+
+def test_a_finished_nebula_is_only_taken_over(tmp_path: Path) -> None:
+    """Applied to a nebula that another tool finished, faber does nothing, spends nothing and loses nothing."""
+    text = FOREIGN.replace("'failed'", "'done'").replace("'in_progress'", "'done'")
+    project, author = foreign(tmp_path / "p", text), Author()
+    before = state_file(project)
+    assert project.apply(author, fresh=True).status == "done"
+    assert author.asked == []
+    after = state_file(project)
+    assert after["total_cost_usd"] == before["total_cost_usd"]
+    assert {name: each["status"] for name, each in after["phases"].items()} == {
+        **dict.fromkeys("abd", "done"),
+        "c": "decomposed",
+    }
+    said = "\n".join(project.said)
+    assert "they stay done: a, b, c, d." in said
+    assert "its cost (52.86 USD), reports and keys" in said
+    assert "--fresh starts the others over" in said
+
+
+# --- the plan, and what a resume does ---------------------------------------------------------------
+
+
+def killed(project: Project) -> None:
+    """Stopped in b, while nebula.state.toml is as it was at the beginning."""
+    file = Path(project.directory) / "nebula.state.toml"
+
+    def stop(role: str, phase: str) -> None:
+        if phase == "b":
+            project.cancel.set()
+        elif not file.with_suffix(".old").exists() and file.exists():
+            shutil.copy(file, file.with_suffix(".old"))
+
+    author = Author()
+    author.before = stop
+    assert project.apply(author, max_workers=1).status == "cancelled"
+    project.cancel.clear()
+    file.with_suffix(".old").replace(file)
+
+
+def failed(project: Project) -> None:
+    """Phase c failed."""
+    author = Author()
+    author.deeds["c"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
+    assert project.apply(author).status == "failed"
+
+
+def extended(project: Project) -> None:
+    """Finished, and a phase was added afterwards."""
+    project.apply(Author())
+    write(Path(project.directory), {"e.md": phase_file("e", ["d"])})
+
+
+def elsewhere(project: Project) -> None:
+    """Its run is in another clone."""
+    text = FOREIGN.replace("version = 1", 'version = 1\nrun_id = "local/demo/other"')
+    (Path(project.directory) / "nebula.state.toml").write_text(text)
+
+
+def by_another_tool(project: Project) -> None:
+    """Another tool worked on it."""
+    (Path(project.directory) / "nebula.state.toml").write_text(FOREIGN)
+
+
+def asking(project: Project) -> None:
+    """Phase a waits for a person."""
+    manifest = Path(project.directory) / "nebula.toml"
+    manifest.write_text(manifest.read_text() + '[execution]\ngate = "approve"\n')
+    assert project.apply(Author()).status == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "said"),
+    [
+        (killed, {}, {"a": "keep", "b": "fresh", "c": "keep", "d": "start"}),
+        (failed, {}, {"a": "keep", "b": "keep", "c": "skip", "d": "skip"}),
+        (failed, {"retry_failed": True}, {"a": "keep", "b": "keep", "c": "retry", "d": "retry"}),
+        (extended, {}, {"a": "keep", "b": "keep", "c": "keep", "d": "keep", "e": "start"}),
+        (elsewhere, {"retry_failed": True}, {"a": "keep", "b": "start", "c": "keep", "d": "start"}),
+        (by_another_tool, {}, {"a": "keep", "b": "start", "c": "keep", "d": "start"}),
+        (asking, {}, dict.fromkeys("abcd", "wait")),
+    ],
+)
+def test_a_resume_does_what_the_plan_said(
+    tmp_path: Path, before: Callable[[Project], None], options: dict[str, bool], said: dict[str, str]
+) -> None:
+    """What the plan says is kept or skipped is not touched, what it says begins is worked on, and what waits for a
+    person waits."""
+    project, author = Project(tmp_path / "p", nebula_files(PHASES)), Author()
+    before(project)
+    nebula = load_nebula(project.directory).nebula
+    plan: Any = load_plan(project.layout, nebula, project.directory, ResumeOptions(**options))[0]
+    actions = {phase["id"]: phase["resume"]["action"] for phase in plan["phases"]}
+    assert actions == said
+    applied = project.apply(author, resume=True, **options)
+    begins = {name for name, action in actions.items() if action in ("start", "continue", "fresh", "retry")}
+    waits = {name for name, action in actions.items() if action == "wait"} if applied.status != "waiting" else set()
+    assert {phase for _, phase in author.asked} == begins | waits
