@@ -205,6 +205,8 @@ def test_the_plan_of_a_killed_run(faber: Faber, begun: Path, project: Path) -> N
     }
     assert (verdicts["reader"]["cycle"], verdicts["reader"]["stage"]) == (2, "filtering")
     assert resume(faber, "--retry-failed")["licence"]["action"] == "retry"
+    fresh = faber("nebula", "apply", "neb", "--fresh", "--dry-run").json["phases"]
+    assert {phase["resume"]["action"] for phase in fresh} == {"start", "wait"}
 
     (project / "trees/reader/new.py").write_text("x = 1\n")
     assert resume(faber)["reader"]["relation"] == "dirty"
@@ -272,6 +274,30 @@ def test_status(faber: Faber, begun: Path) -> None:
     text = faber("nebula", "status", "neb", "--format", "text").out
     assert "✗ licence  failed, It never compiled." in text.splitlines()
     assert "▶ reader  in_progress, cycle 2, $0.50" in text.splitlines()
+
+
+def test_the_state_is_readable_where_the_files_are_not(faber: Faber, begun: Path) -> None:
+    """With an error in the nebula's files, status shows what its run says of each phase, and the problems; it does not
+    say what a resume does, because none is possible."""
+    (begun / "02-reader.md").write_text("no header")
+    for manifest in ((begun / "nebula.toml").read_text(), "[nebula"):
+        (begun / "nebula.toml").write_text(manifest)
+        answer = faber("nebula", "status", "neb")
+        assert answer.status == 0
+        assert answer.json["counts"] == {"done": 1, "in_progress": 2, "failed": 1, "pending": 2}
+        assert {row["resume"] for row in answer.json["phases"]} == {None}
+        assert "bad_header" in {problem["category"] for problem in answer.json["problems"]}
+    lines = faber("nebula", "status", "neb", "--format", "text").out.splitlines()
+    assert "▶ reader  in_progress, cycle 2, $0.50" in lines
+    assert lines[-1].startswith("No resume is possible: nebula.toml:1: ERROR bad_toml:")
+
+
+def test_status_says_what_a_resume_does(faber: Faber, begun: Path) -> None:
+    """Status and plan end with a line that says what --resume does with which phases."""
+    at = "cycle 2, filtering"
+    line = f"--resume keeps 1 phase, continues reader ({at}), writer ({at}), skips licence; 2 wait."
+    for command in ("status", "plan"):
+        assert faber("nebula", command, "neb", "--format", "text").out.splitlines()[-1] == line
 
 
 def test_a_damaged_state_file_is_an_error(faber: Faber, nebula: Path) -> None:

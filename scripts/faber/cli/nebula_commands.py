@@ -16,7 +16,7 @@ from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import is_valid, require_valid
 from faber.nebula.plan.validate import Programs, validate
-from faber.nebula.run.plan_report import load_plan
+from faber.nebula.run.plan_report import load_plan, load_records
 from faber.nebula.run.resumption import ResumeOptions
 from faber.text.safe_text import redact, redact_json
 
@@ -86,7 +86,7 @@ def _problems(obj: Invocation, parsed: "Parsed") -> "list[NebulaProblem]":
 @click.pass_obj
 def plan_command(obj: Invocation, directory: str, form: str, retry_failed: bool, force: bool) -> None:
     """Show the order of a nebula's phases, and what a resume would do with each. Changes nothing."""
-    plan, notices = _plan(obj, directory, retry_failed, force)
+    plan, notices = _plan(obj, directory, ResumeOptions(force, retry_failed))
     if form == "json":
         print_json(redact_json({**plan, "warnings": [notice.as_dict() for notice in notices]}))
         return
@@ -103,9 +103,17 @@ def plan_command(obj: Invocation, directory: str, form: str, retry_failed: bool,
 def status_command(obj: Invocation, directory: str, form: str) -> None:
     """Show status, cycle, cost and problems of a nebula's phases.
 
-    The source is nebula.state.toml, whoever wrote it. Before the first run all phases are pending.
+    The source is the run, or nebula.state.toml, whoever wrote it. Before the first run all phases are pending. It is
+    shown even where the nebula's files have errors, which are then in `problems`.
     """
-    plan, notices = _plan(obj, directory, False, False)
+    parsed = load_nebula(directory)
+    problems = _problems(obj, parsed)
+    plan: dict[str, Any]
+    plan, notices = (
+        load_plan(obj.layout, parsed.nebula, directory, ResumeOptions())
+        if is_valid(problems)
+        else load_records(obj.layout, parsed, directory, problems)
+    )
     rows = [
         {key: phase[key] for key in ("id", "title", "status", "record", "resume", "checkpoint")}
         for phase in plan["phases"]
@@ -115,6 +123,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     healing = _healing(obj, plan["run"] and plan["run"]["run_id"])
     answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
+    answer |= {"problems": plan["problems"]} if "problems" in plan else {}
     shown = redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]})
     print_answer(shown, form, status_text)
 
@@ -177,7 +186,7 @@ def apply_command(
 
     wanted = Wanted(**given)
     if dry_run:
-        plan, notices = _plan(obj, directory, wanted.retry_failed, wanted.force)
+        plan, notices = _plan(obj, directory, ResumeOptions(wanted.force, wanted.retry_failed, wanted.fresh))
         print_json(redact_json({**plan, "warnings": [notice.as_dict() for notice in notices]}))
         return Exit.OK
     return apply(obj, directory, wanted, problems=_problems, form=form, scheduler=scheduler, remote=remote)
@@ -202,8 +211,8 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
     return read_history(obj.layout, run_id).summary()
 
 
-def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:
+def _plan(obj: Invocation, directory: str, options: ResumeOptions) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)
     require_valid(_problems(obj, parsed), directory)
-    return load_plan(obj.layout, parsed.nebula, directory, ResumeOptions(force, retry_failed))
+    return load_plan(obj.layout, parsed.nebula, directory, options)

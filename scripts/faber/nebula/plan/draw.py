@@ -18,6 +18,7 @@ _STATUS_MARKS = {
 }
 _COLOURS = {"keep": "#d5f0d5", "continue": "#d5e5fa", "fresh": "#faecd0", "retry": "#faecd0", "skip": "#f6d5d5"}
 _TITLE = 60
+_NAMED = 12
 
 
 def text(plan: Mapping[str, Any]) -> str:
@@ -45,6 +46,7 @@ def text(plan: Mapping[str, Any]) -> str:
             lines.append(f"      {', '.join(limits)}{after}")
             at = f" at cycle {resume['cycle']}, {resume['stage']}" if resume["cycle"] else ""
             lines.append(f"      {resume['action']}{at}: {resume['why']}")
+    lines += ["", resume_line(plan)] if plan["run"] else []
     return "\n".join(inert(line).replace("\n", " ") if line[:1] != "\n" else line for line in lines) + "\n"
 
 
@@ -70,7 +72,32 @@ def status_text(status: Mapping[str, Any]) -> str:
         notes += [shorten(str(record["reason"]), _TITLE)] if record.get("reason") else []
         known, word = ("▶", "healing") if heals else (_STATUS_MARKS[phase["status"]], phase["status"])
         lines.append(f"{known} {phase['id']}  {word}" + "".join(f", {note}" for note in notes))
+    lines += [resume_line(status)] if run else []
     return "\n".join(inert(line).replace("\n", " ") for line in lines) + "\n" + inert(status.get("healing") or "")
+
+
+_DOES = {"continue": "continues", "fresh": "starts over", "retry": "retries", "start": "starts", "skip": "skips"}
+
+
+def resume_line(status: Mapping[str, Any]) -> str:
+    """What `--resume` does with the phases of a plan or status, in one line."""
+    if problems := status.get("problems"):
+        first = problems[0]
+        place = f"{first['file']}:{first['line']}" if first["line"] else first["file"]
+        return f"No resume is possible: {place}: {first['severity']} {first['category']}: {first['message']}"
+    names: dict[str, list[str]] = {action: [] for action in (*_DOES, "keep", "wait")}
+    for phase in status["phases"]:
+        resume = phase["resume"]
+        at = f" (cycle {resume['cycle']}, {resume['stage']})" if resume["cycle"] else ""
+        names[resume["action"]].append(phase["id"] + at)
+    kept, waiting = len(names["keep"]), len(names["wait"])
+    does = [f"keeps {kept} phase{'s' if kept > 1 else ''}"] if kept else []
+    does += [f"{verb} {_some(names[action])}" for action, verb in _DOES.items() if names[action]]
+    return "--resume " + (", ".join(does) or "starts nothing") + (f"; {waiting} wait" if waiting else "") + "."
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def dot(plan: Mapping[str, Any]) -> str:

@@ -38,15 +38,20 @@ def ordered(problems: Iterable[NebulaProblem]) -> list[NebulaProblem]:
     )
 
 
+def is_error(problem: NebulaProblem) -> bool:
+    """True if the problem prevents the nebula from being run."""
+    return problem.severity in (Severity.ERROR, Severity.CRITICAL)
+
+
 def is_valid(problems: Iterable[NebulaProblem]) -> bool:
     """True if no problem prevents the nebula from being run."""
-    return not any(problem.severity in (Severity.ERROR, Severity.CRITICAL) for problem in problems)
+    return not any(map(is_error, problems))
 
 
 def require_valid(problems: Iterable[NebulaProblem], directory: str) -> None:
     """Raise `InvalidNebula` with all errors, if there are any."""
     found = ordered(problems)
-    errors = [problem for problem in found if problem.severity in (Severity.ERROR, Severity.CRITICAL)]
+    errors = [problem for problem in found if is_error(problem)]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InvalidNebula(

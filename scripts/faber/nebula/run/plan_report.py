@@ -1,12 +1,14 @@
 """The plan of a nebula as a JSON object."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
 from faber.errors import Notice
 from faber.model.documents import nebula_phases
 from faber.nebula.phase.checkpoint import Checkpoint, document, load_all
 from faber.nebula.plan.graph import Dag, critical_path, nebula_dag, waves
+from faber.nebula.plan.parse import Parsed
+from faber.nebula.plan.problems import NebulaProblem, is_error, ordered, require_valid
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord
 from faber.nebula.run.phase_branches import phase_branches
@@ -28,31 +30,60 @@ def load_plan(
     records = known.records
     checkpoints = load_all(directory)
     dag = nebula_dag(nebula, {name: each.remediation for name, each in records.items() if each.remediation})
-    begins = resumed_records(known, nebula)
+    begins = resumed_records(known, nebula, fresh=options.fresh)
+    continued = known.open and not options.fresh
     branches = phase_branches(
         layout.root,
         {name: each.branch for name, each in begins.items() if each.branch and each.status == "in_progress"},
         {name: saved for name, saved in checkpoints.items() if isinstance(saved, Checkpoint)},
     )
-    asked = open_requests(known.state) if known.open and known.state is not None else {}
-    facts = ResumeFacts(known.run_id or "", begins, checkpoints, branches, asked, _healing(known, nebula))
+    asked = open_requests(known.state) if continued and known.state is not None else {}
+    heals = _healing(known, nebula) if continued else ()
+    facts = ResumeFacts(known.run_id or "", begins, checkpoints, branches, asked, heals)
     found = decisions(dag, facts, options)
     for name, record in records.items():
         if name in found and name not in begins and record.status != "pending" and found[name].action == "start":
-            text = f"nebula.state.toml says {record.status}, but the run that did so is not here: it starts over."
+            text = f"It was {record.status} in an earlier run, and starts over."
             found[name] = found[name]._replace(why=text)
     return plan_document(nebula, dag, known.current, found, checkpoints), known.notices
 
 
 def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
     """The failed phases that healing goes on with: see `GroupHealer.resume`."""
-    phases = nebula_phases(known.state) if known.open and known.state is not None else {}
+    phases = nebula_phases(known.state) if known.state is not None else {}
     enabled = nebula.execution.healing
     return {
         name
         for name, phase in phases.items()
         if "healing" in phase or (enabled and phase.get("not_healed") in (None, "policy_disabled"))
     }
+
+
+def load_records(
+    layout: Layout, parsed: Parsed, directory: str, problems: Collection[NebulaProblem]
+) -> tuple[dict[str, object], list[Notice]]:
+    """What the run or the state file of an invalid nebula says, as a part of the plan: without order and resume, and
+    with the `problems`. Raises `InvalidNebula` if there is neither."""
+    known = find_run(layout, directory)
+    state = known.current
+    if state is None:
+        require_valid(problems, directory)
+        state = NebulaFile()
+    checkpoints = load_all(directory)
+    titles = {spec.id: spec.title for spec in parsed.nebula.phases}
+    phases = [
+        {
+            "id": name,
+            "title": titles.get(name, name),
+            "status": state.phases[name].status if name in state.phases else "pending",
+            "record": _record(state.phases.get(name)),
+            "resume": None,
+            "checkpoint": _checkpoint(checkpoints.get(name)),
+        }
+        for name in {**dict.fromkeys(state.phases), **titles}
+    ]
+    run, errors = _run(state, titles), [problem.as_dict() for problem in ordered(problems) if is_error(problem)]
+    return {"name": state.nebula_name, "phases": phases, "run": run, "problems": errors}, known.notices
 
 
 def plan_document(
@@ -72,7 +103,6 @@ def plan_document(
     phases = []
     for spec in nebula.phases:
         name = spec.id
-        saved = checkpoints.get(name)
         phases.append(
             {
                 "id": name,
@@ -85,10 +115,9 @@ def plan_document(
                 "status": records[name].status if name in records else "pending",
                 "record": _record(records.get(name)),
                 "resume": resume[name]._asdict(),
-                "checkpoint": document(saved) if isinstance(saved, Checkpoint) else None,
+                "checkpoint": _checkpoint(checkpoints.get(name)),
             }
         )
-    ids = set(dag.dependencies)
     return {
         "name": nebula.name,
         "directory": nebula.directory,
@@ -99,16 +128,22 @@ def plan_document(
         "order": order(dag),
         "critical_path": critical_path(dag),
         "phases": phases,
-        "run": {
-            "run_id": state.run_id or None,
-            "last_event_id": state.last_event_id,
-            "cost_usd": state.total_cost_usd,
-            "earlier_cost_usd": state.earlier_cost_usd,
-            "gone": sorted(name for name in records if name not in ids),
-        }
-        if state
-        else None,
+        "run": _run(state, dag.dependencies) if state else None,
     }
+
+
+def _run(state: NebulaFile, ids: Collection[str]) -> dict[str, object]:
+    return {
+        "run_id": state.run_id or None,
+        "last_event_id": state.last_event_id,
+        "cost_usd": state.total_cost_usd,
+        "earlier_cost_usd": state.earlier_cost_usd,
+        "gone": sorted(name for name in state.phases if name not in ids),
+    }
+
+
+def _checkpoint(saved: Checkpoint | Exception | None) -> dict[str, object] | None:
+    return document(saved) if isinstance(saved, Checkpoint) else None
 
 
 def _record(record: PhaseRecord | None) -> dict[str, object] | None:

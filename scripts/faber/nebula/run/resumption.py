@@ -42,10 +42,11 @@ class ResumeDecision(NamedTuple):
 
 class ResumeOptions(NamedTuple):
     """`force` also continues if others have committed to the phase's branch; `retry_failed` resets failed and skipped
-    phases."""
+    phases; `fresh` begins a new run instead."""
 
     force: bool = False
     retry_failed: bool = False
+    fresh: bool = False
 
 
 class ResumeFacts(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a new run of a nebula takes over from `nebula.state.toml` and from the run before it: what is done stays done."""
+"""What a new run of a nebula takes over from `nebula.state.toml` or the run before it: what is done stays done."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,11 +29,12 @@ def kept_phases(known: KnownRun, *, fresh: bool) -> dict[str, PhaseRecord]:
     return {name: record for name, record in records.items() if is_finished(records, name)}
 
 
-def resumed_records(known: KnownRun, nebula: Nebula) -> Mapping[str, PhaseRecord]:
-    """The records that `apply --resume` begins with: those of the run that it continues, else what a new run keeps."""
-    if known.open or is_complete(known, nebula):
+def resumed_records(known: KnownRun, nebula: Nebula, *, fresh: bool = False) -> Mapping[str, PhaseRecord]:
+    """The records that `apply --resume` begins with, or with `fresh` `apply --fresh`: those of the run that it
+    continues, else what a new run keeps."""
+    if not fresh and (known.open or is_complete(known, nebula)):
         return known.records
-    return kept_phases(known, fresh=False)
+    return kept_phases(known, fresh=fresh)
 
 
 def take_over(journal: Journal, known: KnownRun, notice: Callable[[Notice], None], *, fresh: bool) -> None:
