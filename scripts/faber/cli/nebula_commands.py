@@ -14,7 +14,8 @@ from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw
 from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.nebula_files import load_nebula
-from faber.nebula.plan.problems import is_valid, require_valid
+from faber.nebula.plan.problems import is_valid, ordered, require_valid
+from faber.nebula.plan.requirements import requirement_problems
 from faber.nebula.plan.validate import Programs, validate
 from faber.nebula.run.plan_report import load_plan, load_records
 from faber.nebula.run.resumption import ResumeOptions
@@ -45,10 +46,8 @@ def validate_command(obj: Invocation, directory: str, form: str) -> int:
     `problems` lists category, severity, file, line, message and fix. Exit status 1 if one is an ERROR; a nebula
     with warnings or unknown keys can still run.
     """
-    from faber.nebula.plan.nebula_files import load_nebula
-
     parsed = load_nebula(directory)
-    problems = _problems(obj, parsed)
+    problems = ordered([*_problems(obj, parsed), *requirement_problems(parsed, obj.layout.root)])
     valid = is_valid(problems)
     answer = {
         "valid": valid,

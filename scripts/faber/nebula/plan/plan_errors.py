@@ -1,6 +1,6 @@
 """Errors in a nebula's files."""
 
-from faber.errors import FaberError
+from faber.errors import Exit, FaberError
 
 
 class InvalidNebula(FaberError):
@@ -22,3 +22,11 @@ class NebulaStateUnreadable(FaberError):
 
     code = "nebula_state_unreadable"
     recovery = "Restore the file, or move it away: it is regenerated from the run's events."
+
+
+class RequirementsUnmet(FaberError):
+    """What `[dependencies]` requires is missing or not finished; nothing was started."""
+
+    code = "requirements_unmet"
+    exit_code = Exit.REFUSED
+    recovery = "Finish what is required, or remove it from [dependencies] in nebula.toml, and repeat the command."

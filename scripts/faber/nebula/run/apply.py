@@ -21,6 +21,7 @@ from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.door import Door
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
+from faber.nebula.plan.requirements import require_met
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.apply_options import Wanted
@@ -101,6 +102,7 @@ class Application:
         check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
         if known.state is not None and is_complete(known, self.nebula) and not self.wanted.fresh:
             return self._completed(known.state)
+        require_met(self.nebula, self.layout.root)
         run_id, continued = self._run_of(known)
         names = names_of(self.nebula.name, run_id)
         worktrees = self._worktrees(names)
