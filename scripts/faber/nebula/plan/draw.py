@@ -24,10 +24,11 @@ _NAMED = 12
 def text(plan: Mapping[str, Any]) -> str:
     """The plan as lines: its totals, its waves, and each phase with its settings and what a resume would do."""
     execution = plan["execution"]
-    budget = execution["max_budget_usd"]
+    budget, of_phase = execution["max_budget_usd"], execution["phase_budget_usd"]
     lines = [
         f"{plan['name']}: {len(plan['phases'])} phases in {len(plan['waves'])} waves, "
-        f"{execution['max_workers']} at a time, {_money(budget) if budget else 'no budget limit'}",
+        f"{execution['max_workers']} at a time, {_money(budget) if budget else 'no budget limit'}"
+        + (f", {_money(of_phase)} per phase" if of_phase else ""),
         f"Critical path ({len(plan['critical_path'])}): {_shown(plan['critical_path'])}",
     ]
     phases = {phase["id"]: phase for phase in plan["phases"]}

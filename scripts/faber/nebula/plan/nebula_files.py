@@ -3,10 +3,12 @@
 import os
 
 from faber.errors import Severity
+from faber.nebula.plan.budgets import written_elsewhere
 from faber.nebula.plan.parse import MANIFEST, MAX_PHASES, Parsed, parse_nebula
 from faber.nebula.plan.phase_file import MAX_FILE
-from faber.nebula.plan.plan_errors import InvalidNebula
+from faber.nebula.plan.plan_errors import InvalidNebula, NebulaStateUnreadable
 from faber.nebula.plan.problems import NebulaProblem
+from faber.nebula.plan.state_file import load_state
 from faber.store.external_files import Unreadable, read_text
 
 MAX_ALL = 64_000_000
@@ -49,11 +51,18 @@ def load_nebula(directory: str) -> Parsed:
             message = f"The nebula has more than {MAX_ALL // 1_000_000} MB of text."
             problems.append(NebulaProblem("bounds", Severity.ERROR, name, None, message, "Split the nebula."))
             break
-    parsed = parse_nebula(directory, texts)
+    parsed = parse_nebula(directory, texts, lambda: _is_foreign(directory))
     # An unreadable nebula.toml must not be reported as missing as well.
     there = {problem.file for problem in problems if problem.category == "unreadable"}
     found = [p for p in parsed.problems if not (p.category == "unreadable" and p.file in there)]
     return parsed._replace(problems=problems + found)
+
+
+def _is_foreign(directory: str) -> bool:
+    try:
+        return written_elsewhere(load_state(directory)[0])
+    except NebulaStateUnreadable:
+        return False  # whoever needs the file says so
 
 
 def _is_phase_file(name: str) -> bool:

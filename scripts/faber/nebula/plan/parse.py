@@ -1,11 +1,13 @@
 """Parse nebula.toml and the phase files, collecting every formal problem. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from faber.errors import Severity
-from faber.nebula.plan.phase_file import MAX_BUDGET_USD, MAX_CYCLES, MAX_FILE, parse_phase
+from faber.nebula.plan.budgets import MAX_BUDGET_USD, RUN_KEY, IsForeign, Reading, read_budgets, reading
+from faber.nebula.plan.phase_file import MAX_CYCLES, MAX_FILE, parse_phase
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import (
     FILTER_SECONDS,
@@ -41,8 +43,9 @@ class Parsed(NamedTuple):
     sources: dict[str, Source]
 
 
-def parse_nebula(directory: str, texts: Mapping[str, str]) -> Parsed:
-    """The nebula whose files have these `texts`, by file name. `directory` is only stored.
+def parse_nebula(directory: str, texts: Mapping[str, str], is_foreign: IsForeign = lambda: False) -> Parsed:
+    """The nebula whose files have these `texts`, by file name. `directory` is only stored. `is_foreign` tells whether
+    another tool worked on it.
 
     A missing `nebula.toml` is a problem like any other.
     """
@@ -52,23 +55,26 @@ def parse_nebula(directory: str, texts: Mapping[str, str]) -> Parsed:
         message, fix = "There is no nebula.toml.", f'Write one with [nebula] and name = "{directory[-40:]}".'
         problems.append(NebulaProblem("unreadable", Severity.ERROR, MANIFEST, None, message, fix))
     seen = len(problems)
-    source = read_source(MANIFEST, texts.get(MANIFEST, "").removeprefix("\ufeff"), MAX_FILE, problems)
-    sources[MANIFEST] = source
-    nebula = _manifest(directory, source, problems, readable=MANIFEST in texts and len(problems) == seen)
-    phases = []
+    top = read_source(MANIFEST, texts.get(MANIFEST, "").removeprefix("\ufeff"), MAX_FILE, problems)
+    readable = MANIFEST in texts and len(problems) == seen
+    sources[MANIFEST] = top
+    phases, of_phases = [], []
     for file in sorted(texts):
         if file != MANIFEST:
-            spec, source = parse_phase(file, texts[file], problems)
-            sources[file] = source
+            spec, sources[file] = parse_phase(file, texts[file], of_phases)
             if spec is not None:
                 phases.append(spec)
-    return Parsed(replace(nebula, phases=tuple(phases)), problems, sources)
+    how = partial(reading, top, [source for file, source in sources.items() if file != MANIFEST], is_foreign)
+    nebula = _manifest(directory, top, problems, how, readable=readable)
+    return Parsed(replace(nebula, phases=tuple(phases)), problems + of_phases, sources)
 
 
 # --- nebula.toml -----------------------------------------------------------------------------------
 
 
-def _manifest(directory: str, source: Source, problems: list[NebulaProblem], *, readable: bool) -> Nebula:
+def _manifest(
+    directory: str, source: Source, problems: list[NebulaProblem], how: Callable[[], Reading], *, readable: bool
+) -> Nebula:
     top = TomlTable(source, (), source.value, problems, None)
     extra: dict[str, Any] = {}
     about, defaults = top.table("nebula"), top.table("defaults")
@@ -81,7 +87,7 @@ def _manifest(directory: str, source: Source, problems: list[NebulaProblem], *, 
         directory=directory,
         description=about.text("description", MAX_FILE) or "",
         defaults=_defaults(defaults),
-        execution=_execution(execution := top.table("execution")),
+        execution=_execution(execution := top.table("execution"), how),
         context=_context(context := top.table("context")),
         dependencies=_dependencies(dependencies := top.table("dependencies")),
         filters=_filters(top),
@@ -110,21 +116,23 @@ def _defaults(table: TomlTable) -> Defaults:
     )
 
 
-def _execution(table: TomlTable) -> Execution:
+def _execution(table: TomlTable, how: Callable[[], Reading]) -> Execution:
     isolation = table.choice("isolation", ISOLATIONS, "unknown_isolation") or "worktree"
     workers = table.integer("max_workers", 1, 1_000, unset=0)
     if isolation == "tree" and workers not in (None, 1):
         message = f"Phases share one tree, but max_workers is {workers}."
         table.note("bounds", "max_workers", message, 'Use max_workers = 1, or isolation = "worktree".')
-    budget = table.number("max_budget_usd", MAX_BUDGET_USD)
+    budget, of_phase = read_budgets(table, how)
     reserve = table.number("healing_budget_reserve", MAX_BUDGET_USD, zero=True)
     if reserve is not None and budget is not None and reserve >= budget:
-        message = f"healing_budget_reserve ({reserve:g}) uses up max_budget_usd ({budget:g})."
+        key = RUN_KEY if RUN_KEY in table.value else "max_budget_usd"
+        message = f"healing_budget_reserve ({reserve:g}) uses up {key} ({budget:g})."
         table.note("bounds", "healing_budget_reserve", message, "Reserve less than the budget.")
     return Execution(
         max_workers=1 if isolation == "tree" else workers or MAX_WORKERS,
         max_review_cycles=table.integer("max_review_cycles", 1, MAX_CYCLES, unset=0) or MAX_REVIEW_CYCLES,
         max_budget_usd=budget,
+        phase_budget_usd=of_phase,
         model=table.text("model") or None,
         gate=table.choice("gate", GATES, "unknown_gate") or "trust",
         agent_tools=table.texts("agent_tools"),

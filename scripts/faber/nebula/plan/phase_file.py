@@ -4,6 +4,7 @@ import hashlib
 
 from faber.errors import Severity
 from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
+from faber.nebula.plan.budgets import MAX_BUDGET_USD
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import GATES, MAX_PRIORITY, PhaseSpec
 from faber.nebula.plan.toml_tables import Source, TomlTable, read_source
@@ -12,7 +13,6 @@ from faber.text.safe_text import encodable
 
 FENCE = "+++"
 MAX_FILE = 256_000
-MAX_BUDGET_USD = 1_000_000.0
 MAX_CYCLES = 100
 
 

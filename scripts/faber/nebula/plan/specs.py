@@ -36,16 +36,18 @@ class Execution:
     """`[execution]`: how the nebula is run.
 
     `max_workers` phases at once (1 to 1,000; always 1 with `isolation = "tree"`). `max_review_cycles` per phase (1 to
-    100). `max_budget_usd` for the whole run in US dollars, None for no limit. `model`: None for the agents' default.
-    `agent_tools` are the tools a coder may use, None for the agent's own list; a reviewer only reads. `turn_timeout`:
-    seconds per agent turn. `setup` runs once in each new worktree, for at most `setup_timeout` seconds.
-    `healing_max_attempts` per phase. `healing_budget_reserve`: US dollars that normal phases may not spend; by default
-    a fifth of `max_budget_usd`, None if there is no budget.
+    100). In US dollars, None for no limit: `max_budget_usd` for the whole run, `phase_budget_usd` for each phase that
+    sets none (`budgets` says which key of the file is which). `model`: None for the agents' default. `agent_tools` are
+    the tools a coder may use, None for the agent's own list; a reviewer only reads. `turn_timeout`: seconds per agent
+    turn. `setup` runs once in each new worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase.
+    `healing_budget_reserve`: US dollars that normal phases may not spend; by default a fifth of `max_budget_usd`, None
+    if there is no budget.
     """
 
     max_workers: int = MAX_WORKERS
     max_review_cycles: int = MAX_REVIEW_CYCLES
     max_budget_usd: float | None = None
+    phase_budget_usd: float | None = None
     model: str | None = None
     gate: str = "trust"
     agent_tools: tuple[str, ...] | None = None
@@ -162,7 +164,7 @@ class Nebula:
             labels=defaults.labels if spec.labels is None else spec.labels,
             assignee=defaults.assignee if spec.assignee is None else spec.assignee,
             max_review_cycles=spec.max_review_cycles or execution.max_review_cycles,
-            max_budget_usd=spec.max_budget_usd,
+            max_budget_usd=spec.max_budget_usd or execution.phase_budget_usd,
             model=spec.model or execution.model,
             gate=spec.gate or execution.gate,
         )

@@ -49,7 +49,7 @@ def load_plan(
 
 
 def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
-    """The failed phases that healing goes on with: see `GroupHealer.resume`."""
+    """The failed phases that a resume heals: see `GroupHealer.resume`."""
     phases = nebula_phases(known.state) if known.state is not None else {}
     enabled = nebula.execution.healing
     return {

@@ -52,8 +52,8 @@ class ResumeOptions(NamedTuple):
 class ResumeFacts(NamedTuple):
     """What decisions are based on, by phase: the records of the state file, the checkpoints (an error for an unreadable
     one), and the facts about branches (None: the branch does not exist; missing: git could not tell). `asked` are the
-    ids of open requests to a person, of None the one about the plan. `heals` are failed phases that healing goes on
-    with."""
+    ids of open requests to a person, of None the one about the plan. `heals` are failed phases whose healing
+    continues."""
 
     run_id: str
     records: Mapping[str, PhaseRecord]
@@ -78,7 +78,7 @@ def decide(known: ResumeFacts, phase: str, options: ResumeOptions = ResumeOption
         if options.retry_failed:
             return ResumeDecision("retry", f"It {was}, and failed phases are retried.", stale=stale)
         if phase in known.heals:
-            return ResumeDecision("continue", f"It {was}; healing goes on with it.", stale=stale)
+            return ResumeDecision("continue", f"It {was}; its healing continues.", stale=stale)
         return ResumeDecision("skip", f"It {was}; --retry-failed retries it.", stale=stale)
     if status != "in_progress":
         return ResumeDecision("start", "It has not started.", stale=stale)
