@@ -361,6 +361,15 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
     assert faber("status", "r", "--format", "json").json["nebula"] == answer["nebula"]
 
 
+def test_apply_says_how_a_budget_is_read(faber: Faber, nebula: Path) -> None:
+    """Before anything is started, apply says what max_budget_usd limits where the files do not say it."""
+    manifest = '[nebula]\nname = "n"\n[execution]\nmax_budget_usd = 5\n[dependencies]\nrequires_nebulae = ["x"]\n'
+    (nebula / "nebula.toml").write_text(manifest)
+    answer = faber("nebula", "apply", "neb")
+    assert answer.code == "requirements_unmet"
+    assert "faber: nebula.toml:4: INFO budget_for_run: max_budget_usd (5) limits the whole run." in answer.err
+
+
 @pytest.mark.parametrize(
     ("given", "code"), [("nan", "usage"), ("-1", "usage"), ("400", "usage"), ("none", "invalid_nebula")]
 )

@@ -18,9 +18,10 @@ from faber.events.nebula_events import nebula_land
 from faber.model.documents import nebula_of
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
+from faber.nebula.plan.budgets import READINGS
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.nebula_files import load_nebula
-from faber.nebula.plan.problems import require_valid
+from faber.nebula.plan.problems import NebulaProblem, require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 # The gates, from the most freedom for agents to the least.
 _FREEDOM = ("trust", "watch", "review", "approve")
 
-Problems = Callable[[Invocation, Any], list[Any]]
+Problems = Callable[[Invocation, Any], list[NebulaProblem]]
 
 
 class NotLanded(FaberError):
@@ -72,7 +73,10 @@ def apply(
 
     With the address of a `scheduler`, a cluster works on the phases.
     """
-    nebula = _valid(obj, directory, problems)
+    nebula, found = _valid(obj, directory, problems)
+    for problem in found:
+        if problem.category in READINGS:
+            say(f"faber: {redact(problem.described())}")
     _not_freer(obj, nebula, wanted, directory)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
         caller = Caller(lambda: new_id(obj), obj.actor, display, cancel)
@@ -84,7 +88,7 @@ def apply(
 
 def land(obj: Invocation, directory: str, branch: str | None, *, problems: Problems) -> int:
     """Merge the integration branch into `branch`, by default the one that the run started on."""
-    nebula = _valid(obj, directory, problems)
+    nebula, _ = _valid(obj, directory, problems)
     known = find_run(obj.layout, directory)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
         raise NoNebulaRun("This nebula has no run here.", directory=directory)
@@ -114,10 +118,11 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     return Exit.OK
 
 
-def _valid(obj: Invocation, directory: str, problems: Problems) -> Nebula:
+def _valid(obj: Invocation, directory: str, problems: Problems) -> tuple[Nebula, list[NebulaProblem]]:
     parsed = load_nebula(directory)
-    require_valid(problems(obj, parsed), directory)
-    return parsed.nebula
+    found = problems(obj, parsed)
+    require_valid(found, directory)
+    return parsed.nebula, found
 
 
 def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) -> None:

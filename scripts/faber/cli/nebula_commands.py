@@ -107,12 +107,10 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     """
     parsed = load_nebula(directory)
     problems = _problems(obj, parsed)
-    plan: dict[str, Any]
-    plan, notices = (
-        load_plan(obj.layout, parsed.nebula, directory, ResumeOptions())
-        if is_valid(problems)
-        else load_records(obj.layout, parsed, directory, problems)
-    )
+    if is_valid(problems):
+        plan, notices = load_plan(obj.layout, parsed.nebula, directory, ResumeOptions())
+    else:
+        plan, notices = load_records(obj.layout, parsed, directory, problems)
     rows = [
         {key: phase[key] for key in ("id", "title", "status", "record", "resume", "checkpoint")}
         for phase in plan["phases"]

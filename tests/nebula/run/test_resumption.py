@@ -114,3 +114,18 @@ def test_phases_wait_and_are_skipped_behind_others() -> None:
     assert found["c"].why == "It waits for b."
     retried = decisions(dag, known, ResumeOptions(retry_failed=True))
     assert [retried[name].action for name in "fgh"] == ["retry", "retry", "wait"]
+
+
+def test_what_stands_in_the_way_of_a_resume() -> None:
+    """A remedied phase is not retried, one whose healing is unfinished continues, and nothing starts before a person
+    has answered about the plan or the phase."""
+    dag = build({"a": [], "f": [], "g": ["f"], "r": [], "w": []})
+    records = {"a": PhaseRecord("done"), "r": PhaseRecord("failed", remediation="heal-r"), "f": PhaseRecord("failed")}
+    known = ResumeFacts(RUN, records, {}, {}, {"w": "q-1"}, {"f"})
+    found = decisions(dag, known)
+    assert [found[name].action for name in "afgrw"] == ["keep", "continue", "wait", "skip", "wait"]
+    assert (found["r"].why, found["w"].why) == ("It failed; heal-r remedies it.", "A person must answer q-1 first.")
+    retried = decisions(dag, known, ResumeOptions(retry_failed=True))
+    assert [retried[name].action for name in "fgr"] == ["retry", "wait", "skip"]
+    asked = decisions(dag, known._replace(asked={None: "q-2"}))
+    assert [asked[name].action for name in "afgrw"] == ["keep", "wait", "wait", "skip", "wait"]

@@ -56,7 +56,7 @@ class BudgetExceeded(LoopEnded):
     """The budget of the phase or of the run is exhausted. `spent` and `limit` in US dollars."""
 
     code = "budget_exceeded"
-    recovery = "Raise that budget (max_run_budget_usd or max_budget_usd), then `faber nebula apply DIR --resume --retry-failed`."
+    recovery = "Raise that budget in nebula.toml or the phase, then `faber nebula apply DIR --resume --retry-failed`."
 
     def __init__(self, reason: str, result: TaskResult, state: CycleState, *, spent: float, limit: float) -> None:
         super().__init__(reason, result, state)

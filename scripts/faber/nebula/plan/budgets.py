@@ -5,11 +5,11 @@ other's, a run costs many times what was meant, or stops midway. So the file is 
 something tells that it is: see `reading`.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from faber.errors import Severity
-from faber.nebula.plan.state_file import NebulaFile
 from faber.nebula.plan.toml_tables import Source, TomlTable
 
 MAX_BUDGET_USD = 1_000_000.0
@@ -18,6 +18,10 @@ RUN_KEY = "max_run_budget_usd"
 OWN = frozenset(("agent_tools", "turn_timeout", "setup", "setup_timeout", "isolation"))
 OTHERS = frozenset(("max_context_tokens", "hail_timeout", "routing", "auto_decompose", "agentmail"))
 OTHERS_OF_PHASES = frozenset(("decomposed", "auto_decompose"))
+
+# Problems that say how `max_budget_usd` is read: a person hears of them before money is spent.
+READINGS = ("budget_per_phase", "budget_for_run")
+_BEAD_ID = re.compile(rb"^[ \t]*bead_id[ \t]*=", re.MULTILINE)
 
 Reading = Literal["said", "own", "other", "unknown"]
 IsForeign = Callable[[], bool]
@@ -30,10 +34,10 @@ class Budgets(NamedTuple):
     phase: float | None
 
 
-def written_elsewhere(state: NebulaFile | None) -> bool:
+def written_elsewhere(state: bytes) -> bool:
     """True if the other tool wrote the state file, or wrote it before faber: each of its entries has a `bead_id`, which
-    faber never writes itself and always keeps."""
-    return state is not None and any("bead_id" in record.extra for record in state.phases.values())
+    faber never writes itself and always keeps. Not parsed: a running nebula is looked at every two seconds."""
+    return _BEAD_ID.search(state) is not None
 
 
 def reading(top: Source, phases: Iterable[Source], is_foreign: IsForeign) -> Reading:

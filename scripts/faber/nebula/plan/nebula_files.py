@@ -2,14 +2,15 @@
 
 import os
 
-from faber.errors import Severity
+from faber.errors import Severity, UnsafeFile
 from faber.nebula.plan.budgets import written_elsewhere
 from faber.nebula.plan.parse import MANIFEST, MAX_PHASES, Parsed, parse_nebula
 from faber.nebula.plan.phase_file import MAX_FILE
-from faber.nebula.plan.plan_errors import InvalidNebula, NebulaStateUnreadable
+from faber.nebula.plan.plan_errors import InvalidNebula
 from faber.nebula.plan.problems import NebulaProblem
-from faber.nebula.plan.state_file import load_state
+from faber.nebula.plan.state_file import MAX_STATE_FILE, STATE_FILE
 from faber.store.external_files import Unreadable, read_text
+from faber.store.files import read_bytes
 
 MAX_ALL = 64_000_000
 
@@ -60,8 +61,8 @@ def load_nebula(directory: str) -> Parsed:
 
 def _is_foreign(directory: str) -> bool:
     try:
-        return written_elsewhere(load_state(directory)[0])
-    except NebulaStateUnreadable:
+        return written_elsewhere(read_bytes(os.path.join(directory, STATE_FILE), MAX_STATE_FILE))
+    except (OSError, UnsafeFile):
         return False  # whoever needs the file says so
 
 

@@ -25,6 +25,7 @@ from faber.nebula.plan.specs import (
     Execution,
     Filter,
     Nebula,
+    PhaseSpec,
 )
 from faber.nebula.plan.toml_tables import Source, TomlTable, read_source
 
@@ -58,7 +59,8 @@ def parse_nebula(directory: str, texts: Mapping[str, str], is_foreign: IsForeign
     top = read_source(MANIFEST, texts.get(MANIFEST, "").removeprefix("\ufeff"), MAX_FILE, problems)
     readable = MANIFEST in texts and len(problems) == seen
     sources[MANIFEST] = top
-    phases, of_phases = [], []
+    phases: list[PhaseSpec] = []
+    of_phases: list[NebulaProblem] = []
     for file in sorted(texts):
         if file != MANIFEST:
             spec, sources[file] = parse_phase(file, texts[file], of_phases)

@@ -293,10 +293,6 @@ class Application:
     def _ledger(self, journal: Journal, reserve: float) -> Ledger:
         execution = self.nebula.execution
         limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
-        if limit is None and execution.phase_budget_usd is not None:
-            text = f"max_budget_usd ({execution.phase_budget_usd:g}) limits each phase; the run has no limit."
-            recovery = "Give one with --max-budget-usd, or as max_run_budget_usd in nebula.toml."
-            self._display.notice(Notice("budget_per_phase", Severity.INFO, text, recovery, self.directory))
         nebula = nebula_of(journal.state)
         assert nebula is not None, "nebula_start was recorded"
         spent = nebula["spent"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from typing import Any
 
 from faber.errors import Notice
 from faber.model.documents import nebula_phases
@@ -23,7 +24,7 @@ from faber.store.strict import jsonable
 
 def load_plan(
     layout: Layout, nebula: Nebula, directory: str, options: ResumeOptions
-) -> tuple[dict[str, object], list[Notice]]:
+) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of the valid `nebula` in `directory`, from its run, or else its state file, its checkpoints and its
     branches; and notices about the state file."""
     known = find_run(layout, directory)
@@ -61,7 +62,7 @@ def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
 
 def load_records(
     layout: Layout, parsed: Parsed, directory: str, problems: Collection[NebulaProblem]
-) -> tuple[dict[str, object], list[Notice]]:
+) -> tuple[dict[str, Any], list[Notice]]:
     """What the run or the state file of an invalid nebula says, as a part of the plan: without order and resume, and
     with the `problems`. Raises `InvalidNebula` if there is neither."""
     known = find_run(layout, directory)
