@@ -68,11 +68,9 @@ class NebulaFile:
 
 def is_finished(records: Mapping[str, PhaseRecord], name: str) -> bool:
     """True if nothing is left to do of the phase `name`: it is done, or the phase that remedies it is."""
-    found = records.get(name)
-    if found is None or found.status in FINISHED or not found.remediation:
-        return found is not None and found.status in FINISHED
-    remedy = records.get(found.remediation)
-    return remedy is not None and remedy.status in FINISHED
+    found = records.get(name, PhaseRecord())
+    remedy = records.get(found.remediation, PhaseRecord())
+    return found.status in FINISHED or remedy.status in FINISHED
 
 
 # --- reading ---------------------------------------------------------------------------------------
