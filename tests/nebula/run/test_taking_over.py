@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.nebula.plan import draw
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
@@ -156,6 +157,20 @@ def asking(project: Project) -> None:
     manifest = Path(project.directory) / "nebula.toml"
     manifest.write_text(manifest.read_text() + '[execution]\ngate = "approve"\n')
     assert project.apply(Author()).status == "waiting"
+
+
+def test_the_plan_says_that_a_requirement_is_not_met(tmp_path: Path) -> None:
+    """Where apply refuses to run a nebula, the plan says why; what is finished stays so."""
+    files = nebula_files(PHASES, '[dependencies]\nrequires_nebulae = ["other"]')
+    project = Project(tmp_path / "p", {**files, "plan/nebula.state.toml": FOREIGN})
+    plan: Any = load_plan(project.layout, load_nebula(project.directory).nebula, project.directory, ResumeOptions())[0]
+    why = "requires_nebulae names 'other': there is no other nebula of that name next to this one."
+    assert {phase["id"]: phase["resume"]["why"] for phase in plan["phases"] if phase["id"] in "bd"} == {
+        "b": why,
+        "d": why,
+    }
+    assert [phase["resume"]["action"] for phase in plan["phases"]] == ["keep", "wait", "keep", "wait"]
+    assert draw.resume_line(plan) == f"--resume keeps 2 phases; 2 wait: {why}"
 
 
 @pytest.mark.parametrize(

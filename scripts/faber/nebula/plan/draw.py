@@ -94,7 +94,10 @@ def resume_line(status: Mapping[str, Any]) -> str:
     kept, waiting = len(names["keep"]), len(names["wait"])
     does = [f"keeps {kept} phase{'s' if kept > 1 else ''}"] if kept else []
     does += [f"{verb} {_some(names[action])}" for action, verb in _DOES.items() if names[action]]
-    return "--resume " + (", ".join(does) or "starts nothing") + (f"; {waiting} wait" if waiting else "") + "."
+    wait = f"; {waiting} wait" if waiting else ""
+    if waiting and not any(names[action] for action in _DOES if action != "skip"):  # none of them for another
+        wait += f": {next(each['resume']['why'] for each in status['phases'] if each['resume']['action'] == 'wait')}"
+    return "--resume " + (", ".join(does) or "starts nothing") + wait.removesuffix(".") + "."
 
 
 def _some(names: list[str]) -> str:

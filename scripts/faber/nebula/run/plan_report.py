@@ -10,6 +10,7 @@ from faber.nebula.phase.checkpoint import Checkpoint, document, load_all
 from faber.nebula.plan.graph import Dag, critical_path, nebula_dag, waves
 from faber.nebula.plan.parse import Parsed
 from faber.nebula.plan.problems import NebulaProblem, is_error, ordered, require_valid
+from faber.nebula.plan.requirements import unmet
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord
 from faber.nebula.run.phase_branches import phase_branches
@@ -17,7 +18,7 @@ from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import open_requests
 from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decisions
 from faber.nebula.run.run_of_nebula import KnownRun, find_run
-from faber.nebula.run.taking_over import resumed_records
+from faber.nebula.run.taking_over import is_complete, resumed_records
 from faber.store.layout import Layout
 from faber.store.strict import jsonable
 
@@ -40,7 +41,8 @@ def load_plan(
     )
     asked = open_requests(known.state) if continued and known.state is not None else {}
     heals = _healing(known, nebula) if continued else ()
-    facts = ResumeFacts(known.run_id or "", begins, checkpoints, branches, asked, heals)
+    refused = "" if is_complete(known, nebula) else " ".join(each.shown for each in unmet(nebula, layout.root)[:5])
+    facts = ResumeFacts(known.run_id or "", begins, checkpoints, branches, asked, heals, refused)
     found = decisions(dag, facts, options)
     for name, record in records.items():
         if name in found and name not in begins and record.status != "pending" and found[name].action == "start":

@@ -53,7 +53,7 @@ class ResumeFacts(NamedTuple):
     """What decisions are based on, by phase: the records of the state file, the checkpoints (an error for an unreadable
     one), and the facts about branches (None: the branch does not exist; missing: git could not tell). `asked` are the
     ids of open requests to a person, of None the one about the plan. `heals` are failed phases whose healing
-    continues."""
+    continues. `refused` says why the nebula may not run, empty if it may."""
 
     run_id: str
     records: Mapping[str, PhaseRecord]
@@ -61,6 +61,7 @@ class ResumeFacts(NamedTuple):
     branches: Mapping[str, CheckpointFacts | None]
     asked: Mapping[str | None, str] = {}
     heals: Collection[str] = ()
+    refused: str = ""
 
 
 def decide(known: ResumeFacts, phase: str, options: ResumeOptions = ResumeOptions()) -> ResumeDecision:  # noqa: B008
@@ -140,8 +141,8 @@ def decisions(dag: Dag, known: ResumeFacts, options: ResumeOptions = ResumeOptio
 
 
 def _answered(known: ResumeFacts, phase: str, decision: ResumeDecision) -> ResumeDecision:
-    """The decision, unless a person must answer first."""
+    """The decision, unless the nebula may not run, or a person must answer first."""
     request = known.asked.get(None) or known.asked.get(phase)
-    if request is None or decision.action in ("keep", "skip"):
+    if decision.action in ("keep", "skip") or not (known.refused or request):
         return decision
-    return decision._replace(action="wait", why=f"A person must answer {request} first.")
+    return decision._replace(action="wait", why=known.refused or f"A person must answer {request} first.")
