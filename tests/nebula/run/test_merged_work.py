@@ -230,12 +230,3 @@ def test_a_commit_of_another_history_is_lost_work(tmp_path: Path) -> None:
         project.apply(author, fresh=True)
     assert project.apply(author, resume=True, retry_failed=True).status == "done"
     assert ("coder", "a") in author.asked
-
-
-def test_phases_that_another_tool_finished_are_named(tmp_path: Path) -> None:
-    """--fresh beside another tool's state file keeps what it lists as done, and says which phases that are."""
-    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": []})), Author()
-    (Path(project.directory) / "nebula.state.toml").write_text('version = 1\n[phases.a]\nstatus = "done"\n')
-    assert project.apply(author, fresh=True).status == "done"
-    assert {phase for _, phase in author.asked} == {"b"}
-    assert "they stay done: a." in "\n".join(project.said)
