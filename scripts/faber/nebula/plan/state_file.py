@@ -254,11 +254,12 @@ def project(state: State, before: NebulaFile | None = None) -> NebulaFile:
     for name, phase in nebula["phases"].items():
         phases[name] = _projected(phase, phases.get(name, PhaseRecord()), state["created_at"])
     earlier = old.earlier_cost_usd if old.run_id == state["run_id"] else old.total_cost_usd
+    spent = nebula["spent"]["cost"]
     return NebulaFile(
         nebula_name=nebula["name"],
         run_id=state["run_id"],
         last_event_id=state["last_event_id"],
-        total_cost_usd=round(earlier + nebula["spent"]["cost"], 9),
+        total_cost_usd=round(earlier + spent, 9) if spent else earlier,
         earlier_cost_usd=earlier,
         phases=phases,
         extra=old.extra,
