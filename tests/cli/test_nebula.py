@@ -246,8 +246,9 @@ def test_status(faber: Faber, begun: Path) -> None:
     assert rows["model"]["record"] == {"cost_usd": 1.0, "bead_id": "x-1"}
     assert rows["reader"]["checkpoint"]["stage"] == "filtering"
     text = faber("nebula", "status", "neb", "--format", "text").out
-    assert "✗ licence  failed, It never compiled." in text.splitlines()
-    assert "▶ reader  in_progress, cycle 2" in text.splitlines()
+    assert "✗ licence  failed\n    It never compiled.\n" in text
+    assert "▶ reader  in progress, cycle 2 of 3" in text.splitlines()
+    assert "spent $2.50 of $5.00, $2.50 left" in text.splitlines()
 
 
 def test_a_damaged_state_file_is_an_error(faber: Faber, nebula: Path) -> None:

@@ -28,7 +28,7 @@ from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.run.merged_phases import require_merged
 from faber.nebula.run.recorder import Journal
-from faber.nebula.run.run_of_nebula import find_run
+from faber.nebula.run.run_of_nebula import NoNebulaRun, find_run
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.responses.llm import LLMClient
@@ -51,13 +51,6 @@ class NotLanded(FaberError):
     code = "not_landed"
     exit_code = Exit.REFUSED
     recovery = "Fix what the message names, then run `faber nebula land DIR` again."
-
-
-class NoNebulaRun(FaberError):
-    """The nebula has no run in this store."""
-
-    code = "no_nebula_run"
-    recovery = "Run `faber nebula apply DIR`."
 
 
 def apply(

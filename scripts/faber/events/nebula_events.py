@@ -8,8 +8,8 @@ from faber.events.drafts import Draft, draft
 
 
 class TurnFacts(NamedTuple):
-    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied, of which
-    `denied` names some; `tokens` are those that went in and came out."""
+    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied;
+    `denied` names some of them. `tokens` are those that went in and came out."""
 
     cost_usd: float
     outcome: str

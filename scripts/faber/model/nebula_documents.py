@@ -36,8 +36,8 @@ class NebulaPhase(TypedDict):
     # US dollars and turns of all its agents.
     cost: NotRequired[_Dollars]
     turns: NotRequired[_Count]
-    # Their tokens (what was read from caches is among those that went in), and the calls of tools that they were denied;
-    # `denied` names those of the last turn that had any.
+    # Their tokens (those read from caches went in as well), and the calls of tools that they were denied; `denied`
+    # names those of the last turn that had any.
     tokens_in: NotRequired[_Count]
     tokens_out: NotRequired[_Count]
     denials: NotRequired[_Count]

@@ -265,9 +265,10 @@ def _turn(state: State, event: Event) -> None:
     cost = float(given.get("cost_usd") or 0.0)
     phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
     phase["turns"] = phase.get("turns", 0) + 1
+    counted: Any = phase
     for key in ("tokens_in", "tokens_out", "denials"):
         if given.get(key):
-            phase[key] = phase.get(key, 0) + int(given[key])  # type: ignore[literal-required]
+            counted[key] = counted.get(key, 0) + int(given[key])
     if given.get("denied"):
         phase["denied"] = [str(each)[:DENIED_CHARS] for each in given["denied"]][:KEPT_DENIED]
     spent["cost"] = round(spent["cost"] + cost, 6)

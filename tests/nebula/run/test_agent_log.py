@@ -81,7 +81,7 @@ def test_what_an_agent_said_and_did_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_credentials_and_control_characters_are_not_kept(tmp_path: Path, event: dict[str, Any]) -> None:
-    """Neither what looks like a credential, nor the value of a variable that holds one, nor an escape is in the file."""
+    """What looks like a credential, the value of a variable that holds one, and escapes are not in the file."""
     logged(tmp_path, event, secrets=["hunter2hunter2"])
     kept = (tmp_path / "a.jsonl").read_text()
     assert "[REDACTED]" in kept

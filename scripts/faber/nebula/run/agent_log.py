@@ -1,8 +1,8 @@
 """Keeps what a phase's agents say and do: lines of JSON, one file for each phase, readable while a turn goes on.
 
 Every text is inert, without credentials and shortened. A file has at most `MAX_FILE` bytes; then it takes the place of
-the older one, so that a phase's log has twice that. It is for people: nothing is decided by it, and a log that cannot be
-written ends no turn.
+the older one, so that a phase's log has twice that. It is for people: nothing is decided by it, and a log that cannot
+be written ends no turn.
 """
 
 import json
@@ -31,9 +31,9 @@ _READ = 64_000
 class AgentLine(TypedDict):
     """One line of a log.
 
-    `kind`: `turn` (one begins), `said`, `called` (a tool), `printed` (what a tool answered), `refused` (a tool's error),
-    `retries` (the service refuses), `ended` (the turn), `note` (what happens to the phase). `directory` and `config` are
-    where the client of a turn works and keeps its sessions (empty: in its usual place).
+    `kind`: `turn` (one begins), `said`, `called` (a tool), `printed` (what a tool answered), `refused` (a tool's
+    error), `retries` (the service refuses), `ended` (the turn), `note` (what happens to the phase). `directory` and
+    `config` are where the client of a turn works and keeps its sessions (empty: in its usual place).
     """
 
     at: str
