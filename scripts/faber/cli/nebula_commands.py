@@ -107,7 +107,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     is not in this store, nebula.state.toml is the source, whoever wrote it.
     """
     from faber.nebula.run.status import load_status
-    from faber.nebula.run.status_text import status_text
+    from faber.nebula.run.status_lines import status_text
     from faber.store.clock import utc_now
 
     parsed = load_nebula(directory)

@@ -23,7 +23,7 @@ place_arguments = click.argument("place", metavar="[DIR] PHASE", nargs=-1, requi
 
 @click.command("log")
 @place_arguments
-@click.option("--follow", is_flag=True, help="Go on while a process works on the nebula.")
+@click.option("--follow", is_flag=True, help="Continue while a process works on the nebula.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N entries.")
 @format_choice("text", "json", default="text")
 @click.pass_obj
@@ -67,8 +67,8 @@ def _nothing(phase: str) -> str:
 def attach_command(obj: Invocation, place: tuple[str, ...], role: str | None, form: str) -> None:
     """Print the command that opens the session of a phase's agent in Claude Code.
 
-    It continues in the phase's worktree, with all that was said so far. While the agent's turn goes on, what you
-    type there does not reach it.
+    It continues in the phase's worktree, with all that was said so far. What you type there does not reach a turn
+    that still runs.
     """
     from faber.nebula.run import attach
     from faber.nebula.run.agent_log_view import read_log

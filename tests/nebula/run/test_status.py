@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from faber.errors import FaberError
+from faber.nebula.healing.diagnosis import SkipReason
+from faber.nebula.healing.refusals import refusal
 from faber.nebula.plan.graph import build
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.specs import Execution
 from faber.nebula.run.apply_options import Wanted
+from faber.nebula.run.apply_report import applied
 from faber.nebula.run.run_limits import RunLimits, recorded_limits, run_limits
 from faber.nebula.run.status import load_status
-from faber.nebula.run.status_text import duration, status_text
+from faber.nebula.run.status_lines import duration, status_text
 from faber.nebula.run.status_view import StatusFacts, phase_view, run_view
 from faber.store.clock import utc_now
 from support.nebulas import Author, Project, nebula_files
@@ -107,6 +110,33 @@ def test_options_of_apply_are_limits_that_a_status_knows() -> None:
     assert wanted == RunLimits(1, 5.0, 2.0)
     assert recorded_limits(wanted._asdict(), RunLimits(3, 10.0)) == wanted
     assert recorded_limits({}, RunLimits(3, 10.0)) == RunLimits(3, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("known", "may"),
+    [
+        ({"status": "failed", "failure": "max_cycles", "not_healed": "policy_disabled"}, True),
+        ({"status": "failed", "failure": "unhealable", "not_healed": "policy_disabled"}, False),
+        ({"status": "failed", "failure": "max_cycles", "not_healed": "max_attempts"}, False),
+        ({"status": "skipped", "not_healed": "policy_disabled"}, False),
+    ],
+)
+def test_next_steps_name_healing_where_it_was_off(known: Any, may: bool) -> None:
+    """`--heal` is a next step of a run with a phase that failed while healing was off and that can be healed."""
+    state: Any = facts({"a": known}).state
+    nebula = {**state["nebula"], "branch": None}
+    report = applied({**state, "nebula": nebula}, "failed", "plan", "", "").report
+    assert ("faber nebula apply plan --resume --heal" in report["next_steps"]) is may  # type: ignore[operator]
+    assert "faber nebula apply plan --resume --retry-failed" in report["next_steps"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("reason", [each.value for each in SkipReason])
+def test_every_refusal_says_why_and_what_to_do(reason: str) -> None:
+    """Each reason not to heal is a sentence, and names a command."""
+    said = refusal(reason, "plan")
+    assert not said.startswith(reason)
+    assert "`faber nebula apply plan --resume --" in said
+    assert refusal("The architect gave no phase.", "plan").startswith("The architect gave no phase. `faber nebula")
 
 
 def test_durations() -> None:

@@ -1,4 +1,4 @@
-"""Keeps what a phase's agents say and do: lines of JSON, one file for each phase, readable while a turn goes on.
+"""Keeps what a phase's agents say and do: lines of JSON, one file for each phase, readable while a turn runs.
 
 Every text is inert, without credentials and shortened. A file has at most `MAX_FILE` bytes; then it takes the place of
 the older one, so that a phase's log has twice that. It is for people: nothing is decided by it, and a log that cannot

@@ -56,7 +56,7 @@ def agent_session(layout: Layout, run: Run, phase: str, lines: Sequence[AgentLin
     raise NoSession(
         f"No session of {who} of {phase} is known.",
         phase=phase,
-        recovery="A session is known once its first turn has begun on this machine.",
+        recovery="A session is known as soon as its first turn starts on this machine.",
     )
 
 

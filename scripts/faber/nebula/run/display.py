@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
 from faber.model.nebula_documents import NebulaPhase
-from faber.nebula.run.status_text import duration
+from faber.nebula.run.status_lines import duration
 from faber.nebula.run.status_view import NEW, elapsed_of, stage_of
 from faber.store.clock import utc_now
 from faber.text.safe_text import inert, redact, shorten

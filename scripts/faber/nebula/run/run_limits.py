@@ -35,7 +35,7 @@ def run_limits(execution: Execution, wanted: Wanted) -> RunLimits:
 
 
 def recorded_limits(metadata: Mapping[str, object], otherwise: RunLimits) -> RunLimits:
-    """The limits that a run recorded when it began or went on; what it did not is as `otherwise`."""
+    """The limits that a run recorded when it was started or resumed; what it did not is as `otherwise`."""
     workers, limit = metadata.get("max_workers"), metadata.get("max_budget_usd")
     reserve = metadata.get("reserve_usd")
     if not isinstance(workers, int):

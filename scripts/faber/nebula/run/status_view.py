@@ -124,7 +124,7 @@ def _of_record(record: PhaseRecord) -> NebulaPhase:
 
 
 def _frontier(dag: Dag, phases: Mapping[str, NebulaPhase]) -> Frontier:
-    """The queue as a run that goes on would have it."""
+    """The queue as a resumed run would have it."""
 
     def of(*statuses: str) -> list[str]:
         return [name for name in dag.dependencies if phases.get(name, NEW)["status"] in statuses]
