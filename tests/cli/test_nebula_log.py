@@ -67,6 +67,7 @@ def test_a_log_is_named_by_its_phase(faber: Faber, runs: Layout) -> None:
     answer = faber("nebula", "log", "a", "--last", "2", "--format", "json").json
     assert (answer["run_id"], [line["text"] for line in answer["entries"]]) == ("r1", ["note 1", "note 2"])
     assert "none has worked on this machine" in faber("nebula", "log", "b").out
+    assert faber("doctor", "r1").status == 0
     assert faber("nebula", "log", "two", "a").code == "unknown_phase"
     assert faber("nebula", "log", "nowhere").code == "no_nebula_run"
     assert faber("nebula", "log", "nowhere", "a").code == "no_nebula_run"

@@ -70,6 +70,13 @@ def test_what_has_begun_is_estimated_by_what_is_left_of_it() -> None:
     view = run_view(facts({"a": done(10, 0.5), "b": working, "c": waiting}, asked=[asked("c")]))
     assert view["estimate"] == {"seconds": 6 * 60 + 20 * 60, "cost_usd": 1.1, "phases": 3, "by": 1}
     assert view["queue"] == {"ready": [], "waiting": 2}
+    assert view["request"] is None
+    whole = facts({}, asked=[{**asked("c"), "context": {}}])
+    assert run_view(whole)["request"] == {
+        "request_id": "fb-1", "prompt": "Merge it?", "options": ["approve"],
+        "answer_with": "faber feedback respond r approve --request fb-1",
+    }  # fmt: skip
+    assert phase_view(whole, "c")["request"] is None
 
 
 @pytest.mark.parametrize("phases", [{}, {name: done(1, 0.1) for name in EDGES}])

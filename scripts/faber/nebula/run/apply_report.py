@@ -24,8 +24,11 @@ _SHOWN = (
     "merged",
     "reason",
     "healing",
+    "not_healed",
     "remediation",
     "remedies",
+    "denials",
+    "denied",
 )
 
 

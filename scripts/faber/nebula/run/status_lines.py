@@ -50,6 +50,7 @@ def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
         yield from _named("now", f"process {working.get('pid', 'unknown')} works on it{since}", width)
     elif any(count for word, count in status["counts"].items() if word not in ("done", "decomposed")):
         yield from _named("now", "no process works on it", width)
+    yield from _asks(status["request"], width)
     yield from _named("spent", _money(status), width)
     if queue["ready"]:
         named = ", ".join(queue["ready"][:_NAMED])
@@ -105,15 +106,18 @@ def _phase(phase: Mapping[str, Any], statuses: Mapping[str, str], width: int) ->
     if phase["denials"]:
         named = f": {'; '.join(phase['denied'])}" if phase["denied"] else ""
         yield from _below(f"Denied {phase['denials']} call{'s' if phase['denials'] > 1 else ''}{named}", width)
-    request = phase["request"]
-    if request:
-        yield from _below(f"Waits for a person, request {request['request_id']}:", width)
-        yield f"    {request['answer_with']}"  # whole, so that it can be copied
+    yield from _asks(phase["request"], width)
     if phase["remediation"]:
         became = statuses.get(phase["remediation"], "pending").replace("_", " ")
         yield from _below(f"→ {phase['remediation']} ({'queued' if became == 'pending' else became})", width)
     if phase["what_to_do"]:
         yield from _below(f"Not healed: {phase['what_to_do']}", width)
+
+
+def _asks(request: Mapping[str, Any] | None, width: int) -> Iterator[str]:
+    if request:
+        yield from _below(f"Waits for a person, request {request['request_id']}:", width)
+        yield f"    {request['answer_with']}"  # whole, so that it can be copied
 
 
 def _named(name: str, text: str, width: int) -> list[str]:

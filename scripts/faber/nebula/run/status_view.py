@@ -48,7 +48,8 @@ def known_phases(state: State | None, records: Mapping[str, PhaseRecord]) -> Map
 
 
 def run_view(facts: StatusFacts) -> dict[str, object]:
-    """What is true of the whole run: `working`, `cost_usd`, `tokens_in`, `tokens_out`, `budget`, `queue`, `estimate`.
+    """What is true of the whole run: `working`, the `request` that is about no phase, `cost_usd`, `tokens_in`,
+    `tokens_out`, `budget`, `queue`, `estimate`.
 
     Times are in seconds, money is in US dollars. `queue` lists the phases that may start now, best first, and counts
     those that wait for others. `estimate` goes by the median of the phases that are done; None without any, and where
@@ -60,6 +61,7 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
     settled = frontier.done | frontier.failed | frontier.skipped | frontier.running
     return {
         "working": dict(facts.worker) if facts.worker else None,
+        "request": _request(facts.state, None),
         "cost_usd": facts.spent["cost"],
         "tokens_in": sum(phase.get("tokens_in", 0) for phase in phases.values()),
         "tokens_out": sum(phase.get("tokens_out", 0) for phase in phases.values()),
@@ -136,7 +138,7 @@ def _frontier(dag: Dag, phases: Mapping[str, NebulaPhase]) -> Frontier:
     return frontier
 
 
-def _request(state: State | None, phase: str) -> dict[str, object] | None:
+def _request(state: State | None, phase: str | None) -> dict[str, object] | None:
     for asked in state["feedback_queue"] if state else ():
         if state is not None and asked["context"].get("nebula_phase") == phase:
             answer = f"faber feedback respond {state['run_id']} approve --request {asked['request_id']}"
