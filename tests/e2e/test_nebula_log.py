@@ -1,6 +1,5 @@
 """What a person sees of a real client's agents, while they work and afterwards."""
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,10 @@ from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
+from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.run.agent_log_view import log_text, read_log
+from faber.nebula.run.status import load_status
+from faber.store.clock import utc_now
 from support.nebulas import Project, nebula_files
 
 TOKEN = "ghp_" + "a1" * 15
@@ -36,7 +39,8 @@ def test_an_agents_log_and_its_session(tmp_path: Path, api: MessagesApi, claude_
 
     def look(role: str, phase: str, request: Request) -> None:
         if role == "coder" and len(request.results) == 1:
-            live.append(_shown(faber, "nebula", "log", "a"))
+            (run_id,) = project.layout.run_ids()
+            live.append(log_text(read_log(project.layout.agent_logs(run_id), "a"), 80))
 
     model.moment = look
     api.script.always(model)
@@ -48,7 +52,9 @@ def test_an_agents_log_and_its_session(tmp_path: Path, api: MessagesApi, claude_
     shown = _shown(faber, "nebula", "log", "plan", "a")
     assert all(said in shown for said in ("== reviewer, cycle 1", "> Write: ", "Write a.", "approved after 1 cycle"))
     assert TOKEN not in shown + "".join(path.read_text() for path in project.root.glob(".fractary/faber/runs/**/*.*"))
-    (row,) = json.loads(_shown(faber, "nebula", "status", "plan"))["phases"]
+    nebula = load_nebula(project.directory).nebula
+    status: Any = load_status(project.layout, nebula, project.directory, utc_now())[0]
+    (row,) = status["phases"]
     assert (row["denials"], row["denied"]) == (1, ["Bash: npm test"])
     assert row["tokens_in"] > 0 < row["tokens_out"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import FaberError
 from faber.nebula.healing.diagnosis import SkipReason
 from faber.nebula.healing.refusals import refusal
@@ -156,7 +157,7 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
     """While it works: the process, the stage, the limits of this apply. Afterwards: whole reasons, the failing filter's
     last lines, the request of a gate, what healing would need; each line fits 80 columns, without colours."""
     check = '[[filter]]\nname = "tests"\ncommand = "test ! -e d.txt || { seq 40; echo it is \\u001b[31mred; false; }"\n'
-    phases = {"a": [], "b": ["a"], "c": [], "d": []}
+    phases = {"a": [], "b": ["a"], "c": [], "d": [], "e": []}
     extra = {"c": {"gate": "review"}, "d": {"max_review_cycles": 1}}
     project = Project(tmp_path / "p", nebula_files(phases, f"[execution]\nmax_budget_usd = 9\n{check}", **extra))
     author, seen = Author(), list[dict[str, Any]]()
@@ -167,6 +168,8 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
 
     author.before = lambda role, phase: seen.append(status()) if (role, phase) == ("reviewer", "b") else None
     author.deeds["d"] = [lambda path, prompt: (path / "d.txt").write_text("x" * 10)]
+    broken = TurnResult(Outcome.AGENT_ERROR, error="It broke. " * 40, cost_usd=0.0)
+    author.deeds["e"] = [lambda path, prompt: broken] * 2
     report = project.apply(author, max_workers=1, max_budget_usd=3.0).report
     (during,) = seen
     rows = {row["id"]: row for row in during["phases"]}
@@ -182,6 +185,7 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
     assert after["cost_usd"] == report["cost_usd"]
     assert rows["c"]["request"]["request_id"] == report["waiting"][0]["request_id"]
     assert rows["d"]["reason"] == "The phase d: The filter tests still fails after 1 cycles."
+    assert rows["e"]["reason"].endswith("It broke. " * 40)
     assert rows["d"]["failing_filter"]["output"][-3:-1] == ["40", "it is [31mred"]
     assert len(rows["d"]["failing_filter"]["output"]) == 20
     assert rows["d"]["what_to_do"].startswith("healing is off. `faber nebula apply ")

@@ -99,7 +99,7 @@ def _checks(directory: str, run_directory: str | None, phases: Mapping[str, Nebu
         output = ""
         try:
             state = phase_cycles(directory, name, run_directory)
-            output = state.filter_output if state.filter_check_name == phase["failing_filter"] else ""
+            output = state.filter_output if state.filter_check_name.startswith(phase["failing_filter"]) else ""
         except InvalidCheckpoint:
             pass
         found[name] = (phase["failing_filter"], output)
