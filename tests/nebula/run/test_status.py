@@ -178,6 +178,7 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
     assert (rows["a"]["status"], rows["a"]["elapsed_s"] > 0, rows["a"]["stage"]) == ("done", True, None)
     assert (rows["b"]["status"], rows["b"]["stage"], rows["b"]["cycle"]) == ("in_progress", "reviewing", 1)
     assert during["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in rows.values()))
+    assert during["run"]["cost_usd"] == during["cost_usd"]
     assert during["estimate"]["by"] == 1
     after = status()
     rows = {row["id"]: row for row in after["phases"]}

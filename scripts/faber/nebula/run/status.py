@@ -56,11 +56,14 @@ def load_status(layout: Layout, nebula: Nebula, directory: str, now: str) -> tup
         row = {key: planned[spec.id][key] for key in ("id", "title", "record", "resume", "checkpoint")}
         cycles = nebula.settings(spec).max_review_cycles
         rows.append({**row, "max_cycles": cycles, **phase_view(facts, spec.id)})
+    of_run = plan["run"]
+    if run is not None and isinstance(of_run, dict):  # the file is up to half a second behind
+        of_run = {**of_run, "cost_usd": facts.spent["cost"], "last_event_id": run.state["last_event_id"]}
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     healing = read_history(layout, run.run_id).summary() if run is not None and not run.foreign else ""
-    status = {"name": plan["name"], "run": plan["run"], "counts": counts, **run_view(facts), "phases": rows}
+    status = {"name": plan["name"], "run": of_run, "counts": counts, **run_view(facts), "phases": rows}
     return {**status, "healing": healing}, notices
 
 
