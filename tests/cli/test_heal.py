@@ -86,6 +86,8 @@ def test_a_failed_phase_is_diagnosed_from_its_files(faber: Faber, failed: Failed
     assert "### Partial Work from Failed Phase" in answer.json["prompt"]
     assert 'id = "heal-reader"' in answer.json["prompt"]
     assert (answer.json["attempts"], answer.json["heals"], answer.json["why_not"]) == (0, False, "policy_disabled")
+    assert answer.json["what_to_do"].startswith("healing is off. `faber nebula apply neb --resume --heal` heals it now")
+    assert "\nNot healed: healing is off. " in faber("heal", "diagnose", "neb", PHASE, "--format", "text").out
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,14 @@ def test_every_answer_has_a_readable_form() -> None:
 
 
 def test_the_default_is_json_but_where_people_read() -> None:
-    """JSON is the default of `--format` everywhere but in `faber status` and `faber protocol`, whoever reads."""
+    """JSON is the default of `--format`, whoever reads, but in four commands that print what a person asked to see."""
     defaults = {
         name: option.default for name, command in _commands() for option in command.params if "--format" in option.opts
     }
-    assert {name for name, default in defaults.items() if default != "json"} == {"status", "protocol"}
+    assert {name for name, default in defaults.items() if default != "json"} == {
+        *("status", "protocol"),
+        *("nebula log", "nebula attach"),
+    }
 
 
 def test_an_answer_in_text(faber: Faber, run: str) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -15,9 +16,16 @@ from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model, until
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
+from faber.foreign.open_run import open_run
+from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.run.agent_log_view import log_text, read_log
+from faber.nebula.run.attach import agent_session, attach_command
+from faber.nebula.run.status import load_status
+from faber.store.clock import utc_now
 from support.nebulas import Project, nebula_files
 from support.repositories import git
 
+TOKEN = "ghp_" + "a1" * 15
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
 
 
@@ -45,7 +53,9 @@ class Rogues(Model):
             "switches": "echo x > mine.txt; git add -A; git commit -qm mine; git switch -qc away; echo y > other.txt",
         }
         if phase in commands and first:
-            return tool("Bash", command=f"sh -c '{commands[phase]}'")
+            tried = text(f"I try with {TOKEN}.") + tool("Bash", command="npm test")
+            done = tool("Bash", command=f"sh -c '{commands[phase]}'")
+            return tried + done if phase == "outside" else done
         return super().code(phase, request, first=first)
 
 
@@ -59,6 +69,7 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     files = nebula_files(phases, manifest, poor={"max_review_cycles": 1})
     project, model = Project(tmp_path / "p", files), Rogues()
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
+    faber.environment["CLAUDE_CONFIG_DIR"] = str(tmp_path / "its config")
     objection = {"severity": "major", "description": "Only half is there", "file": "poor.txt", "line": 1}
     model.verdicts["poor"] = [{"verdict": "not_approved", "findings": [objection]}]
     model.plans["poor"] = ["no header", "still none"]
@@ -79,6 +90,34 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     assert sorted(path.stem for path in (project.root / "plan").glob("*.md")) == sorted(phases)
     assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
+    the_log_and_the_session_of_its_coder(project, faber, str(report["run_id"]), "outside")
+
+
+def the_log_and_the_session_of_its_coder(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """A phase's log has what its agents said, did and were denied; the session of its coder opens in another shell."""
+    lines = read_log(project.layout.agent_logs(run_id), phase)
+    shown = log_text(lines, 80)
+    assert "== coder, cycle 1  " in shown
+    assert "I try with [REDACTED].\n> Bash: npm test\n" in shown
+    assert all(
+        said in shown for said in ("\n  ! ", "== reviewer, cycle 1", f"Write {phase}.", "approved after 1 cycle")
+    )
+    runs = Path(project.layout.runs)
+    assert [path for path in runs.rglob("*.*") if path.is_file() and TOKEN in path.read_text("utf-8")] == []
+    assert f"The coder of {phase} was denied 1 call: Bash: npm test. Allow what it needs in agent_tools" in faber.stderr
+    nebula = load_nebula(project.directory)
+    status: Any = load_status(project.layout, nebula, project.directory, (), utc_now())[0]
+    row = next(row for row in status["phases"] if row["id"] == phase)
+    assert (row["denials"], row["denied"], row["tokens_in"] > 0) == (1, ["Bash: npm test"], True)
+    run = open_run(project.layout, run_id)
+    config = faber.environment.pop("CLAUDE_CONFIG_DIR")
+    line = attach_command(agent_session(project.layout, run, phase, lines, "coder"), faber.environment)
+    assert f"CLAUDE_CONFIG_DIR='{config}' " in line
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{line} -p 'What did you do?'"],
+        cwd="/", env=faber.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, f"Write {phase}."), done.stderr
 
 
 def test_an_agent_that_hangs(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:

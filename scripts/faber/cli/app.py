@@ -100,7 +100,8 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
     run, or inside a session the run of that session. A command prints one JSON object on
-    stdout, or text with --format text (the default of `faber status` and `faber protocol`).
+    stdout, or text with --format text (the default of `status`, `protocol`, `nebula log` and
+    `nebula attach`).
     Messages for people go to stderr; on a terminal an error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;

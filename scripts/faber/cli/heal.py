@@ -143,6 +143,7 @@ class HealReport(TypedDict):
     attempts: int
     heals: bool
     why_not: str | None
+    what_to_do: str | None
     prompt: str
     warnings: list[dict[str, Any]]
     remediation: NotRequired[str]
@@ -167,9 +168,17 @@ def _report(failure: "PhaseFailure") -> HealReport:
         "attempts": failure.attempts,
         "heals": reason is None,
         "why_not": reason.value if reason else None,
+        "what_to_do": _what_to_do(failure, reason.value) if reason else None,
         "prompt": prompt,
         "warnings": [notice.as_dict() for notice in failure.notices],
     }
+
+
+def _what_to_do(failure: "PhaseFailure", reason: str) -> str | None:
+    """None for a step of a workflow's run, which no nebula heals."""
+    from faber.nebula.healing.refusals import refusal
+
+    return refusal(reason, failure.nebula.directory) if failure.nebula.phases else None
 
 
 def _print(report: HealReport, form: str) -> None:
@@ -187,8 +196,8 @@ def _text(report: HealReport) -> str:
         f"{found['cycles_used']} cycles, {found['budget_spent']:.2f} US dollars, {report['attempts']} earlier attempts"
         " to heal it",
     ]
-    if found["kind"] == "unhealable":
-        lines.append("It cannot be healed.")
+    if report["what_to_do"]:
+        lines.append(f"Not healed: {report['what_to_do']}")
     work = found["partial_work"]
     if work is not None:
         lines.append(f"Kept: {len(work['commit_shas'])} commits, {work['files_total']} files")

@@ -23,16 +23,18 @@ from faber.nebula.plan.names import names_of
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import NebulaProblem, require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
+from faber.nebula.run.agent_log import KeptDisplay
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.run.merged_phases import require_merged
 from faber.nebula.run.recorder import Journal
-from faber.nebula.run.run_of_nebula import find_run
+from faber.nebula.run.run_of_nebula import NoNebulaRun, find_run
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.responses.llm import LLMClient
 from faber.responses.recovery_log import RecoveryLog
+from faber.text.credentials import secret_values
 from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
@@ -50,13 +52,6 @@ class NotLanded(FaberError):
     code = "not_landed"
     exit_code = Exit.REFUSED
     recovery = "Fix what the message names, then run `faber nebula land DIR` again."
-
-
-class NoNebulaRun(FaberError):
-    """The nebula has no run in this store."""
-
-    code = "no_nebula_run"
-    recovery = "Run `faber nebula apply DIR`."
 
 
 def apply(
@@ -79,9 +74,16 @@ def apply(
             say(f"faber: {redact(problem.described())}")
     _not_freer(obj, nebula, wanted, directory)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
-        caller = Caller(lambda: new_id(obj), obj.actor, display, cancel)
+        kept = KeptDisplay(display)
+        caller = Caller(lambda: new_id(obj), obj.actor, kept, cancel)
         application = Application(obj.layout, nebula, directory, wanted, caller, fleet)
-        applied = application.run(lambda run_id, label: _crew(obj, nebula, caller, run_id, label))
+
+        def crew(run_id: str, label: str) -> Crew:
+            secrets, config = secret_values(os.environ), os.environ.get("CLAUDE_CONFIG_DIR", "")
+            kept.keep(obj.layout.agent_logs(run_id), secrets, config)
+            return _crew(obj, nebula, caller, run_id, label)
+
+        applied = application.run(crew)
     print_answer(redact_json(applied.report), form, lambda report: redact(_text(report)))
     return applied.exit_code
 

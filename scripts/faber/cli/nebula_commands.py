@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber.cli.nebula_log import attach_command, log_command
 from faber.console.arguments import format_choice, format_option
 from faber.console.invocation import Invocation
-from faber.console.output import print_answer, print_json, say, write
+from faber.console.output import columns, print_answer, print_json, say, write
 from faber.errors import Exit, Notice
-from faber.nebula.healing.healing_history import read_history
 from faber.nebula.plan import draw
-from faber.nebula.plan.draw import status_text
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import is_valid, ordered, require_valid
 from faber.nebula.plan.requirements import requirement_problems
 from faber.nebula.plan.validate import Programs, validate
-from faber.nebula.run.plan_report import load_plan, load_records
+from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
 from faber.text.safe_text import redact, redact_json
 
@@ -100,29 +99,21 @@ def plan_command(obj: Invocation, directory: str, form: str, retry_failed: bool,
 @format_option
 @click.pass_obj
 def status_command(obj: Invocation, directory: str, form: str) -> None:
-    """Show status, cycle, cost and problems of a nebula's phases.
+    """Show where a nebula's run and each of its phases are.
 
-    The source is the run, or nebula.state.toml, whoever wrote it. Before the first run all phases are pending. It is
-    shown even where the nebula's files have errors, which are then in `problems`.
+    What works on it, money and tokens, what may start next and how long the rest may take; of a phase its stage,
+    cycle, time and cost, why it failed with the last lines of a failing filter, and what it waits for. Where the run
+    is not in this store, nebula.state.toml is the source, whoever wrote it. It is shown even where the nebula's files
+    have errors, which are then in `problems`.
     """
+    from faber.nebula.run.status import load_status
+    from faber.nebula.run.status_lines import status_text
+    from faber.store.clock import utc_now
+
     parsed = load_nebula(directory)
-    problems = _problems(obj, parsed)
-    if is_valid(problems):
-        plan, notices = load_plan(obj.layout, parsed.nebula, directory, ResumeOptions())
-    else:
-        plan, notices = load_records(obj.layout, parsed, directory, problems)
-    rows = [
-        {key: phase[key] for key in ("id", "title", "status", "record", "resume", "checkpoint")}
-        for phase in plan["phases"]
-    ]
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["status"]] = counts.get(row["status"], 0) + 1
-    healing = _healing(obj, plan["run"] and plan["run"]["run_id"])
-    answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
-    answer |= {"problems": plan["problems"]} if "problems" in plan else {}
-    shown = redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]})
-    print_answer(shown, form, status_text)
+    status, notices = load_status(obj.layout, parsed, directory, _problems(obj, parsed), utc_now())
+    shown = redact_json({**status, "warnings": [notice.as_dict() for notice in notices]})
+    print_answer(shown, form, lambda answer: status_text(answer, columns()))
 
 
 def _hours(context: click.Context, parameter: click.Parameter, given: str) -> float:
@@ -189,6 +180,10 @@ def apply_command(
     return apply(obj, directory, wanted, problems=_problems, form=form, scheduler=scheduler, remote=remote)
 
 
+nebula.add_command(log_command)
+nebula.add_command(attach_command)
+
+
 @nebula.command("land")
 @directory_argument
 @click.option("--branch", metavar="NAME", help="The target. Default: the branch that the run started on.")
@@ -198,14 +193,6 @@ def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
     from faber.cli.nebula_apply import land
 
     return land(obj, directory, branch, problems=_problems)
-
-
-def _healing(obj: Invocation, run_id: str | None) -> str:
-    """What healing did in the run, if the run is in this store."""
-    if not run_id or not os.path.isdir(obj.layout.run_dir(run_id)):
-        return ""
-
-    return read_history(obj.layout, run_id).summary()
 
 
 def _plan(obj: Invocation, directory: str, options: ResumeOptions) -> tuple[dict[str, Any], list[Notice]]:

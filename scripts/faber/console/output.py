@@ -62,6 +62,14 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def columns() -> int:
+    """How wide a line for a person may be: as the terminal is, else 80."""
+    try:
+        return max(40, os.get_terminal_size(1).columns) if on_terminal() else 80
+    except OSError:
+        return 80
+
+
 def silence() -> None:
     """Discard further output, and keep the interpreter from flushing stdout at its exit."""
     try:

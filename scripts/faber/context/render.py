@@ -15,6 +15,7 @@ from faber.context.context_document import (
     SpecificationPart,
 )
 from faber.errors import FaberError
+from faber.events.healing_events import NOT_HEALED
 from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
 from faber.text.safe_text import inert, shorten
@@ -185,7 +186,8 @@ def _failure(failed: FailedPhase) -> str:
         return f"{said} → {failed['remediation']} ({failed['remediation_status']})"
     if failed["healing"]:
         return f"{said}, healing ({failed['healing']})"
-    return f"{said}: not healed ({failed['not_healed']})" if failed["not_healed"] else said
+    why = failed["not_healed"]
+    return f"{said}: not healed ({NOT_HEALED.get(why, why)})" if why else said
 
 
 def _error(error: Mapping[str, object]) -> str:

@@ -6,6 +6,13 @@ from faber.events import event_types
 from faber.events.drafts import Draft, draft
 
 _REWIRED = 200  # names kept in an event
+# The reasons in `healing_skipped`, as a person reads them.
+NOT_HEALED = {
+    "policy_disabled": "healing is off",
+    "unhealable": "no remediation can fix it",
+    "max_attempts": "it has had all its attempts",
+    "no_budget": "no money is left for healing",
+}
 
 
 def healing_start(

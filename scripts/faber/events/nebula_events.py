@@ -1,6 +1,6 @@
 """The events of nebulas and their phases, one function each. Texts are bounded by the recorder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from faber.events import event_types
@@ -8,7 +8,8 @@ from faber.events.drafts import Draft, draft
 
 
 class TurnFacts(NamedTuple):
-    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were refused."""
+    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied;
+    `denied` names some of them. `tokens` are those that went in and came out."""
 
     cost_usd: float
     outcome: str
@@ -16,6 +17,8 @@ class TurnFacts(NamedTuple):
     denials: int | None = None
     session: str | None = None
     error: str | None = None
+    tokens: tuple[int, int] = (0, 0)
+    denied: Sequence[str] = ()
 
 
 def nebula_start(
@@ -107,6 +110,9 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "outcome": facts.outcome,
         "turns": facts.turns,
         "denials": facts.denials or None,
+        "denied": [*facts.denied] or None,
+        "tokens_in": facts.tokens[0] or None,
+        "tokens_out": facts.tokens[1] or None,
         "agent_session": facts.session,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)

@@ -7,14 +7,14 @@ from faber.events import event_types
 from faber.events.drafts import Artifact, Draft, draft
 
 
-def workflow_start() -> Draft:
-    """A pending run starts."""
-    return {"type": event_types.WORKFLOW_START}
+def workflow_start(limits: Mapping[str, object] | None = None) -> Draft:
+    """A pending run starts; a nebula's within these `limits`."""
+    return draft(event_types.WORKFLOW_START, metadata=limits)
 
 
-def workflow_resumed() -> Draft:
-    """Somebody continues a run."""
-    return {"type": event_types.WORKFLOW_RESUMED}
+def workflow_resumed(limits: Mapping[str, object] | None = None) -> Draft:
+    """Somebody continues a run; a nebula's within these `limits`."""
+    return draft(event_types.WORKFLOW_RESUMED, metadata=limits)
 
 
 def workflow_complete() -> Draft:

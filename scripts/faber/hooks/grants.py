@@ -15,6 +15,8 @@ FREE = frozenset(
         ("feedback", "request"),
         ("feedback", "show"),
         ("heal", "diagnose"),
+        ("nebula", "attach"),
+        ("nebula", "log"),
         ("nebula", "plan"),
         ("nebula", "status"),
         ("nebula", "validate"),
@@ -78,6 +80,8 @@ PEOPLE = frozenset(
 READS_FILES = frozenset(
     {
         ("heal", "diagnose"),
+        ("nebula", "attach"),
+        ("nebula", "log"),
         ("nebula", "plan"),
         ("nebula", "status"),
         ("nebula", "validate"),

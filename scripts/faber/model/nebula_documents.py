@@ -36,6 +36,12 @@ class NebulaPhase(TypedDict):
     # US dollars and turns of all its agents.
     cost: NotRequired[_Dollars]
     turns: NotRequired[_Count]
+    # Their tokens (those read from caches went in as well), and the calls of tools that they were denied; `denied`
+    # names those of the last turn that had any.
+    tokens_in: NotRequired[_Count]
+    tokens_out: NotRequired[_Count]
+    denials: NotRequired[_Count]
+    denied: NotRequired[list[Annotated[str, Keyword("maxLength", 160)]]]
     branch: NotRequired[str]
     # The commit its branch starts from, the newest of its own, and the merge.
     base: NotRequired[str]

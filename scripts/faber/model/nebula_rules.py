@@ -19,6 +19,8 @@ from faber.text.safe_text import shorten
 
 REASON_CHARS = 200
 REPORT_CHARS = 160
+DENIED_CHARS = 160
+KEPT_DENIED = 5
 _NAME_CHARS = 200
 
 
@@ -50,20 +52,6 @@ def _start_nebula(state: State, event: Event) -> None:
 @reduces(event_types.NEBULA_LAND)
 def _land(state: State, event: Event) -> None:
     _ensure_nebula(state)["landed"] = event["metadata"]["commit"]
-
-
-def touched(event: Event) -> frozenset[str] | None:
-    """The phases of a nebula's run that the rules below change or create for `event`; None if it may be any of them.
-
-    A caller that copies the state before changing it need not copy the other phases.
-    """
-    if event["type"] == event_types.NEBULA_START:
-        return None
-    given = event.get("metadata", {})
-    context = given.get("context")
-    asked = context.get("nebula_phase") if isinstance(context, dict) else None
-    names = (event.get("phase"), given.get("remediation"), asked)
-    return frozenset(str(name) for name in names if name is not None)
 
 
 # --- phases ----------------------------------------------------------------------------------------
@@ -172,10 +160,10 @@ _replace(_fail, event_types.PHASE_ERROR)
 
 @reduces(event_types.PHASE_RESET)
 def _reset(state: State, event: Event) -> None:
-    """Reset the phase. Its cost and its number of healing attempts stay."""
+    """Reset the phase. Its cost, its tokens and its number of healing attempts stay."""
     phases = _ensure_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
-    kept = ("digest", "cost", "turns", "heal_attempts", "remediation", "remedies")
+    kept = ("digest", "cost", "turns", "tokens_in", "tokens_out", "heal_attempts", "remediation", "remedies")
     fresh: Any = {"status": "pending", **{key: old[key] for key in kept if key in old}}  # type: ignore[literal-required]
     fresh["event"] = event["event_id"]
     phases[event["phase"]] = fresh
@@ -277,6 +265,12 @@ def _turn(state: State, event: Event) -> None:
     cost = float(given.get("cost_usd") or 0.0)
     phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
     phase["turns"] = phase.get("turns", 0) + 1
+    counted: Any = phase
+    for key in ("tokens_in", "tokens_out", "denials"):
+        if given.get(key):
+            counted[key] = counted.get(key, 0) + int(given[key])
+    if given.get("denied"):
+        phase["denied"] = [str(each)[:DENIED_CHARS] for each in given["denied"]][:KEPT_DENIED]
     spent["cost"] = round(spent["cost"] + cost, 6)
     spent["turns"] += 1
     if given["role"] == "architect" or "remedies" in phase:

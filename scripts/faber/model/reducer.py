@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from faber.events.drafts import Event
-from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, PR_CREATE, SNAPSHOTS, SPEC_GENERATE
-from faber.model import nebula_rules  # which also registers the rules of a nebula's events
+from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, NEBULA_START, PR_CREATE, SNAPSHOTS, SPEC_GENERATE
+from faber.model import nebula_rules  # noqa: F401 - the rules registered there are used here
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
 from faber.model.holder import note_holder
@@ -18,7 +18,7 @@ from faber.model.progress import new_phase
 from faber.model.rules import RULES
 
 # Increased whenever the fold of the same events changes: a state.json of another version is folded again.
-REDUCER_VERSION = 7
+REDUCER_VERSION = 8
 
 RECENT_EVENTS = 20
 
@@ -80,7 +80,13 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 def touched(state: State, event: Event) -> frozenset[str] | None:
     """The phases of the state's nebula that `event` changes or creates; None if any may change, or without one."""
-    return nebula_rules.touched(event) if is_nebula_run(state) and event["type"] not in SNAPSHOTS else None
+    if not is_nebula_run(state) or event["type"] in SNAPSHOTS or event["type"] == NEBULA_START:
+        return None
+    given = event.get("metadata", {})
+    context = given.get("context")
+    asked = context.get("nebula_phase") if isinstance(context, dict) else None
+    names = (event.get("phase"), given.get("remediation"), asked)
+    return frozenset(str(name) for name in names if name is not None)
 
 
 def grow(state: State, event: Event) -> State:

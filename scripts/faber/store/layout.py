@@ -32,6 +32,7 @@ WORK_ITEM = "work-item.json"
 LOCK = "lock"
 PARKED = "parked"
 DAMAGED = "damaged"
+AGENTS = "agents"
 # Another tool keeps the runs of a plan in the plan's directory: run PLAN-run-SUFFIX is PLAN/state-SUFFIX.json, with its
 # events in PLAN/SUFFIX.
 RUN_OF_PLAN = "-run-"
@@ -158,6 +159,10 @@ class Layout:
         name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return os.path.join(self.worktrees, ".nebulas", name)
 
+    def agent_logs(self, run_id: str) -> str:
+        """The directory with what the agents of a nebula's run said and did, a file for each phase."""
+        return os.path.join(self.run_dir(run_id), AGENTS)
+
     def set_aside(self, run_id: str) -> str:
         """Where files that were in the place of a worktree are kept."""
         return os.path.join(self.run_worktrees(run_id), ".aside")
@@ -197,7 +202,7 @@ def _runs_of_plan(directory: str, plan: str) -> list[str]:
 
 
 def _check_inside(run_dir: str) -> None:
-    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED):
+    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED, AGENTS):
         path = os.path.join(run_dir, name)
         kind = _kind(path)
         if kind not in (None, "directory"):

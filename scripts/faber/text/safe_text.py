@@ -134,6 +134,12 @@ def shorten(text: str, limit: int) -> str:
     return (text[:keep] + f" […{len(text) - keep} more characters]")[:limit]
 
 
+def cut(text: str, width: int) -> str:
+    """One line of at most `width` columns; where something is missing it ends with an ellipsis."""
+    line = text.expandtabs().replace("\n", " ")
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
 def one_line(text: str, limit: int) -> str:
     """`text` as one line of inert text of at most `limit` characters."""
     return shorten(" ".join(inert(text).split()), limit)

@@ -173,7 +173,7 @@ def test_the_summary_of_everything() -> None:
         "Healing: 4 failures, 1 healed; cost at least 0.85 dollars\n"
         '  parser (max_cycles) → heal-parser "Refuse the "empty" text": failed, 0.50 dollars: It was not approved.\n'
         '  heal-parser (filter_failure) → heal-2-parser "Again": done, 0.40 dollars\n'
-        "  cli (unhealable): not healed: unhealable\n"
+        "  cli (unhealable): not healed: no remediation can fix it\n"
         "  docs (budget_exceeded): failed: The architect gave no phase: no JSON.\n"
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.agents.stream import Denial
 from faber.errors import Notice
 from faber.events.drafts import Draft
 from faber.nebula.phase.agents import ReviewTurn
@@ -119,6 +120,25 @@ def test_a_phase_is_coded_committed_filtered_reviewed_and_approved(one: Bench) -
     assert [(c.state.phase, c.git_sha) for c in work.saved] == [
         (Stage.CODE_COMPLETE, result.commit), (Stage.REVIEWING, result.commit), (Stage.APPROVED, result.commit),
     ]  # fmt: skip
+
+
+def test_denied_calls_and_tokens_of_a_turn_are_recorded_and_said(one: Bench) -> None:
+    """What a coder was denied is a warning that says what to do; each call and the tokens are in the turn's event."""
+    calls = (Denial("Bash", '{"command": "npm test", "description": "Te'), Denial("Bash", '{"command": "npm test"}'))
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 40, "output_tokens": 5}
+    turn = TurnResult(Outcome.COMPLETED, "Done.", cost_usd=0.1, turns=1, denials=calls, usage=usage)
+
+    def coder(path: Path, prompt: str) -> TurnResult:
+        write(path, {"p.py": "x"})
+        return turn
+
+    work = Work(one, [coder], [approves()])
+    work.loop().run_task()
+    told = next(notice.message for notice in work.notices if notice.code == "calls_denied")
+    assert told.startswith("The coder of parser was denied 2 calls: Bash: npm test. Allow what it needs in agent_tools")
+    given = next(given for kind, _, given in work.events if kind == "agent_turn")
+    assert (given["denials"], given["denied"]) == (2, ["Bash: npm test"])
+    assert (given["tokens_in"], given["tokens_out"]) == (43, 5)
 
 
 def test_findings_go_back_to_the_coder_until_they_are_fixed(one: Bench) -> None:

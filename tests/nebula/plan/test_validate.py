@@ -17,10 +17,11 @@ ROOT = Path(__file__).parents[3]
 TABLE = (ROOT / "docs/nebula.md").read_text("utf-8").partition("| category | problem |")[2].split("\n\n")[0]
 CATEGORIES = {name for row in TABLE.splitlines() for name in re.findall(r"`([a-z_]+)`", row.partition(" | ")[0])}
 MANIFEST = '[nebula]\nname = "n"\n'
+CHECKED = MANIFEST + '[[filter]]\nname = "f"\ncommand = "make"\n'
 MACHINE = Programs(lambda name: name in ("make", "python3"), lambda path: path == "bin/check")
 
 
-def check(manifest: str = MANIFEST, **phases: str) -> list[NebulaProblem]:
+def check(manifest: str = CHECKED, **phases: str) -> list[NebulaProblem]:
     """The problems of a nebula whose phase files have these headers, each beginning on line 2."""
     texts = {f"{name}.md": f"+++\n{header}\n+++\nDo it.\n" for name, header in phases.items()}
     return validate(parse_nebula("d", {"nebula.toml": manifest, **texts}), MACHINE)
@@ -272,7 +273,7 @@ def test_the_program_of_a_command(command: str | tuple[str, ...], program: str |
 
 def test_warnings_keep_nothing_from_running() -> None:
     """A phase without a title or text, and unknown keys, are no errors."""
-    parsed = parse_nebula("d", {"nebula.toml": MANIFEST, "a.md": '+++\nid = "a"\nnew = 1\n+++\n'})
+    parsed = parse_nebula("d", {"nebula.toml": CHECKED, "a.md": '+++\nid = "a"\nnew = 1\n+++\n'})
     problems = validate(parsed, MACHINE)
     assert {(p.category, p.severity.value) for p in problems} == {
         ("missing_key", "WARNING"),
@@ -300,3 +301,19 @@ def test_the_example_is_valid() -> None:
     """The example nebula has nothing wrong, whatever is installed."""
     parsed = load_nebula(str(Path(__file__).parents[3] / "examples/nebula"))
     assert validate(parsed, MACHINE) == []
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (MANIFEST, "agent_tools allows coders no command"),
+        (MANIFEST + '[execution]\nagent_tools = ["Bash(make *)"]\n', "coders may run some, and nothing makes them"),
+        (CHECKED, None),
+        (MANIFEST + "[[filter]]\nname = 'f'\n", None),
+    ],
+)
+def test_work_that_nothing_checks_is_a_warning(manifest: str, said: str | None) -> None:
+    """Without a filter nothing runs the project's checks; a filter with a mistake has a problem of its own."""
+    found = [problem for problem in check(manifest, a=A) if problem.category == "unchecked"]
+    assert [problem.severity.value for problem in found] == (["WARNING"] if said else [])
+    assert all(said and said in problem.message for problem in found)

@@ -9,11 +9,13 @@ import pytest
 
 from faber.agents.outcome import Outcome, TurnResult, failure
 from faber.nebula.phase import door
-from faber.nebula.plan.draw import status_text
-from faber.nebula.plan.state_file import load_state
+from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.run.apply import Applied
 from faber.nebula.run.display import LiveDisplay
+from faber.nebula.run.status import load_status
+from faber.nebula.run.status_lines import status_text
 from faber.store import log
+from faber.store.clock import utc_now
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write
 
@@ -122,6 +124,8 @@ def test_a_remediation_that_fails_is_not_healed_beyond_the_policy(tmp_path: Path
     assert statuses(applied) == {"b": "failed", "heal-b": "failed", "d": "skipped"}
     assert [name for role, name in author.asked if role == "architect"] == ["b"]
     assert events(project, applied)[-1] == "healing_skipped"
+    said = next(line for line in project.said if "heal-b: not healed" in line)
+    assert "it has had all its attempts. Raise healing_max_attempts, then `faber nebula apply" in said
 
 
 def test_a_second_attempt_where_the_policy_allows_it(tmp_path: Path) -> None:
@@ -246,7 +250,7 @@ def test_no_money_left_no_healing(tmp_path: Path) -> None:
     never_approved(author)
     applied = project.apply(author)
     assert events(project, applied) == ["healing_skipped"]
-    assert "no_budget" in "\n".join(project.said)
+    assert "no money is left for healing. Raise max_budget_usd" in "\n".join(project.said)
 
 
 def test_killed_between_the_file_and_the_insertion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,16 +376,14 @@ def test_a_remediation_whose_beginning_is_lost_fails_alone(tmp_path: Path) -> No
 
 
 def test_a_phase_shows_as_healing_then_as_failed_with_its_remediation_queued(tmp_path: Path) -> None:
-    """The state file while the architect is asked, while a person is asked, and at the end, and the text made of it."""
+    """The status while the architect is asked, while a person is asked, and at the end."""
     project = Project(tmp_path / "p", nebula_files({"b": []}, HEALING, b={"gate": "approve"}))
     author, shown = Author(), []
     never_approved(author)
 
     def text() -> str:
-        known, _ = load_state(project.directory)
-        assert known is not None
-        rows = [{"id": name, "status": each.status, "record": vars(each)} for name, each in known.phases.items()]
-        return status_text({"name": "demo", "counts": {}, "run": None, "phases": rows, "healing": "Healing: 1\n"})
+        nebula = load_nebula(project.directory)
+        return status_text(load_status(project.layout, nebula, project.directory, (), utc_now())[0], 80)
 
     author.before = lambda who, phase: shown.append(text()) if who == "architect" else None
     first = waiting(project.apply(author))
@@ -389,7 +391,7 @@ def test_a_phase_shows_as_healing_then_as_failed_with_its_remediation_queued(tmp
     assert "▶ b  healing, max_cycles" in while_asked
     assert "✗ b  failed, max_cycles" in text()
     assert "→ heal-b (queued)" in text()
-    assert text().endswith("Healing: 1\n")
+    assert "Healing: 1 failure" in text()
     project.answer(first, "approve")
     project.answer(waiting(project.apply(author, resume=True)), "approve")
     project.apply(author, resume=True)

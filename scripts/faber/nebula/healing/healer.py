@@ -23,6 +23,7 @@ from faber.nebula.healing.failure_from_log import PhaseEnd, phase_failure
 from faber.nebula.healing.failure_loader import PhaseFailure, describe, phase_cycles, recorded_end, spec_of
 from faber.nebula.healing.healing_history import Attempt, HealingHistory, heal_attempts, original_of
 from faber.nebula.healing.partial_work import healing_context
+from faber.nebula.healing.refusals import refusal
 from faber.nebula.healing.remediation import place_remediation, remediation_id
 from faber.nebula.phase.budget import LEAST, Ledger
 from faber.nebula.phase.door import Door
@@ -165,7 +166,7 @@ class GroupHealer:
         if why_not is not None:
             self.journal.record(healing_history.healing_skipped(failure.diagnosis, why_not))
             if self.policy.enabled:
-                self._view.show(phase, f"not healed ({why_not.value}): {failure.diagnosis.summary}")
+                self._view.show(phase, f"not healed: {refusal(why_not.value, self.directory)}")
             return None
         attempt = failure.attempts + 1
         self.journal.record(healing_history.healing_start(failure.diagnosis, failure.original, attempt))

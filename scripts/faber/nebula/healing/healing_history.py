@@ -243,7 +243,8 @@ _STAGES: dict[AttemptStage, str] = {
 
 def _line(attempt: Attempt, results: Mapping[str, RemediationResult]) -> str:
     what = f"{attempt.phase} ({attempt.kind or 'unknown'})"
-    reason = f": {shorten(' '.join(inert(attempt.reason).split()), 120)}" if attempt.reason else ""
+    said = healing_events.NOT_HEALED.get(attempt.reason, attempt.reason)
+    reason = f": {shorten(' '.join(inert(said).split()), 120)}" if said else ""
     if not attempt.remediation:
         return f"{what}: {_STAGES[attempt.stage]}{reason}"
     result = results.get(attempt.remediation)

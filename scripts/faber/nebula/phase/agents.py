@@ -52,6 +52,7 @@ class ReviewTurn(NamedTuple):
     turns: int = 1
     denials: Sequence[Denial] = ()
     error: str = ""
+    usage: Mapping[str, int] = {}
 
 
 class Agents(Protocol):
@@ -143,4 +144,5 @@ class ClaudeAgents:
             sum(turn.turns for turn in turns),
             tuple(denial for turn in turns for denial in turn.denials),
             error,
+            {name: sum(turn.usage.get(name, 0) for turn in turns) for turn in turns for name in turn.usage},
         )

@@ -8,6 +8,7 @@ from faber.errors import Notice, Severity
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, ServiceClosed
 from faber.nebula.phase.phase_progress import PhaseProgress
+from faber.nebula.phase.tool_calls import ALLOW, denied_words
 from faber.nebula.worktrees.tree_errors import TreeLost
 
 AGENT_TRIES = 2
@@ -37,6 +38,9 @@ class Turns(NamedTuple):
         if outside:
             text = f"Changed outside the worktree of {phase} while its coder worked: {'; '.join(outside)}."
             setup.notice(Notice("wrote_outside", Severity.WARNING, text, "Check it; nothing was undone.", phase))
+        if turn.denials:
+            text = f"The coder of {phase} was denied {denied_words(turn.denials)}. {ALLOW}"
+            setup.notice(Notice("calls_denied", Severity.WARNING, text, "", phase))
         if turn.outcome is Outcome.CANCELLED or setup.cancel.is_set():
             progress.fail(PhaseCancelled, "Stopped while the coder worked.")
         return turn

@@ -7,15 +7,6 @@ from typing import Any
 from faber.text.safe_text import inert, shorten
 
 _MARKS = {"keep": "✓", "continue": "▶", "fresh": "↻", "start": "·", "wait": "…", "retry": "↻", "skip": "✗"}
-_STATUS_MARKS = {
-    "pending": "·",
-    "created": "·",
-    "in_progress": "▶",
-    "done": "✓",
-    "failed": "✗",
-    "skipped": "–",
-    "decomposed": "⋔",
-}
 _COLOURS = {"keep": "#d5f0d5", "continue": "#d5e5fa", "fresh": "#faecd0", "retry": "#faecd0", "skip": "#f6d5d5"}
 _TITLE = 60
 _NAMED = 12
@@ -49,32 +40,6 @@ def text(plan: Mapping[str, Any]) -> str:
             lines.append(f"      {resume['action']}{at}: {resume['why']}")
     lines += ["", resume_line(plan)] if plan["run"] else []
     return "\n".join(inert(line).replace("\n", " ") if line[:1] != "\n" else line for line in lines) + "\n"
-
-
-def status_text(status: Mapping[str, Any]) -> str:
-    """The status of each phase, one line each."""
-    run = status["run"]
-    counts = ", ".join(f"{count} {word}" for word, count in sorted(status["counts"].items()))
-    spent = f", {_money(run['cost_usd'])} spent" if run and run["cost_usd"] else ""
-    lines = [f"{status['name']}: {counts}{spent}"]
-    if run and run["run_id"]:
-        lines.append(f"Run {run['run_id']}")
-    statuses = {phase["id"]: phase["status"] for phase in status["phases"]}
-    for phase in status["phases"]:
-        record = phase["record"] or {}
-        heals = phase["status"] == "failed" and record.get("healing")
-        notes = [str(record["failure"])] if record.get("failure") else []
-        notes += [f"cycle {record['cycle']}"] if record.get("cycle") else []
-        notes += [_money(record["cost_usd"])] if record.get("cost_usd") else []
-        notes += [f"{record['findings']} open findings"] if record.get("findings") else []
-        if record.get("remediation"):
-            became = statuses.get(record["remediation"], "pending")
-            notes.append(f"→ {record['remediation']} ({'queued' if became == 'pending' else became})")
-        notes += [shorten(str(record["reason"]), _TITLE)] if record.get("reason") else []
-        known, word = ("▶", "healing") if heals else (_STATUS_MARKS[phase["status"]], phase["status"])
-        lines.append(f"{known} {phase['id']}  {word}" + "".join(f", {note}" for note in notes))
-    lines += [resume_line(status)] if run else []
-    return "\n".join(inert(line).replace("\n", " ") for line in lines) + "\n" + inert(status.get("healing") or "")
 
 
 _DOES = {"continue": "continues", "fresh": "starts over", "retry": "retries", "start": "starts", "skip": "skips"}

@@ -44,6 +44,7 @@ def validate(parsed: Parsed, programs: Programs) -> list[NebulaProblem]:
         *_cycles(parsed),
         *_scopes(parsed),
         *_programs(parsed, programs),
+        *_unchecked(parsed),
     ]
     return ordered(found)
 
@@ -53,6 +54,16 @@ def _emptiness(parsed: Parsed) -> Iterator[NebulaProblem]:
     if not parsed.nebula.phases and len(parsed.sources) <= 1:
         message = "The nebula has no phases: there is no *.md file next to nebula.toml."
         yield NebulaProblem("empty", Severity.ERROR, MANIFEST, None, message, "Write a phase file.")
+
+
+def _unchecked(parsed: Parsed) -> Iterator[NebulaProblem]:
+    """Nothing runs the project's own checks."""
+    if parsed.sources[MANIFEST].value.get("filter") or not parsed.nebula.phases:
+        return
+    allowed = any(tool.startswith("Bash") for tool in parsed.nebula.execution.agent_tools or ())
+    coders = "coders may run some, and nothing makes them" if allowed else "agent_tools allows coders no command"
+    message = f"No [[filter]] runs the project's checks, and {coders}: only a reviewer reads the work."
+    yield NebulaProblem("unchecked", Severity.WARNING, MANIFEST, None, message, "Add a [[filter]] that runs its tests.")
 
 
 def _duplicates(parsed: Parsed) -> Iterator[NebulaProblem]:

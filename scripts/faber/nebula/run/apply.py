@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
 from typing import NamedTuple
 
 from faber.agents.pipeline import Record
@@ -17,7 +16,6 @@ from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
 from faber.nebula.healing.healing_history import read_history, remediations, without_planned
-from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.door import Door
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
@@ -32,6 +30,7 @@ from faber.nebula.run.phase_checkpoints import PhaseCheckpoints
 from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
+from faber.nebula.run.run_limits import run_limits
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.taking_over import is_complete, take_over
@@ -160,7 +159,8 @@ class Application:
     def _begin(
         self, journal: Journal, worktrees: Worktrees, beginning: Beginning, known: KnownRun, *, continued: bool
     ) -> None:
-        journal.record(workflow_events.workflow_resumed() if continued else workflow_events.workflow_start())
+        begin = workflow_events.workflow_resumed if continued else workflow_events.workflow_start
+        journal.record(begin(run_limits(self.nebula.execution, self.wanted)._asdict()))
         digests = {spec.id: spec.digest for spec in self.nebula.phases}
         before = journal.phases
         for name, phase in before.items():
@@ -240,8 +240,8 @@ class Application:
         policy = policy_from(execution)
         if self.wanted.heal:
             policy = replace(policy, enabled=True)
-        ledger = self._ledger(journal, policy.budget_reserve if policy.enabled else 0.0)
-        workers = 1 if execution.isolation == "tree" else self.wanted.max_workers or execution.max_workers
+        limits = run_limits(execution, self.wanted)
+        workers, ledger = limits.max_workers, limits.ledger(journal.spent)
         shop = Workshop(
             nebula=self.nebula,
             journal=journal,
@@ -289,16 +289,6 @@ class Application:
                 healer=healer,
                 watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed).look),
             ).run()
-
-    def _ledger(self, journal: Journal, reserve: float) -> Ledger:
-        execution = self.nebula.execution
-        limit = execution.max_budget_usd if self.wanted.max_budget_usd is None else self.wanted.max_budget_usd
-        nebula = nebula_of(journal.state)
-        assert nebula is not None, "nebula_start was recorded"
-        spent = nebula["spent"]
-        # Without a limit there is nothing to reserve.
-        reserve = reserve if limit is not None and isfinite(reserve) else 0.0
-        return Ledger(limit, reserve=reserve, spent=spent["cost"], healing_spent=spent["healing_cost"])
 
     # --- after -------------------------------------------------------------------------------------
 

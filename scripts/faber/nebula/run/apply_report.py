@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from faber.errors import Exit
-from faber.model.documents import State, nebula_of
+from faber.model.documents import State, nebula_of, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 
 _EXITS = {
@@ -24,8 +24,11 @@ _SHOWN = (
     "merged",
     "reason",
     "healing",
+    "not_healed",
     "remediation",
     "remedies",
+    "denials",
+    "denied",
 )
 
 
@@ -59,13 +62,21 @@ def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
     return remedy is not None and remedy["status"] != "skipped"
 
 
+def may_be_healed(phases: Mapping[str, NebulaPhase]) -> bool:
+    """True if a phase that failed while healing was off can be healed."""
+    failed = (phases[name] for name in failed_phases(phases))
+    return any(
+        phase.get("not_healed") == "policy_disabled" and phase.get("failure") != "unhealable" for phase in failed
+    )
+
+
 def applied(state: State, status: str, directory: str, options: str, healing: str) -> Applied:
     """The result of a run in `state`. `options` select the cluster again, `healing` is the summary of healing."""
     nebula = nebula_of(state)
     again = f"faber nebula apply {directory} --resume{options}"
     next_steps = {
         "done": [f"faber nebula land {directory}"],
-        "failed": [f"{again} --retry-failed"],
+        "failed": [f"{again} --retry-failed", *([f"{again} --heal"] if may_be_healed(nebula_phases(state)) else [])],
         "waiting": [f"faber feedback respond {state['run_id']}", again],
         "stopped": [again],
         "cancelled": [again],

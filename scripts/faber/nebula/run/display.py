@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
 from faber.model.nebula_documents import NebulaPhase
+from faber.nebula.run.status_lines import duration
+from faber.nebula.run.status_view import NEW, elapsed_of, stage_of
+from faber.store.clock import utc_now
 from faber.text.safe_text import inert, redact, shorten
 
 if TYPE_CHECKING:
@@ -102,7 +105,7 @@ class LiveDisplay:
         for block in content if isinstance(content, list) else ():
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
                 row = self._row(phase)
-                row.doing, row.stage = f"{role}: {block.get('name')}", _stage(self._phases().get(phase))
+                row.doing, row.stage = f"{role}: {block.get('name')}", stage_of(self._phases().get(phase, NEW)) or ""
 
     def line(self, text: str) -> None:
         """Print one line above the table."""
@@ -132,13 +135,13 @@ class LiveDisplay:
         for name, row in list(self._rows.items()):
             if row.ended:
                 continue
-            known = phases.get(name, {"status": "pending"})
+            known = phases.get(name, NEW)
             cycle = f"cycle {known['cycle']}" if "cycle" in known else ""
-            stage = _stage(known)
+            stage = stage_of(known) or ""
             # The coder's last tool is not what the reviewer does now.
             doing = row.doing if row.doing and row.stage == stage else stage.replace("_", " ") or row.what
-            minutes, seconds = divmod(int(time.monotonic() - row.since), 60)
-            cells = (shorten(name, NAME), cycle, f"${known.get('cost', 0.0):.2f}", f"{minutes}:{seconds:02}", doing)
+            elapsed = elapsed_of(known, utc_now()) if "started_at" in known else time.monotonic() - row.since
+            cells = (shorten(name, NAME), cycle, f"${known.get('cost', 0.0):.2f}", duration(elapsed or 0.0), doing)
             table.add_row(*(Text(redact(inert(cell)), overflow="ellipsis", no_wrap=True) for cell in cells))
         done = sum(phase["status"] == "done" for phase in phases.values())
         table.add_row(Text(f"{done} of {len(phases)} phases done"))
@@ -146,9 +149,3 @@ class LiveDisplay:
 
     def _row(self, phase: str) -> _Row:
         return self._rows.setdefault(phase, _Row(since=time.monotonic()))
-
-
-def _stage(phase: NebulaPhase | None) -> str:
-    if phase is None:
-        return ""
-    return "healing" if "healing" in phase else str(phase.get("stage", ""))

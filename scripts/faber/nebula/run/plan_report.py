@@ -24,11 +24,11 @@ from faber.store.strict import jsonable
 
 
 def load_plan(
-    layout: Layout, nebula: Nebula, directory: str, options: ResumeOptions
+    layout: Layout, nebula: Nebula, directory: str, options: ResumeOptions, known: KnownRun | None = None
 ) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of the valid `nebula` in `directory`, from its run, or else its state file, its checkpoints and its
-    branches; and notices about the state file."""
-    known = find_run(layout, directory)
+    branches; and notices about the state file. `known` is the run if it was found before."""
+    known = known or find_run(layout, directory)
     records = known.records
     checkpoints = load_all(directory)
     dag = nebula_dag(nebula, {name: each.remediation for name, each in records.items() if each.remediation})
@@ -63,11 +63,10 @@ def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
 
 
 def load_records(
-    layout: Layout, parsed: Parsed, directory: str, problems: Collection[NebulaProblem]
+    parsed: Parsed, directory: str, problems: Collection[NebulaProblem], known: KnownRun
 ) -> tuple[dict[str, Any], list[Notice]]:
     """What the run or the state file of an invalid nebula says, as a part of the plan: without order and resume, and
     with the `problems`. Raises `InvalidNebula` if there is neither."""
-    known = find_run(layout, directory)
     state = known.current
     if state is None:
         require_valid(problems, directory)

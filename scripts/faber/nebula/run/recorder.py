@@ -13,8 +13,8 @@ from faber.errors import FaberError, Notice, Severity, UsageError
 from faber.events.drafts import Draft
 from faber.feedback.requests import NewRequest, new_request_id, open_request
 from faber.model.acceptance import Decision
-from faber.model.documents import Plan, State, nebula_phases
-from faber.model.nebula_documents import NebulaPhase
+from faber.model.documents import Plan, State, nebula_of, nebula_phases
+from faber.model.nebula_documents import NebulaPhase, NebulaSpent
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.healing_history import HealingHistory, read_history
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
@@ -69,6 +69,12 @@ class Journal:
     def phases(self) -> Mapping[str, NebulaPhase]:
         """The phases in the run's state."""
         return nebula_phases(self.state)
+
+    @property
+    def spent(self) -> NebulaSpent:
+        """What the run has spent."""
+        nebula = nebula_of(self.state)
+        return nebula["spent"] if nebula else {"cost": 0.0, "healing_cost": 0.0, "turns": 0}
 
     @property
     def healing(self) -> HealingHistory:

@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, Notice
 from faber.foreign.open_run import open_run
-from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of
+from faber.model.documents import CLOSED, SCHEMA_VERSION, Plan, State, nebula_of, nebula_phases
 from faber.nebula.phase.checkpoint import load_all, park, set_aside
+from faber.nebula.plan.plan_errors import UnknownPhase
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, load_state, project
+from faber.store.catalog import survey
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
+from faber.store.load import Run
 
 UNFINISHED = frozenset({"in_progress", "failed", "skipped"})
 
@@ -22,6 +25,13 @@ class NebulaUnfinished(FaberError):
 
     code = "nebula_unfinished"
     exit_code = Exit.REFUSED
+
+
+class NoNebulaRun(FaberError):
+    """The nebula has no run in this store."""
+
+    code = "no_nebula_run"
+    recovery = "Run `faber nebula apply DIR`."
 
 
 class KnownRun(NamedTuple):
@@ -56,6 +66,29 @@ def find_run(layout: Layout, directory: str) -> KnownRun:
     if file is None or not file.run_id or layout.find_run_dir(file.run_id) is None:
         return KnownRun(None, None, file, notices)
     return KnownRun(file.run_id, open_run(layout, file.run_id).state, file, notices)
+
+
+def run_with_phase(layout: Layout, directory: str | None, phase: str) -> Run:
+    """The run of the nebula in `directory`; without it the newest run of a nebula that has `phase`.
+
+    Raises `NoNebulaRun`, and `UnknownPhase` if the run has no such phase.
+    """
+    if directory is None:
+        for run_id in survey(layout, open_run).newest(lambda facts: not facts.foreign, closed=True):
+            try:
+                run = open_run(layout, run_id)
+            except FaberError:
+                continue
+            if phase in nebula_phases(run.state):
+                return run
+        raise NoNebulaRun(f"No nebula's run here has a phase {phase[:80]!a}.", phase=ascii(phase))
+    file, _ = load_state(directory)
+    if file is None or not file.run_id or layout.find_run_dir(file.run_id) is None:
+        raise NoNebulaRun("This nebula has no run here.", directory=directory)
+    run = open_run(layout, file.run_id)
+    if phase not in nebula_phases(run.state):
+        raise UnknownPhase(f"There is no phase {phase[:80]!a}.", phase=ascii(phase))
+    return run
 
 
 def check_wanted(known: KnownRun, directory: str, *, resume: bool, fresh: bool) -> None:
