@@ -18,9 +18,11 @@ from faber.nebula.plan.problems import is_valid, require_valid
 from faber.nebula.plan.validate import Programs, validate
 from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
+from faber.store.load import load
 from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
+    from faber.model.state_parts import Pause
     from faber.nebula.plan.parse import Parsed
     from faber.nebula.plan.problems import NebulaProblem
 
@@ -114,7 +116,9 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     healing = _healing(obj, plan["run"] and plan["run"]["run_id"])
+    paused = _paused(obj, plan["run"] and plan["run"]["run_id"])
     answer = {"name": plan["name"], "run": plan["run"], "counts": counts, "phases": rows, "healing": healing}
+    answer["paused"] = paused
     shown = redact_json({**answer, "warnings": [notice.as_dict() for notice in notices]})
     print_answer(shown, form, status_text)
 
@@ -200,6 +204,13 @@ def _healing(obj: Invocation, run_id: str | None) -> str:
         return ""
 
     return read_history(obj.layout, run_id).summary()
+
+
+def _paused(obj: Invocation, run_id: str | None) -> "Pause | None":
+    """Why no turn can begin, if the run is in this store."""
+    if not run_id or not os.path.isdir(obj.layout.run_dir(run_id)):
+        return None
+    return load(obj.layout, run_id).state.get("paused")
 
 
 def _plan(obj: Invocation, directory: str, retry_failed: bool, force: bool) -> tuple[dict[str, Any], list[Notice]]:

@@ -72,4 +72,4 @@ def test_a_closed_account_lets_nobody_wait() -> None:
     with pytest.raises(RuntimeError, match="No credit"):
         turns(Progress(door))._turn("coder", lambda budget: gone)
     assert not door.enter(threading.Event())
-    assert door.said == "No credit."
+    assert door.said == "No credit. Add credit to the account, or use another one."

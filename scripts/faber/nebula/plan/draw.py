@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from faber.model.pauses import pause_text
 from faber.text.safe_text import inert, shorten
 
 _MARKS = {"keep": "✓", "continue": "▶", "fresh": "↻", "start": "·", "wait": "…", "retry": "↻", "skip": "✗"}
@@ -56,6 +57,8 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines = [f"{status['name']}: {counts}{spent}"]
     if run and run["run_id"]:
         lines.append(f"Run {run['run_id']}")
+    if status.get("paused"):
+        lines.append(f"Paused: {pause_text(status['paused'])}")
     statuses = {phase["id"]: phase["status"] for phase in status["phases"]}
     for phase in status["phases"]:
         record = phase["record"] or {}

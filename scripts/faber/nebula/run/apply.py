@@ -113,7 +113,7 @@ class Application:
                 text = "Processes of an earlier faber's agent turns were still running; they were ended."
                 self._display.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
             journal = Journal(self.layout, run_id, self.directory, notice=self._display.notice, actor=self.caller.actor)
-            self._display.follow(lambda: journal.phases)
+            self._display.follow(lambda: journal.state)
             if continued:
                 # A planned remediation that is not inserted yet is not a phase, though its file may exist.
                 self.nebula = without_planned(self.nebula, journal.healing.attempts)
@@ -265,7 +265,9 @@ class Application:
             label=label,
             notice=display.notice,
             force=self.wanted.force,
-            door=Door(self.wanted.wait_hours * 3600, display.line),
+            door=Door(
+                self.wanted.wait_hours * 3600, display.line, record=journal.record, paused=journal.state.get("paused")
+            ),
         )
         healer = GroupHealer(
             self.nebula,
@@ -288,6 +290,7 @@ class Application:
             cancel=self.caller.cancel,
             resume=self.wanted.resume,
             gate=self.wanted.gate,
+            door=shop.door,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
             return WorkerGroup(
