@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from faber.agents.claude import require_client
 from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
@@ -74,6 +75,8 @@ def apply(
     """
     nebula = _valid(obj, directory, problems)
     _not_freer(obj, nebula, wanted, directory)
+    if scheduler is None:
+        require_client(os.environ)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
         caller = Caller(lambda: new_id(obj), obj.actor, display, cancel)
         application = Application(obj.layout, nebula, directory, wanted, caller, fleet)

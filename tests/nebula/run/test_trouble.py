@@ -12,6 +12,7 @@ import pytest
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
 from faber.git.git_errors import NoRepository
+from faber.nebula.phase import door
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
 from faber.store.load import load
@@ -21,6 +22,12 @@ from support.nebulas import DIAMOND, Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write
 
 pytestmark = pytest.mark.usefixtures("git_user")
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume waits for the rest of a pause: for nothing here."""
+    monkeypatch.setattr(door, "FIRST_PAUSE", 0.01)
 
 
 class Stopped:

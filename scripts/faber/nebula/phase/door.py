@@ -94,15 +94,16 @@ class Door:
         Called after every `enter` that returned True, by the same thread; with `CANCELLED` where there was no turn.
         """
         with self._changed:
-            if self._trying == threading.get_ident():
+            tried = self._trying == threading.get_ident()
+            if tried:
                 self._trying = None
             try:
                 if outcome in TEMPORARY:
                     self._close(outcome, said)
                 elif outcome in HOPELESS:
                     self._close_for_good(outcome, said)
-                elif outcome is not Outcome.CANCELLED:
-                    self._open()
+                elif outcome is not Outcome.CANCELLED and (tried or self._since is None):
+                    self._open()  # a turn that began before the door closed shows nothing
             finally:
                 self._changed.notify_all()
         return outcome not in TEMPORARY
