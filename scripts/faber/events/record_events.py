@@ -33,9 +33,8 @@ def session_summary(file: str, summary: Mapping[str, object]) -> Draft:
 
 def stop_failure(error: str, said: str = "", *, waiting_until: str | None = None) -> Draft:
     """A turn of the session ended with an error, with which the client said `said`; a limit ends at a time."""
-    metadata = {"hook": "StopFailure", "error": error, "waiting_until": waiting_until}
-    message = f"A turn ended with an error: {error}" + (f" ({said})" if said else "")
-    return draft(event_types.HOOK_EXECUTE, message=message, metadata=metadata)
+    metadata = {"hook": "StopFailure", "error": error, "said": said or None, "waiting_until": waiting_until}
+    return draft(event_types.HOOK_EXECUTE, message=f"A turn ended with an error: {error}", metadata=metadata)
 
 
 def response_recovered(final_status: str, recovery: Mapping[str, object]) -> Draft:

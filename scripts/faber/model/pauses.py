@@ -32,7 +32,7 @@ def _pause(state: State, event: Event, reason: str) -> None:
     until = event["metadata"].get("waiting_until")
     state["paused"] = {
         "reason": shorten(reason, _REASON),
-        "message": shorten(event.get("message", ""), _MESSAGE),
+        "message": shorten(str(event["metadata"].get("said") or event.get("message", "")), _MESSAGE),
         "since": state["paused"]["since"] if "paused" in state else event["timestamp"],
         "waiting_until": shorten(until, _REASON) if isinstance(until, str) else None,
         "event_id": event["event_id"],
