@@ -1085,7 +1085,9 @@ def test_the_client_is_told_of_each_hook() -> None:
         assert set(entry) == ({"hooks", "matcher"} if event == "PreToolUse" else {"hooks"})
         assert hook["type"] == "command"
         assert 1 <= hook["timeout"] <= 10
-        called[event] = re.fullmatch(r'"\$\{CLAUDE_PLUGIN_ROOT\}/bin/faber" hook ([a-z-]+)', hook["command"])[1]  # type: ignore[index]
+        trap, _, command = hook["command"].rpartition("; ")
+        assert trap == ("trap '' HUP INT TERM" if event == "StopFailure" else "")  # the client ends without waiting
+        called[event] = re.fullmatch(r'"\$\{CLAUDE_PLUGIN_ROOT\}/bin/faber" hook ([a-z-]+)', command)[1]  # type: ignore[index]
     assert called == {re.sub("-?([a-z]+)", lambda m: m[1].title(), event): event for event in EVENTS}
 
 

@@ -54,7 +54,7 @@ def pause_text(pause: Pause) -> str:
 
 
 def note_pause(state: State, event: Event) -> None:
-    """End the pause if `event` shows that it is over: a nebula's run says so, in any other run work goes on."""
+    """End the pause if `event` shows that it is over: a nebula's run says so, in any other run any work does."""
     if "paused" not in state:
         return
     went_on = {event["type"]} - QUIET - {event_types.TURNS_REFUSED}

@@ -28,7 +28,7 @@ TEMPORARY = (Outcome.LIMITED, Outcome.UNAVAILABLE)
 
 
 class Trouble(NamedTuple):
-    """What ends a turn, and how the run goes on: it `waits`, is `stopped` while it waits, or `ends` and is resumed."""
+    """What ends a turn, and how the run continues: it `waits`, is `stopped` while it waits, or `ends` and is resumed."""
 
     outcome: Outcome
     how: str
@@ -104,7 +104,7 @@ class Scenario:
     [case if case in QUICK else pytest.param(*case, marks=pytest.mark.full) for case in EVERY],
 )
 def test_nothing_is_lost_or_counted(tmp_path: Path, name: str, turn: str) -> None:
-    """No finished turn is repeated, no dollar counted that was not spent, no cycle or healing begun; the run waits for
+    """No finished turn is repeated, no dollar counted that was not spent, no cycle or healing started; the run waits for
     the rest of a limit, and a resume says nothing of it afterwards."""
     scenario = Scenario(tmp_path / "p", TROUBLES[name], turn)
     applied = scenario.first()
@@ -141,7 +141,7 @@ def test_waiting_can_be_cut_short(tmp_path: Path) -> None:
 
 
 def test_no_phase_starts_against_a_closed_door(tmp_path: Path) -> None:
-    """While the service refuses turns, a phase that ends makes no room for another; then all go on."""
+    """While the service refuses turns, a phase that ends makes no room for another; then all continue."""
     files = nebula_files({"a": [], "b": [], "c": [], "d": []}, "[execution]\nmax_workers = 2\n")
     project, author, closed, reviewing = Project(tmp_path / "p", files), Author(), threading.Event(), threading.Event()
 

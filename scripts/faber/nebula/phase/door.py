@@ -150,9 +150,9 @@ class Door:
             self._until = reset.timestamp() + AFTER
         else:
             self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        self._note(outcome, self._until)  # first, so that whoever is told finds it recorded
         if self._until - self._since <= self.patience:
             self._tell(f"{said} The run waits until {_time_of(self._until)}, then tries again.")
-        self._note(outcome, self._until)
 
 
 def _time_of(seconds: float) -> str:
