@@ -947,7 +947,7 @@ def test_a_turn_that_broke_off_is_recorded(project: Project) -> None:
 
 def test_the_next_session_is_told_of_a_limit(project: Project) -> None:
     """A turn that the service refused is in the run's state, with the end of the limit, and in the next brief, until
-    work goes on; an error of another kind is not."""
+    the run continues; an error of another kind is not."""
     run = project.new(session="s")
     end = (datetime.now().astimezone() + timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
     words = f"API Error: Request rejected (429) · You've hit your session limit · resets {end:%I%p}".replace(" 0", " ")

@@ -28,7 +28,7 @@ TEMPORARY = (Outcome.LIMITED, Outcome.UNAVAILABLE)
 
 
 class Trouble(NamedTuple):
-    """What ends a turn, and how the run continues: it `waits`, is `stopped` while it waits, or `ends` and is resumed."""
+    """What ends a turn, and how the run continues: it `waits`, is `stopped` while it waits, or `ends`."""
 
     outcome: Outcome
     how: str
@@ -104,8 +104,8 @@ class Scenario:
     [case if case in QUICK else pytest.param(*case, marks=pytest.mark.full) for case in EVERY],
 )
 def test_nothing_is_lost_or_counted(tmp_path: Path, name: str, turn: str) -> None:
-    """No finished turn is repeated, no dollar counted that was not spent, no cycle or healing started; the run waits for
-    the rest of a limit, and a resume says nothing of it afterwards."""
+    """No finished turn is repeated, no dollar counted that was not spent, no cycle or healing started; the run waits
+    for the rest of a limit, and says nothing of it afterwards."""
     scenario = Scenario(tmp_path / "p", TROUBLES[name], turn)
     applied = scenario.first()
     temporary = scenario.trouble.outcome in TEMPORARY
