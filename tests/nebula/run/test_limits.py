@@ -4,13 +4,15 @@ import io
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
+from faber.model.documents import State
 from faber.nebula.phase import door
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.run.apply_report import Applied
@@ -166,34 +168,26 @@ def test_no_phase_starts_against_a_closed_door(tmp_path: Path) -> None:
     assert order.index("b: done") < again < order.index("c: starts") < order.index("d: starts")
 
 
-def test_a_terminal_shows_a_clock(tmp_path: Path) -> None:
-    """The live view counts down while the run waits, and no longer."""
+def test_a_terminal_shows_a_clock() -> None:
+    """The live view counts down while the run waits for a time, and shows no clock otherwise."""
     from rich.console import Console
 
-    scenario = Scenario(tmp_path / "p", TROUBLES["limit, waited"], "coder 1")
     console = Console(width=80, file=io.StringIO())
-    view, rows = LiveDisplay(console), list[str]()
+    view, state = LiveDisplay(console), dict[str, Any]()
+    view.follow(lambda: cast(State, state))
 
     def rendered() -> str:
         with console.capture() as captured:
             console.print(view.table())
         return captured.get()
 
-    def line(text: str) -> None:
-        if "The run waits until" in text:
-            watching.start()
-
-    def watch() -> None:
-        while scenario.ends == 0 or time.time() < scenario.ends:
-            rows.append(rendered())
-            time.sleep(0.1)
-
-    watching = threading.Thread(target=watch)
-    view.line = line  # type: ignore[method-assign]
-    assert scenario.project.apply(scenario.author, display=view).status == "done"
-    watching.join()
-    assert any("waits for the service: 0:00:0" in row for row in rows)
-    assert "waits for the service" not in rendered()
+    for seconds, clock in ((3725, "1:02:0"), (90, "0:01:"), (-5, None)):
+        until = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        state["paused"] = {"waiting_until": until}
+        assert (f"waits for the service: {clock}" if clock else "0 of 0 phases done") in rendered()
+        assert clock or "waits for" not in rendered()
+    state["paused"] = {"waiting_until": None}
+    assert "waits for" not in rendered()
 
 
 def test_the_state_says_until_when(tmp_path: Path) -> None:

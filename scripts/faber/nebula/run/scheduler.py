@@ -300,7 +300,7 @@ class WorkerGroup:
             if self._gate_of(new_id) == "review":
                 self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
         elif isinstance(error, TurnFailed) and error.result.outcome in TEMPORARY | HOPELESS:
-            self.result.closed = self.result.closed or error.message
+            self.result.closed = self.result.closed or f"{error.message} {error.recovery}"
             self._show(phase, f"stopped while its remediation was planned: {error.message}")
         elif self._cancel.is_set():
             self._show(phase, "stopped while its remediation was planned")
