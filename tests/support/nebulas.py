@@ -123,7 +123,9 @@ class _OfPhase:
             return ReviewTurn(None, "", Outcome.CANCELLED)
         said = (self.author.verdicts.get(self.phase) or [{"verdict": "approved"}]).pop(0)
         if callable(said):
-            return said()  # type: ignore[no-any-return]
+            said = said()
+        if isinstance(said, ReviewTurn):
+            return said
         listed = prompt.partition("## Earlier findings")[2].partition("## Answer")[0]
         earlier = [
             {"id": each, "status": "fixed"} for each in re.findall(r"^- (f-[0-9a-f]{12}) ", listed, re.MULTILINE)

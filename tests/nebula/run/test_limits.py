@@ -4,7 +4,9 @@ import io
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -15,8 +17,12 @@ from faber.errors import Exit
 from faber.model.documents import State
 from faber.nebula.phase import door
 from faber.nebula.phase.agents import ReviewTurn
+from faber.nebula.phase.door import Door
 from faber.nebula.run.apply_report import Applied
 from faber.nebula.run.display import LiveDisplay, PlainDisplay
+from faber.nebula.run.phase_worker import PhaseWork
+from faber.nebula.run.protocols import MakeWork
+from faber.nebula.run.workshop import Workshop
 from faber.store.load import load
 from faber.store.log import after
 from support.nebulas import Author, Project, nebula_files
@@ -140,6 +146,42 @@ def test_waiting_can_be_cut_short(tmp_path: Path) -> None:
     scenario.author.deeds["a"][0] = refused
     assert scenario.first().status == "stopped"
     assert scenario.project.apply(scenario.author, resume=True, wait_hours=0.0).status == "done"
+
+
+class Elsewhere:
+    """Workers with accounts of their own, in this process."""
+
+    options = ""
+
+    def check(self, git: object, isolation: str) -> None:
+        """Everything can be shared."""
+
+    def make_work(self, shop: Workshop, workers: int) -> MakeWork:
+        """Phases behind another door."""
+        return partial(PhaseWork, replace(shop, door=Door()))
+
+
+def test_a_limit_here_holds_up_no_worker_elsewhere(tmp_path: Path) -> None:
+    """Resumed on a cluster, a run that waited for this machine's account works on all that is ready at once."""
+    project, author, together = (
+        Project(tmp_path / "p", nebula_files({"a": [], "b": []})),
+        Author(),
+        threading.Barrier(2),
+    )
+
+    def refused(tree: Path, prompt: str) -> TurnResult:
+        return TurnResult(Outcome.LIMITED, error=f"Full|{int(time.time()) + 7200}", cost_usd=0.0)
+
+    def beside_another(tree: Path, prompt: str) -> None:
+        together.wait(10)
+        write(tree, {"new.txt": f"{tree.name}\n"})
+
+    author.deeds = {"a": [refused, beside_another], "b": [beside_another]}
+    assert project.apply(author, wait_hours=0.0, max_workers=1).status == "stopped"
+    author.verdicts = {name: [ReviewTurn(None, "", Outcome.CLIENT_MISSING, 0.0)] for name in "ab"}
+    stopped = project.apply(author, Elsewhere(), resume=True, max_workers=2)
+    assert author.asked[1:3] in ([("coder", "a"), ("coder", "b")], [("coder", "b"), ("coder", "a")])
+    assert (stopped.status, stopped.report["paused"]) == ("stopped", None)
 
 
 def test_no_phase_starts_against_a_closed_door(tmp_path: Path) -> None:

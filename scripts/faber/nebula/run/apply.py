@@ -265,9 +265,7 @@ class Application:
             label=label,
             notice=display.notice,
             force=self.wanted.force,
-            door=Door(
-                self.wanted.wait_hours * 3600, display.line, record=journal.record, paused=journal.state.get("paused")
-            ),
+            door=self._door(journal),
         )
         healer = GroupHealer(
             self.nebula,
@@ -290,7 +288,7 @@ class Application:
             cancel=self.caller.cancel,
             resume=self.wanted.resume,
             gate=self.wanted.gate,
-            door=shop.door,
+            door=shop.door if self.fleet is None else None,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
             return WorkerGroup(
@@ -303,6 +301,14 @@ class Application:
                 healer=healer,
                 watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed).look),
             ).run()
+
+    def _door(self, journal: Journal) -> Door:
+        """The door of this machine's account; a cluster's workers have their own."""
+        paused = journal.state.get("paused")
+        if self.fleet is not None and paused is not None:
+            journal.record(nebula_events.turns_resumed())
+            paused = None
+        return Door(self.wanted.wait_hours * 3600, self._display.line, record=journal.record, paused=paused)
 
     def _ledger(self, journal: Journal, reserve: float) -> Ledger:
         execution = self.nebula.execution
