@@ -97,13 +97,14 @@ class Door:
             tried = self._trying == threading.get_ident()
             if tried:
                 self._trying = None
+            telling = tried or self._since is None  # a turn that began before the door closed tells nothing new
             try:
-                if outcome in TEMPORARY:
-                    self._close(outcome, said)
-                elif outcome in HOPELESS:
+                if outcome in HOPELESS:
                     self._close_for_good(outcome, said)
-                elif outcome is not Outcome.CANCELLED and (tried or self._since is None):
-                    self._open()  # a turn that began before the door closed shows nothing
+                elif outcome in TEMPORARY and telling:
+                    self._close(outcome, said)
+                elif outcome not in TEMPORARY and outcome is not Outcome.CANCELLED and telling:
+                    self._open()
             finally:
                 self._changed.notify_all()
         return outcome not in TEMPORARY
@@ -141,8 +142,6 @@ class Door:
 
     def _close(self, outcome: Outcome, said: str) -> None:
         now = self._clock()
-        if self._since is not None and now < self._until:
-            return  # another turn has closed it
         self._since = now if self._since is None else self._since
         self.said = said
         reset = reset_time(said, datetime.fromtimestamp(now).astimezone()) if outcome is Outcome.LIMITED else None
