@@ -150,6 +150,9 @@ def test_an_answer_cut_for_ever_is_cut() -> None:
         ([RESULT], {"status": 1}, Outcome.AGENT_ERROR),
         ([{**RESULT, "is_error": True}], {"status": 1}, Outcome.AGENT_ERROR),
         ([], {"status": 137, "ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
+        ([retry("rate_limit")], {"ended_by": Outcome.TIMED_OUT}, Outcome.LIMITED),
+        ([retry("unknown")], {"ended_by": Outcome.TIMED_OUT}, Outcome.UNAVAILABLE),
+        ([retry("rate_limit"), *response("abc", "end_turn")], {"ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
         ([], {"ended_by": Outcome.CANCELLED}, Outcome.CANCELLED),
         (
             [{**RESULT, "subtype": "error_during_execution", "is_error": True}],
@@ -195,6 +198,13 @@ def test_every_end_has_a_name(events: list[dict[str, Any]], how: dict[str, Any],
         error = failure(result)
         assert error.as_dict()["outcome"] == outcome.value
         assert error.result is result
+
+
+def test_a_turn_that_only_waited_for_the_service_costs_nothing() -> None:
+    """Ended by its time limit while the client repeated its first request, a turn has spent no money."""
+    assert judged(retry("rate_limit"), ended_by=Outcome.TIMED_OUT).cost_usd == 0.0
+    worked = judged(*response("abc", "end_turn"), retry("rate_limit"), ended_by=Outcome.TIMED_OUT)
+    assert (worked.outcome, worked.cost_usd) == (Outcome.LIMITED, None)
 
 
 def test_errors_are_told_by_type() -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.agents.versions import NEWEST, OLDEST, client_program, parse, spelled, totals_cover_the_session
+from faber.agents.versions import (
+    NEWEST,
+    OLDEST,
+    client_program,
+    parse,
+    retry_settings,
+    spelled,
+    totals_cover_the_session,
+)
 from fetch_claude import VERSIONS
 
 
@@ -36,6 +44,18 @@ def test_any_text_is_read(text: str) -> None:
 def test_what_a_total_covers(version: str | None, session: bool) -> None:
     """Totals cover the session from 2.1.277 on."""
     assert totals_cover_the_session(version) is session
+
+
+def test_only_a_client_with_a_bound_repeats_refused_requests() -> None:
+    """A client that may wait inside its turn for hours is not told to; one with a bound is, whatever was inherited."""
+    inherited = {"CLAUDE_CODE_MAX_RETRIES": "3"}
+    for version in (None, "2.1.197", "2.1.294"):
+        assert retry_settings(version, inherited) == {"CLAUDE_CODE_RETRY_WATCHDOG": "0"}
+    for version in ("2.1.295", "2.1.330", "nightly"):
+        told = retry_settings(version, inherited)
+        assert told["CLAUDE_CODE_RETRY_WATCHDOG"] == "1"
+        assert int(told["CLAUDE_CODE_RETRY_WATCHDOG_MAX_WAIT_MS"]) <= 120_000
+        assert told["CLAUDE_CODE_MAX_RETRIES"] == "3"
 
 
 def test_agents_start_with_the_sessions_own_client() -> None:

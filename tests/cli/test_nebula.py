@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from faber.events.nebula_events import turns_refused, turns_resumed
 from faber.model.documents import Plan
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
@@ -336,6 +337,7 @@ def test_planning_works_without_a_repository(faber: Faber, project: Path) -> Non
 def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path) -> None:
     """A nebula's run is a run: status lists it with its phases, next hands out no step of it, and its events are
     recorded by no hand."""
+    layout = Layout(str(project))
     record(
         project,
         {
@@ -357,18 +359,46 @@ def test_a_nebulas_run_among_the_runs(faber: Faber, nebula: Path, project: Path)
     assert faber("context", "r").json["resume_point"] == {"phase": None, "step": None, "mode": "continue"}
     assert faber("event", "emit", "r", "--type", "cycle_start", "--metadata", "{}").code == "has_own_command"
     assert faber("phase", "start", "r", "a").code == "unknown_step"
+    refused = turns_refused("Full [resets 3pm]", reason="limited", waiting_until="2026-01-02T15:00:05Z")
+    commit(layout, "r", lambda state, plan: [refused])
+    paused = faber("status", "r", "--format", "json").json["paused"]
+    assert (paused["reason"], paused["waiting_until"]) == ("limited", "2026-01-02T15:00:05Z")
+    assert (faber("context", "r").json["paused"], faber("status", "--format", "json").json["runs"][0]["paused"]) == (
+        paused,
+        paused,
+    )
+    said = f"Full [resets 3pm] (since {paused['since']}, until 2026-01-02T15:00:05Z)"
+    assert f"Paused  {said}" in faber("status", "r").out
+    assert said in " ".join(faber("status").out.split())
+    assert said in " ".join(faber("context", "r", "--format", "text").out.split())
+    StateWriter().save(str(nebula), NebulaFile("todo-tool", "r", 1, 0.0, {}))
+    assert faber("nebula", "status", "neb").json["paused"] == paused
+    assert f"pause {said}" in " ".join(faber("nebula", "status", "neb", "--format", "text").out.split())
     assert faber("doctor", "r").status == 0
     assert faber("repair", "r").status == 0
+    commit(layout, "r", lambda state, plan: [turns_resumed()])
+    assert faber("status", "r", "--format", "json").json["paused"] is None
     assert faber("status", "r", "--format", "json").json["nebula"] == answer["nebula"]
 
 
-def test_apply_says_how_a_budget_is_read(faber: Faber, nebula: Path) -> None:
+def test_apply_says_how_a_budget_is_read(faber: Faber, nebula: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is started, apply says what max_budget_usd limits where the files do not say it."""
     manifest = '[nebula]\nname = "n"\n[execution]\nmax_budget_usd = 5\n[dependencies]\nrequires_nebulae = ["x"]\n'
     (nebula / "nebula.toml").write_text(manifest)
+    monkeypatch.setenv("FABER_CLAUDE", "/bin/true")
     answer = faber("nebula", "apply", "neb")
     assert answer.code == "requirements_unmet"
     assert "faber: nebula.toml:4: INFO budget_for_run: max_budget_usd (5) limits the whole run." in answer.err
+
+
+def test_without_a_client_nothing_begins(faber: Faber, nebula: Path, project: Path) -> None:
+    """`apply` looks for the client first: without one it says what to do, and leaves no run, branch or file."""
+    answer = faber("nebula", "apply", "neb")
+    assert (answer.status, answer.code) == (3, "client_missing")
+    assert "FABER_CLAUDE" in answer.json["error"]["recovery"]
+    assert git(project, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert git(project, "status", "--porcelain") == ""
+    assert Layout(str(project)).run_ids() == []
 
 
 @pytest.mark.parametrize(

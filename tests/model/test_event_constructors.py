@@ -29,6 +29,8 @@ MADE: tuple[Draft, ...] = (
     healing_events.healing_insert("p", "Queued", remediation="heal-p", rewired=["q"], file="heal-p.md", digest=None),
     healing_events.healing_done("p", success=True, cost=0.2, remediation="heal-p"),
     nebula_events.nebula_start("n", {"p": "d"}, directory="plan"),
+    nebula_events.turns_refused("The limit is reached.", reason="limited", waiting_until="2026-01-02T03:04:05Z"),
+    nebula_events.turns_resumed(),
     nebula_events.nebula_land(COMMIT, branch="main", how="merge"),
     nebula_events.nebula_phase_start("p", branch="b", base=COMMIT, digest=None),
     nebula_events.nebula_phase_complete("p", "Done", cycles=2),

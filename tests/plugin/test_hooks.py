@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -944,6 +945,30 @@ def test_a_turn_that_broke_off_is_recorded(project: Project) -> None:
     assert event["metadata"] == {"hook": "StopFailure", "error": "max_output_tokens"}
 
 
+def test_the_next_session_is_told_of_a_limit(project: Project) -> None:
+    """A turn that the service refused is in the run's state, with the end of the limit, and in the next brief, until
+    the run continues; an error of another kind is not."""
+    run = project.new(session="s")
+    end = (datetime.now().astimezone() + timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
+    words = f"API Error: Request rejected (429) · You've hit your session limit · resets {end:%I%p}".replace(" 0", " ")
+    for error in ("invalid_request", "rate_limit"):
+        project.emit(run, {"type": "decision_point", "message": "On."}, "s")
+        assert "paused" not in project.load(run).state
+        project.hook("stop-failure", {"session_id": "s", "error": error, "last_assistant_message": words})
+    project.hook("session-end", {"session_id": "s", "reason": "other"})
+    paused = project.load(run).state["paused"]
+    assert paused["reason"] == "rate_limit"
+    assert datetime.fromisoformat(str(paused["waiting_until"])) == end
+    for source in ("startup", "compact", "resume"):
+        told = project.start(source, "s").context
+        assert (
+            f"The service refused the last turn: {words} (since {paused['since']}, until {paused['waiting_until']})"
+            in told
+        )
+    project.emit(run, {"type": "decision_point", "message": "On."}, "s")
+    assert "refused" not in project.start("startup", "s").context
+
+
 @pytest.mark.parametrize("event", ["pre-compact", "session-end", "stop-failure"])
 def test_a_run_that_waits_is_recorded_for(project: Project, event: str) -> None:
     """What happens to a session is recorded also while its run waits for a person, which it continues doing."""
@@ -1060,7 +1085,9 @@ def test_the_client_is_told_of_each_hook() -> None:
         assert set(entry) == ({"hooks", "matcher"} if event == "PreToolUse" else {"hooks"})
         assert hook["type"] == "command"
         assert 1 <= hook["timeout"] <= 10
-        called[event] = re.fullmatch(r'"\$\{CLAUDE_PLUGIN_ROOT\}/bin/faber" hook ([a-z-]+)', hook["command"])[1]  # type: ignore[index]
+        trap, _, command = hook["command"].rpartition("; ")
+        assert trap == ("trap '' HUP INT TERM" if event == "StopFailure" else "")  # the client ends without waiting
+        called[event] = re.fullmatch(r'"\$\{CLAUDE_PLUGIN_ROOT\}/bin/faber" hook ([a-z-]+)', command)[1]  # type: ignore[index]
     assert called == {re.sub("-?([a-z]+)", lambda m: m[1].title(), event): event for event in EVENTS}
 
 

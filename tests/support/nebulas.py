@@ -47,7 +47,8 @@ def nebula_files(phases: Mapping[str, list[str]], manifest: str = "", **extra: A
 
 class Author:
     """Agents that write `<phase>.txt` and approve it. `deeds` and `verdicts` replace that for a phase: functions of the
-    tree's path and the prompt, one a turn, then the usual again. What was asked of whom is in `asked`."""
+    tree's path and the prompt, and answers or functions that return a
+    turn, one a turn, then the usual again. What was asked of whom is in `asked`."""
 
     def __init__(self, cost: float = 0.1) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -121,6 +122,10 @@ class _OfPhase:
         if self.cancel.is_set():
             return ReviewTurn(None, "", Outcome.CANCELLED)
         said = (self.author.verdicts.get(self.phase) or [{"verdict": "approved"}]).pop(0)
+        if callable(said):
+            said = said()
+        if isinstance(said, ReviewTurn):
+            return said
         listed = prompt.partition("## Earlier findings")[2].partition("## Answer")[0]
         earlier = [
             {"id": each, "status": "fixed"} for each in re.findall(r"^- (f-[0-9a-f]{12}) ", listed, re.MULTILINE)

@@ -7,6 +7,7 @@ example.
 
 import os
 import re
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -183,3 +184,9 @@ class ClaudeCodeClient:
         self._session_usd = total
         resumed = reading.session_id == self.session_id and total >= before
         return reading._replace(cost_usd=total - before) if resumed else reading
+
+
+def require_client(environ: Mapping[str, str]) -> None:
+    """Raise `ClientMissing` if there is nothing that starts agents."""
+    if shutil.which(client_program(environ), path=environ.get("PATH")) is None:
+        raise failure(TurnResult(Outcome.CLIENT_MISSING, error="No Claude Code client was found; nothing was started."))

@@ -138,6 +138,7 @@ class NotLoggedIn(TurnFailed):
     """The client has no valid credentials."""
 
     code = "not_logged_in"
+    exit_code = Exit.PERSON_NEEDED
     recovery = "Run `claude` once and log in, or set ANTHROPIC_API_KEY."
 
 
@@ -145,6 +146,7 @@ class ClientMissing(TurnFailed):
     """No Claude Code client was found."""
 
     code = "client_missing"
+    exit_code = Exit.PERSON_NEEDED
     recovery = "Install Claude Code, or set FABER_CLAUDE to the path of a client."
 
 
@@ -152,6 +154,7 @@ class NoCredit(TurnFailed):
     """The account has no credit."""
 
     code = "no_credit"
+    exit_code = Exit.PERSON_NEEDED
     recovery = "Add credit to the account, or use another one."
 
 
@@ -199,6 +202,7 @@ def failure(result: TurnResult) -> TurnFailed:
 def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
+    free = outcome is Outcome.CLIENT_MISSING or (outcome in TEMPORARY and not any(reading.usage.values()))
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
     return TurnResult(
         outcome=outcome,
@@ -206,7 +210,7 @@ def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: O
         pieces=reading.answer,
         stop_reason=reading.stop_reason,
         session_id=reading.session_id,
-        cost_usd=0.0 if outcome is Outcome.CLIENT_MISSING else reading.cost_usd,
+        cost_usd=0.0 if free and reading.cost_usd is None else reading.cost_usd,
         usage=reading.usage,
         turns=reading.turns,
         denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),
@@ -223,6 +227,8 @@ def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None
         return Outcome.BUDGET_STOP
     if reading.subtype == "error_max_turns":
         return Outcome.TURN_STOP
+    if ended_by is Outcome.TIMED_OUT and reading.retried and not reading.ended:
+        return _FAULTS.get(reading.retried, Outcome.UNAVAILABLE)  # it waited for the service, not for the agent
     # A client that had printed its answer before it was ended has done its work. An interrupted one may print a result
     # that is an error.
     if ended_by is not None and (reading.is_error or not reading.ended):
@@ -259,7 +265,7 @@ def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: 
     if outcome in _SAID:
         return _SAID[outcome]
     if outcome in _REFUSED:
-        return shorten(inert(redact(f"{_REFUSED[outcome]}: {reading.complaint}")), _MESSAGE)
+        return shorten(inert(redact(f"{_REFUSED[outcome]}: {reading.complaint or reading.retried}")), _MESSAGE)
     said = ["the client was not started"]
     if exit_status is not None:
         said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)

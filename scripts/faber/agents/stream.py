@@ -37,8 +37,9 @@ class Reading(NamedTuple):
     `answer` holds the pieces of the last answer, several if the client continued a cut response by itself. `ended` is
     true once the client printed its result, which has `subtype`, `is_error` and `cost_usd`. `complaint` is what the
     client wrote in place of the agent, `fault` its word for the kind of fault (`max_output_tokens`,
-    `authentication_failed` …). `refusals` counts the refused logins in a row that the client still retries. `cost_usd`
-    is the total that the client printed; its `version` decides whether that covers the turn or the session.
+    `authentication_failed` …). `refusals` counts the refused logins in a row that the client still retries, `retried`
+    is its word for why it repeats the last request. `cost_usd` is the total that the client printed; its `version`
+    decides whether that covers the turn or the session.
     """
 
     session_id: str | None
@@ -54,6 +55,7 @@ class Reading(NamedTuple):
     complaint: str
     fault: str | None
     refusals: int
+    retried: str | None
     garbage: int
     garbage_sample: str
     version: str | None
@@ -204,6 +206,7 @@ class StreamReader:
             complaint=self._complaint or (str(said) if is_error else ""),
             fault=self._retried if is_error and self._fault == "unknown" else self._fault,
             refusals=self.refusals,
+            retried=self._retried,
             garbage=self._garbage,
             garbage_sample=self._sample,
             version=self._version,

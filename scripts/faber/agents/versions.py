@@ -12,6 +12,9 @@ OLDEST = (2, 1, 197)
 NEWEST = (2, 1, 330)
 # From this version on, the total that a client prints covers its session; before, the turn alone (measured on both).
 SESSION_TOTALS = (2, 1, 277)
+# From this version on, the wait of CLAUDE_CODE_RETRY_WATCHDOG has a bound.
+BOUNDED_RETRIES = (2, 1, 295)
+RETRIES_MS = "120000"
 SECONDS = 5.0
 Version = tuple[int, ...]
 
@@ -50,6 +53,21 @@ def installed(environ: Mapping[str, str]) -> Installed | None:
     if said.problem in ("missing", "failed"):
         return None
     return Installed(program, parse(said.out) if said.ok else None)
+
+
+def retry_settings(version: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that let a client of this version repeat a refused request for two minutes, and no longer.
+
+    Without them both ends of the window give up an overload after three seconds, and the agent's work of that turn is
+    lost. A client without the bound would wait inside its turn until a limit is over, unseen.
+    """
+    if version is None or (parse(version) or NEWEST) < BOUNDED_RETRIES:
+        return {"CLAUDE_CODE_RETRY_WATCHDOG": "0"}
+    return {
+        "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+        "CLAUDE_CODE_RETRY_WATCHDOG_MAX_WAIT_MS": RETRIES_MS,
+        "CLAUDE_CODE_MAX_RETRIES": environ.get("CLAUDE_CODE_MAX_RETRIES") or "10",  # of errors other than 429 and 529
+    }
 
 
 def totals_cover_the_session(version: str | None) -> bool:

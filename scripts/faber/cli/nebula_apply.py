@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from faber.agents.claude import require_client
 from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
@@ -73,6 +74,8 @@ def apply(
         if problem.category in READINGS:
             say(f"faber: {redact(problem.described())}")
     _not_freer(obj, nebula, wanted, directory)
+    if scheduler is None:
+        require_client(os.environ)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
         kept = KeptDisplay(display)
         caller = Caller(lambda: new_id(obj), obj.actor, kept, cancel)

@@ -79,6 +79,8 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         "omitted": never_shown(run, len(events)),
         "generated_at": options.now,
     }
+    if "paused" in state:
+        context["paused"] = state["paused"]
     if nebula := nebula_part(state):
         context["nebula"] = nebula
     if failures := failed_phases(state):

@@ -10,7 +10,7 @@ from faber.context.resume import NextSteps
 from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
 from faber.model.nebula_documents import NebulaSpent
-from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, StepAnswer
+from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, Pause, StepAnswer
 
 
 class SessionContent(TypedDict):
@@ -211,6 +211,7 @@ class ConsolidatedContext(ContextPosition):
     events: list[ContextEvent]
     session_history: Sessions | None
     session_summary: LastSession | None
+    paused: NotRequired[Pause]
     nebula: NotRequired[NebulaPart]
     unresolved_errors: list[ErrorEntry]
     failures: NotRequired[list[FailedPhase]]

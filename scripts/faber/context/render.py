@@ -18,6 +18,7 @@ from faber.errors import FaberError
 from faber.events.healing_events import NOT_HEALED
 from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
+from faber.model.pauses import pause_text
 from faber.text.safe_text import inert, shorten
 
 WIDTH = 80
@@ -118,6 +119,8 @@ def _summary(context: ConsolidatedContext) -> str:
         lines += [f"  Decided: {_line(decision)}" for decision in summary["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
+    if "paused" in context:
+        lines.append(f"  Paused: {_line(pause_text(context['paused']))}")
     lines += _phases(context.get("nebula"))
     lines += [f"  Failed: {_line(_failure(each))}" for each in context.get("failures", [])[:5]]
     if request := context["feedback_request"]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from faber.foreign.run_rows import RunList, branch_name
 from faber.model.documents import CLOSED, SETTLED, State, nebula_phases
+from faber.model.pauses import pause_text
 from faber.model.state_parts import FeedbackRequest
 from faber.text.safe_text import inert, one_line, shorten
 
@@ -33,6 +34,8 @@ def list_text(found: RunList, spelled: Callable[[str], str]) -> str:
         if request := row["waits_for"]:
             asked = f"waits for a person: {shorten(_one_line(request['prompt']), 200)}{_options(request)}"
             lines += _wrapped(asked)
+        if row["paused"]:
+            lines += _wrapped(f"paused: {_one_line(pause_text(row['paused']))}")
     for entry in found.damaged:
         lines += [
             entry["run_id"],
@@ -95,6 +98,8 @@ def run_text(state: State, next_command: str) -> str:
         note = f"  cycle {working['cycle']}" if "cycle" in working else ""
         note += f"  {shorten(inert(working['reason']), 60)}" if "reason" in working else ""
         lines.append(f"{MARKS.get(working['status'], '✓')} {inert(name)}{note}".replace("\n", " "))
+    if "paused" in state:
+        lines.append(f"Paused  {_one_line(pause_text(state['paused']))}")
     request = state["feedback_request"]
     if request:
         prompt = shorten(_one_line(request["prompt"]), 200)

@@ -200,6 +200,9 @@ _APPLY = "faber nebula apply"
 
 NEBULA_START = _type("nebula_start", ("metadata.nebula", "metadata.phases"), command=_APPLY, notable=True)
 NEBULA_LAND = _type("nebula_land", ("metadata.commit",), command="faber nebula land", notable=True)
+# No turn can begin, until the time that is named or until a person did something; and turns come through again.
+TURNS_REFUSED = _type("turns_refused", ("message", "metadata.reason"), command=_APPLY, notable=True)
+TURNS_RESUMED = _type("turns_resumed", command=_APPLY, notable=True)
 PHASE_RESET = _type("phase_reset", ("phase", "message"), command=_APPLY, notable=True)
 PHASE_MERGE = _type("phase_merge", ("phase", "metadata.commit"), command=_APPLY, notable=True)
 CHECKPOINT_VERDICT = _type("checkpoint_verdict", ("phase", "metadata.verdict"), command=_APPLY, worker=True)

@@ -45,6 +45,17 @@ def nebula_start(
     return draft(event_types.NEBULA_START, metadata=metadata)
 
 
+def turns_refused(message: str, *, reason: str, waiting_until: str | None) -> Draft:
+    """The service refuses turns; `message` is what it said. None: nobody waits, a person has to do something."""
+    metadata = {"reason": reason, "waiting_until": waiting_until}
+    return draft(event_types.TURNS_REFUSED, message=message, metadata=metadata)
+
+
+def turns_resumed() -> Draft:
+    """A turn came through again."""
+    return draft(event_types.TURNS_RESUMED)
+
+
 def nebula_land(commit: str | None, *, branch: str | None, how: str) -> Draft:
     """The integration branch was merged into `branch`, whose head is `commit` now."""
     return draft(event_types.NEBULA_LAND, metadata={"commit": commit, "branch": branch, "how": how})

@@ -31,9 +31,9 @@ def session_summary(file: str, summary: Mapping[str, object]) -> Draft:
     return {"type": event_types.SESSION_END, "metadata": {"summary_file": file, "summary": summary}}
 
 
-def stop_failure(error: str) -> Draft:
-    """A turn of the session ended with an error."""
-    metadata = {"hook": "StopFailure", "error": error}
+def stop_failure(error: str, said: str = "", *, waiting_until: str | None = None) -> Draft:
+    """A turn of the session ended with an error, with which the client said `said`; a limit ends at a time."""
+    metadata = {"hook": "StopFailure", "error": error, "said": said or None, "waiting_until": waiting_until}
     return draft(event_types.HOOK_EXECUTE, message=f"A turn ended with an error: {error}", metadata=metadata)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 from faber.errors import FaberError
 from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED, State
-from faber.model.state_parts import FeedbackRequest
+from faber.model.state_parts import FeedbackRequest, Pause
 from faber.store.catalog import goal_of, survey
 from faber.store.layout import Layout
 from faber.store.load import Run
@@ -26,6 +26,7 @@ class RunRow(TypedDict):
     current_step: str | None
     branch: str | None
     waits_for: FeedbackRequest | None
+    paused: Pause | None
     updated_at: str
     foreign: bool
 
@@ -135,6 +136,7 @@ def run_row(made: Run) -> RunRow:
         "current_step": state["current_step"],
         "branch": branch_name(state),
         "waits_for": state["feedback_request"],
+        "paused": state.get("paused"),
         "updated_at": state["updated_at"],
         "foreign": made.foreign,
     }

@@ -6,6 +6,7 @@ from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import record, working_on
 from faber.hooks.run_lookup import session_runs
 from faber.model.holder import holds
+from faber.model.pauses import REFUSALS
 
 
 def session_end(call: Call) -> None:
@@ -19,12 +20,18 @@ def session_end(call: Call) -> None:
 
 
 def stop_failure(call: Call) -> None:
-    """Record that a turn of the session failed, and its error."""
+    """Record that a turn of the session failed, its error, what the client said, and when a limit ends."""
     if run := working_on(call):
         error = call.text("error", 500) or "unknown"
-        record(
-            call,
-            run,
-            "stop-failure",
-            record_events.stop_failure(error),
-        )
+        said = call.text("last_assistant_message", 300) if error in REFUSALS else ""
+        until = _end_of_limit(said) if error == "rate_limit" else None
+        record(call, run, "stop-failure", record_events.stop_failure(error, said, waiting_until=until))
+
+
+def _end_of_limit(said: str) -> str | None:
+    from datetime import UTC, datetime
+
+    from faber.agents.limits import reset_time
+
+    reset = reset_time(said, datetime.now().astimezone())
+    return reset.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if reset else None

@@ -3,14 +3,9 @@
 from faber.context.resume import resume_point
 from faber.events.drafts import Event
 from faber.events.event_types import (
-    CHECKPOINT,
-    CONTEXT_LOADED,
     DECISION_POINT,
-    HOOK_EXECUTE,
     PHASE_COMPLETE,
     PHASE_SKIP,
-    SESSION_END,
-    SESSION_START,
     STEP_COMPLETE,
     STEP_RETRY,
     STEP_SKIP,
@@ -26,6 +21,7 @@ from faber.hooks.session_brief import (
     next_command,
     point_text,
     question,
+    refused,
     task,
     what_to_do,
     whereabouts,
@@ -36,8 +32,6 @@ from faber.model.next import Action, next_action
 KEEP = 3_000
 SEVERAL = 4_000
 
-# Bookkeeping of sessions, of no use to another session.
-QUIET = frozenset({CHECKPOINT, SESSION_START, SESSION_END, CONTEXT_LOADED, HOOK_EXECUTE})
 # Types whose messages agents or people at the command line write; an answer's may quote an issue comment.
 _SPOKEN = frozenset(
     {
@@ -68,7 +62,7 @@ def news(
     if not events:
         waits = " and waits for a person's answer" if state["feedback_request"] else ""
         position = f"faber: run {run_id} is at {point_text(resume)}{waits}; nothing new."
-        return fit([Line(0, f"{position} {first.text}"), *rest, *whereabouts(elsewhere)], SHORT)
+        return fit([Line(0, f"{position} {first.text}"), *rest, *refused(state), *whereabouts(elsewhere)], SHORT)
     return fit(
         [
             Line(0, f"faber: others recorded events in run {run_id} since event {since}:"),
@@ -76,6 +70,7 @@ def news(
             Line(1, f"Status now: {state['status']}. Resume point: {point_text(resume)}."),
             *whereabouts(elsewhere),
             *question(state["feedback_request"], 300),
+            *refused(state),
             first,
             *rest,
             Line(2, f"Full context: {context_command(faber, run_id)}"),

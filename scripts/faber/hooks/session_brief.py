@@ -10,6 +10,7 @@ from faber.context.resume import Resume, resume_point
 from faber.hooks.lines import Line, fit, line
 from faber.model.documents import SETTLED, Plan, State
 from faber.model.next import Action, next_action
+from faber.model.pauses import pause_text
 from faber.model.progress import unfinished
 from faber.model.state_parts import ErrorEntry, FeedbackRequest
 from faber.text.program_word import command, prose, shell_word
@@ -105,6 +106,7 @@ def capsule(
         Line(3, f"Reason: {line(resume.why, 300)}"),
         *whereabouts(elsewhere),
         *question(state["feedback_request"], bounds.prompt),
+        *refused(state),
         *what_to_do(action or next_action(state, plan), faber, run_id),
         *([] if loaded else before_work(faber, run_id)),
     ]
@@ -150,6 +152,13 @@ def question(request: FeedbackRequest | None, limit: int) -> list[Line]:
         Line(3, f"The question: {line(request['prompt'], limit)}"),
         *([Line(4, f"Options: {line(' | '.join(options), min(limit, 600))}")] if options else []),
     ]
+
+
+def refused(state: State) -> list[Line]:
+    """Why the last turn about the run ended early: a limit or an outage, which may be over by now."""
+    if "paused" not in state:
+        return []
+    return [Line(2, f"The service refused the last turn: {line(pause_text(state['paused']), 500)}")]
 
 
 def task(state: State, limit: int) -> list[Line]:

@@ -7,13 +7,14 @@ from faber.context.what_next import what_next
 from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.hooks.hook_call import Call, say
-from faber.hooks.notes import QUIET, damaged, news, several
+from faber.hooks.notes import damaged, news, several
 from faber.hooks.provenance import attended
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
 from faber.hooks.session_brief import FULL, SHORT, capsule
 from faber.hooks.session_memory import remember, still_here
 from faber.hooks.waiting import position, waiting
 from faber.model.holder import holds
+from faber.model.pauses import QUIET
 from faber.store import log
 from faber.store.load import Run
 

@@ -16,6 +16,7 @@ from faber.model.state_parts import (
     GateState,
     Holder,
     LastAnswer,
+    Pause,
     PhaseState,
     ProgressComment,
     RecentEvent,
@@ -173,6 +174,8 @@ class State(TypedDict):
     completed_at: str | None
     ended_event: int | None
     error: ErrorDetail | None
+    # The service refuses turns: the account's limit, an outage, no login.
+    paused: NotRequired[Pause]
 
 
 class NebulaRunState(State):

@@ -14,6 +14,7 @@ from faber.model import nebula_rules  # noqa: F401 - the rules registered there 
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
 from faber.model.holder import note_holder
+from faber.model.pauses import note_pause
 from faber.model.progress import new_phase
 from faber.model.rules import RULES
 
@@ -117,6 +118,7 @@ def _apply(state: State, event: Event) -> State:
             rule(state, event)
         _take_artifacts(state, event)
         note_holder(state, event)
+        note_pause(state, event)
     entry: Any = {"event_id": event["event_id"], "file": event_file(event["event_id"], event["type"])}
     if "key" in event:
         entry["key"] = event["key"]

@@ -153,6 +153,17 @@ class ErrorEntry(TypedDict):
     message: NotRequired[str]
 
 
+class Pause(TypedDict):
+    """Why no turn can begin: `reason` in the word of the client or of faber, `message` as the service said it.
+    `waiting_until` is null where no time is known, or a person has to do something first."""
+
+    reason: Annotated[str, Keyword("maxLength", 100)]
+    message: Annotated[str, Keyword("maxLength", 300)]
+    since: str
+    waiting_until: str | None
+    event_id: int
+
+
 class SettledQuestion(TypedDict):
     """The answer to a question about the context, and what the question was about."""
 

@@ -72,4 +72,19 @@ def test_a_closed_account_lets_nobody_wait() -> None:
     with pytest.raises(RuntimeError, match="No credit"):
         turns(Progress(door))._turn("coder", lambda budget: gone)
     assert not door.enter(threading.Event())
-    assert door.said == "No credit."
+    assert door.said == "No credit. Add credit to the account, or use another one."
+
+
+def test_many_refusals_close_the_door_once() -> None:
+    """Turns that began together and are refused one after the other lengthen no pause and record one event."""
+    now, recorded = [0.0], list[Any]()
+    door = Door(3600, record=recorded.append, clock=lambda: now[0], look=0.01)
+    for _ in range(3):
+        assert door.enter(threading.Event())
+    for _ in range(3):
+        assert not door.came_through(Outcome.UNAVAILABLE, "It is overloaded.")
+        now[0] += FIRST_PAUSE
+    assert door.enter(threading.Event())
+    assert door.came_through(Outcome.COMPLETED, "")
+    assert [each["type"] for each in recorded] == ["turns_refused", "turns_resumed"]
+    assert recorded[0]["metadata"]["waiting_until"] == "1970-01-01T00:00:30Z"

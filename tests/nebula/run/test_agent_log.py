@@ -134,7 +134,8 @@ def test_a_display_keeps_what_it_shows(tmp_path: Path) -> None:
     display = KeptDisplay(PlainDisplay(shown.append))
     display.show("a", "before the run has a directory")
     display.keep(str(tmp_path / "agents"), (), "")
-    display.follow(lambda: {"a": {"status": "in_progress", "cycle": 3}})
+    state: Any = {"nebula": {"phases": {"a": {"status": "in_progress", "cycle": 3}}}}
+    display.follow(lambda: state)
     display.show("a", "starts")
     display.heard("a", "coder", INIT)
     display.notice(Notice("x", Severity.WARNING, "It was denied.", "", "a"))

@@ -12,6 +12,7 @@ import pytest
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
 from faber.git.git_errors import NoRepository
+from faber.nebula.phase import door
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
 from faber.store.load import load
@@ -21,6 +22,12 @@ from support.nebulas import DIAMOND, Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write
 
 pytestmark = pytest.mark.usefixtures("git_user")
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume waits for the rest of a pause: for nothing here."""
+    monkeypatch.setattr(door, "FIRST_PAUSE", 0.01)
 
 
 class Stopped:
@@ -334,12 +341,11 @@ class TestDisks:
         assert project.apply(Author(), resume=True).status == "done"
 
 
-@pytest.mark.parametrize("outcome", [Outcome.LIMITED, Outcome.CLIENT_MISSING])
-def test_a_closed_service_stops_the_run(tmp_path: Path, outcome: Outcome) -> None:
-    """A limit that is not waited for fails nothing, starts nothing more and heals nothing; --resume continues."""
+def test_a_closed_service_stops_the_run(tmp_path: Path) -> None:
+    """Where no turn can begin, nothing fails, starts or is healed; --resume continues."""
     healing = "[execution]\nmax_workers = 1\nhealing = true\n"
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"], "c": []}, healing)), Author()
-    author.deeds["b"] = [lambda path, prompt: TurnResult(outcome, error="Nobody answers.", cost_usd=0.0)]
+    author.deeds["b"] = [lambda path, prompt: TurnResult(Outcome.CLIENT_MISSING, error="Nobody answers.", cost_usd=0.0)]
     stopped = project.apply(author, wait_hours=0.0)
     assert (stopped.status, stopped.exit_code) == ("stopped", Exit.PERSON_NEEDED)
     assert stopped.report["phases"]["b"]["status"] == "in_progress"  # type: ignore[index]

@@ -4,15 +4,17 @@ Agents run here, on a worker of a cluster, and as healing's architect. `AgentFac
 setting of the nebula reaches every agent or none.
 """
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from faber.agents.claude import PLUGIN, AgentOptions, ClaudeCodeClient
 from faber.agents.outcome import Outcome, TurnFailed, TurnResult
 from faber.agents.pipeline import AgentLoop, Record
 from faber.agents.stream import Denial
+from faber.agents.versions import retry_settings
 from faber.nebula.phase.reviews import REVIEW_SCHEMA
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.responses.response_errors import CorrectionExhausted
@@ -78,6 +80,7 @@ class AgentFactory:
     hear: Hear = lambda phase, role, event: None
     record: Record = lambda recovery: []
     model: str | None = None
+    _versions: list[str] = field(default_factory=list)  # of the clients that were started
 
     def agents(self, spec: PhaseSpec, directory: str, cancel: threading.Event) -> Agents:
         """The coder and reviewer of a phase whose worktree is `directory`."""
@@ -102,9 +105,16 @@ class AgentFactory:
             max_turns=role.max_turns,
             max_budget_usd=budget,
             timeout=execution.turn_timeout,
+            environment=retry_settings(self._versions[-1] if self._versions else None, os.environ),
             label=self.label,
         )
-        return ClaudeCodeClient(options, cancel=cancel, on_event=lambda event: self.hear(spec.id, role.name, event))
+
+        def heard(event: Mapping[str, Any]) -> None:
+            if event.get("subtype") == "init":
+                self._versions[:] = [str(event.get("claude_code_version"))]
+            self.hear(spec.id, role.name, event)
+
+        return ClaudeCodeClient(options, cancel=cancel, on_event=heard)
 
 
 @dataclass

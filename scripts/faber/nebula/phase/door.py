@@ -7,11 +7,14 @@ over, or a pause that grows. One turn tries first; the others follow once it cam
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from faber.agents.limits import reset_time
 from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome, TurnFailed, TurnResult, failure
+from faber.events.drafts import Draft
+from faber.events.nebula_events import turns_refused, turns_resumed
+from faber.model.state_parts import Pause
 
 HOURS = 12.0  # how long a run waits unless it is told otherwise
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0  # seconds, where no time was named
@@ -23,19 +26,24 @@ T = TypeVar("T")
 
 class Door:
     """Open, or closed until a time. `patience` are the seconds that a closed door is waited for, 0 for none; `tell`
-    gets a line for people. `clock` is the time in seconds, `look` the seconds between two looks at it."""
+    gets a line for people, `record` the events. `paused` is the pause that an earlier process of the run was in: the
+    rest of it is waited for. `clock` is the time in seconds, `look` the seconds between two looks at it."""
 
     def __init__(
         self,
         patience: float = HOURS * 3600,
         tell: Callable[[str], None] = lambda text: None,
         *,
+        record: Callable[[Draft], object] = lambda draft: None,
+        paused: Pause | None = None,
         clock: Callable[[], float] = time.time,
         look: float = _LOOK,
     ) -> None:
         self.patience = patience
         self.said = ""  # by the turn that closed it last
         self._tell = tell
+        self._record = record
+        self._recorded = paused is not None
         self._clock = clock
         self._look = look
         self._changed = threading.Condition()
@@ -43,6 +51,13 @@ class Door:
         self._until = 0.0
         self._pause = FIRST_PAUSE
         self._trying: int | None = None  # the thread whose turn tries
+        if paused is not None:
+            self._wait_for_the_rest(paused)
+
+    @property
+    def is_open(self) -> bool:
+        """False while no turn may begin but one that tries."""
+        return self._since is None
 
     def enter(self, cancel: threading.Event) -> bool:
         """Wait until a turn may begin; False if it may not: `cancel` is set, or the patience is at its end."""
@@ -79,23 +94,54 @@ class Door:
         Called after every `enter` that returned True, by the same thread; with `CANCELLED` where there was no turn.
         """
         with self._changed:
-            if self._trying == threading.get_ident():
+            tried = self._trying == threading.get_ident()
+            if tried:
                 self._trying = None
-            if outcome in TEMPORARY:
-                self._close(outcome, said)
-            elif outcome in HOPELESS:
-                self._since = self._until = self._clock()
-                self.patience, self.said = -1.0, said  # nobody waits for a person
-            elif outcome is not Outcome.CANCELLED and self._since is not None:
-                self._since, self._pause = None, FIRST_PAUSE
-                self._tell("The service answers again; the run continues.")
-            self._changed.notify_all()
+            telling = tried or self._since is None  # a turn that began before the door closed tells nothing new
+            try:
+                if outcome in HOPELESS:
+                    self._close_for_good(outcome, said)
+                elif outcome in TEMPORARY and telling:
+                    self._close(outcome, said)
+                elif outcome not in TEMPORARY and outcome is not Outcome.CANCELLED and telling:
+                    self._open()
+            finally:
+                self._changed.notify_all()
         return outcome not in TEMPORARY
+
+    def _wait_for_the_rest(self, paused: Pause) -> None:
+        """Stay closed as long as the earlier process would have waited, if that is within the patience."""
+        try:
+            until = datetime.fromisoformat(paused["waiting_until"] or "").timestamp()
+        except ValueError:
+            return
+        now = self._clock()
+        if now < until <= now + self.patience:
+            self._since, self._until, self.said = now, until, paused["message"]
+            self._tell(f"{self.said} The run waits for the rest: until {_time_of(until)}.")
+
+    def _open(self) -> None:
+        if self._since is not None:
+            self._since, self._pause = None, FIRST_PAUSE
+            self._tell("The service answers again; the run continues.")
+        if self._recorded:
+            self._recorded = False
+            self._record(turns_resumed())
+
+    def _close_for_good(self, outcome: Outcome, said: str) -> None:
+        """Nobody waits for a person."""
+        self._since = self._until = self._clock()
+        self.patience = -1.0
+        self.said = f"{said} {failure(TurnResult(outcome)).recovery}"
+        self._note(outcome, None)
+
+    def _note(self, outcome: Outcome, until: float | None) -> None:
+        at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if until is not None else None
+        self._recorded = True
+        self._record(turns_refused(self.said or outcome.value, reason=outcome.value, waiting_until=at))
 
     def _close(self, outcome: Outcome, said: str) -> None:
         now = self._clock()
-        if self._since is not None and now < self._until:
-            return  # another turn has closed it
         self._since = now if self._since is None else self._since
         self.said = said
         reset = reset_time(said, datetime.fromtimestamp(now).astimezone()) if outcome is Outcome.LIMITED else None
@@ -103,5 +149,10 @@ class Door:
             self._until = reset.timestamp() + AFTER
         else:
             self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        self._note(outcome, self._until)  # first, so that whoever is told finds it recorded
         if self._until - self._since <= self.patience:
-            self._tell(f"{said} The run waits until {datetime.fromtimestamp(self._until):%H:%M:%S}, then tries again.")
+            self._tell(f"{said} The run waits until {_time_of(self._until)}, then tries again.")
+
+
+def _time_of(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds):%H:%M:%S}"

@@ -80,7 +80,7 @@ class Turns(NamedTuple):
             finally:  # whatever went wrong, the other phases wait for this
                 accepted = door.came_through(outcome, said)
             if outcome in HOPELESS:
-                progress.fail(ServiceClosed, said)
+                progress.fail(ServiceClosed, door.said)
             if accepted:
                 return result
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from faber.errors import FaberError, Notice, Severity
+from faber.model.documents import nebula_phases
 from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
+from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.tool_calls import call_words
-from faber.nebula.run.display import Phases, noticed
+from faber.nebula.run.display import Look, noticed
 from faber.nebula.run.protocols import Display
 from faber.store.clock import utc_now
 from faber.store.files import make_directories
@@ -163,7 +165,7 @@ class KeptDisplay:
     def __init__(self, shown: Display) -> None:
         self._shown = shown
         self._log: AgentLog | None = None
-        self._phases: Phases = dict
+        self._look: Look = lambda: None
 
     def keep(self, directory: str, secrets: Collection[str], config: str) -> None:
         """From now on keep it in `directory`; see `AgentLog`."""
@@ -192,10 +194,14 @@ class KeptDisplay:
         """Print one line."""
         self._shown.line(text)
 
-    def follow(self, phases: Phases) -> None:
-        """Read the current phases from `phases` from now on."""
-        self._phases = phases
-        self._shown.follow(phases)
+    def follow(self, look: Look) -> None:
+        """Read the current phases from the state that `look` returns from now on."""
+        self._look = look
+        self._shown.follow(look)
+
+    def _phases(self) -> Mapping[str, NebulaPhase]:
+        state = self._look()
+        return nebula_phases(state) if state is not None else {}
 
 
 def _size(path: str) -> int:

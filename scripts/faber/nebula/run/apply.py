@@ -115,7 +115,7 @@ class Application:
                 text = "Processes of an earlier faber's agent turns were still running; they were ended."
                 self._display.notice(Notice("turns_ended", Severity.WARNING, text, "", run_id))
             journal = Journal(self.layout, run_id, self.directory, notice=self._display.notice, actor=self.caller.actor)
-            self._display.follow(lambda: journal.phases)
+            self._display.follow(lambda: journal.state)
             if continued:
                 # A planned remediation that is not inserted yet is not a phase, though its file may exist.
                 self.nebula = without_planned(self.nebula, journal.healing.attempts)
@@ -254,7 +254,7 @@ class Application:
             label=label,
             notice=display.notice,
             force=self.wanted.force,
-            door=Door(self.wanted.wait_hours * 3600, display.line),
+            door=self._door(journal),
         )
         healer = GroupHealer(
             self.nebula,
@@ -277,6 +277,7 @@ class Application:
             cancel=self.caller.cancel,
             resume=self.wanted.resume,
             gate=self.wanted.gate,
+            door=shop.door if self.fleet is None else None,
         )
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="phase") as executor:
             return WorkerGroup(
@@ -289,6 +290,14 @@ class Application:
                 healer=healer,
                 watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed).look),
             ).run()
+
+    def _door(self, journal: Journal) -> Door:
+        """The door of this machine's account; a cluster's workers have their own."""
+        paused = journal.state.get("paused")
+        if self.fleet is not None and paused is not None:
+            journal.record(nebula_events.turns_resumed())
+            paused = None
+        return Door(self.wanted.wait_hours * 3600, self._display.line, record=journal.record, paused=paused)
 
     # --- after -------------------------------------------------------------------------------------
 

@@ -94,6 +94,7 @@ def applied(state: State, status: str, directory: str, options: str, healing: st
             for name, phase in (nebula["phases"] if nebula else {}).items()
         },
         "waiting": waiting,
+        "paused": state.get("paused"),
         "cost_usd": nebula["spent"]["cost"] if nebula else 0.0,
         "healing": healing,
         "next_steps": next_steps,

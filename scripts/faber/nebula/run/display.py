@@ -4,10 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
 from faber.errors import Notice, Severity
+from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
+from faber.model.state_parts import Pause
 from faber.nebula.run.status_lines import duration
 from faber.nebula.run.status_view import NEW, elapsed_of, stage_of
 from faber.store.clock import utc_now
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH = 200
 NAME = 40
-Phases = Callable[[], Mapping[str, NebulaPhase]]
+Look = Callable[[], State | None]
 
 
 def safe_line(text: str) -> str:
@@ -56,8 +59,8 @@ class PlainDisplay:
         with self._lock:
             self._say("faber: " + safe_line(text))
 
-    def follow(self, phases: Phases) -> None:
-        """Lines are printed without the state of the phases."""
+    def follow(self, look: Look) -> None:
+        """Lines are printed without the state of the run."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +87,7 @@ class LiveDisplay:
         self._console = console
         self._lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
-        self._phases: Phases = dict
+        self._look: Look = lambda: None
         self._live = Live(console=console, get_renderable=self.table, refresh_per_second=4, transient=True)
 
     def show(self, phase: str, what: str) -> None:
@@ -114,9 +117,9 @@ class LiveDisplay:
         with self._lock:
             self._console.print(Text(safe_line(text)))
 
-    def follow(self, phases: Phases) -> None:
-        """Take the rows' cycles, costs and stages from `phases`."""
-        self._phases = phases
+    def follow(self, look: Look) -> None:
+        """Take the rows' cycles, costs and stages, and the pause, from the state that `look` returns."""
+        self._look = look
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -126,7 +129,7 @@ class LiveDisplay:
         self._live.stop()
 
     def table(self) -> "Table":
-        """The rows of the phases at work."""
+        """The rows of the phases at work, and a clock while the service is waited for."""
         from rich.table import Table
         from rich.text import Text
 
@@ -145,7 +148,20 @@ class LiveDisplay:
             table.add_row(*(Text(redact(inert(cell)), overflow="ellipsis", no_wrap=True) for cell in cells))
         done = sum(phase["status"] == "done" for phase in phases.values())
         table.add_row(Text(f"{done} of {len(phases)} phases done"))
+        state = self._look()
+        if state is not None and (left := seconds_left(state.get("paused"))) > 0:
+            table.add_row(Text(f"waits for the service: {duration(left)} left"))
         return table
+
+    def _phases(self) -> Mapping[str, NebulaPhase]:
+        state = self._look()
+        return nebula_phases(state) if state is not None else {}
 
     def _row(self, phase: str) -> _Row:
         return self._rows.setdefault(phase, _Row(since=time.monotonic()))
+
+
+def seconds_left(paused: Pause | None) -> int:
+    """The seconds that the run still waits; 0 if it does not wait for a time."""
+    until = paused and paused["waiting_until"]
+    return max(0, int(datetime.fromisoformat(until).timestamp() - time.time())) if until else 0

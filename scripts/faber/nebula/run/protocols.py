@@ -5,7 +5,7 @@ from typing import Protocol
 
 from faber.errors import Notice
 from faber.git.programs import Git
-from faber.model.nebula_documents import NebulaPhase
+from faber.model.documents import State
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.specs import PhaseSpec
@@ -50,8 +50,8 @@ class Display(Protocol):
     def line(self, text: str) -> None:
         """Print one line, inert and without credentials."""
 
-    def follow(self, phases: Callable[[], Mapping[str, NebulaPhase]]) -> None:
-        """Read the current phases of the run from `phases` from now on."""
+    def follow(self, look: Callable[[], State | None]) -> None:
+        """Read the current state of the run from `look` from now on."""
 
 
 class RemoteExecution(Protocol):

@@ -17,6 +17,7 @@ from faber.events.workflow_events import phase_skip
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.architect import Planned
 from faber.nebula.healing.healer import GroupHealer
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.outcomes import LoopEnded, PhaseCancelled, ServiceClosed, TaskResult
 from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag
@@ -47,13 +48,15 @@ class GroupResult:
 
 class GroupOptions(NamedTuple):
     """How a group works. With `resume`, phases in progress resume from their checkpoints; without it, checkpoints are
-    neither read nor changed. `gate` overrides the gates of all phases. `cancel` stops the group."""
+    neither read nor changed. `gate` overrides the gates of all phases. `cancel` stops the group. While `door` is
+    closed, a phase starts only if none is at work, so that one turn tries."""
 
     max_workers: int
     checkpoints: PhaseCheckpoints
     cancel: threading.Event
     resume: bool = False
     gate: str | None = None
+    door: Door | None = None
 
 
 class Watcher(NamedTuple):
@@ -135,8 +138,13 @@ class WorkerGroup:
         """True if nothing more is started: the group was stopped, or no turn can begin."""
         return self._cancel.is_set() or bool(self.result.closed)
 
+    @property
+    def _room(self) -> int:
+        """How many may work at once."""
+        return self.options.max_workers if self.options.door is None or self.options.door.is_open else 1
+
     def _dispatch(self) -> None:
-        while len(self._running) < self.options.max_workers and (phase := self.frontier.take()) is not None:
+        while len(self._running) < self._room and (phase := self.frontier.take()) is not None:
             self._begin(phase)
         self._look()
 
@@ -292,7 +300,7 @@ class WorkerGroup:
             if self._gate_of(new_id) == "review":
                 self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
         elif isinstance(error, TurnFailed) and error.result.outcome in TEMPORARY | HOPELESS:
-            self.result.closed = self.result.closed or error.message
+            self.result.closed = self.result.closed or f"{error.message} {error.recovery}"
             self._show(phase, f"stopped while its remediation was planned: {error.message}")
         elif self._cancel.is_set():
             self._show(phase, "stopped while its remediation was planned")

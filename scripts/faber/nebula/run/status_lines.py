@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from faber.model.pauses import pause_text
 from faber.nebula.plan.draw import resume_line
 from faber.text.safe_text import cut, inert
 
@@ -51,6 +52,8 @@ def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
         yield from _named("now", f"process {working.get('pid', 'unknown')} works on it{since}", width)
     elif any(count for word, count in status["counts"].items() if word not in ("done", "decomposed")):
         yield from _named("now", "no process works on it", width)
+    if status["paused"]:
+        yield from _named("pause", pause_text(status["paused"]), width)
     yield from _asks(status["request"], width)
     yield from _named("spent", _money(status), width)
     if queue["ready"]:

@@ -48,8 +48,8 @@ def known_phases(state: State | None, records: Mapping[str, PhaseRecord]) -> Map
 
 
 def run_view(facts: StatusFacts) -> dict[str, object]:
-    """What is true of the whole run: `working`, the `request` that is about no phase, `cost_usd`, `tokens_in`,
-    `tokens_out`, `budget`, `queue`, `estimate`.
+    """What is true of the whole run: `working`, why no turn can begin (`paused`), the `request` that is about no phase,
+    `cost_usd`, `tokens_in`, `tokens_out`, `budget`, `queue`, `estimate`.
 
     Times are in seconds, money is in US dollars. `queue` lists the phases that may start now, best first, and counts
     those that wait for others. `estimate` goes by the median of the phases that are done; None without any, and where
@@ -61,6 +61,7 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
     settled = frontier.done | frontier.failed | frontier.skipped | frontier.running
     return {
         "working": dict(facts.worker) if facts.worker else None,
+        "paused": facts.state.get("paused") if facts.state else None,
         "request": _request(facts.state, None),
         "cost_usd": facts.spent["cost"],
         "tokens_in": sum(phase.get("tokens_in", 0) for phase in phases.values()),
