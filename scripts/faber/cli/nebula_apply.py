@@ -88,7 +88,7 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     known = find_run(obj.layout, directory)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
         raise NoNebulaRun("This nebula has no run here.", directory=directory)
-    worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id))
+    worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id), notice=lambda notice: say(noticed(notice)))
     cancel = threading.Event()
 
     def look(scratch: Scratch) -> None:

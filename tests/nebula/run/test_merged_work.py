@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.model.documents import nebula_phases
+from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.plan.names import names_of
 from faber.nebula.run.merged_phases import MergedWorkLost
 from faber.store.load import load
@@ -103,8 +105,14 @@ def delete_runs_and_branches(project: Project) -> None:
     delete_runs(project)
 
 
+def overwrite(project: Project) -> None:
+    """The integration branch is a commit of another history."""
+    other = git(project.root, "commit-tree", "-m", "other", "main^{tree}")
+    git(project.root, "update-ref", f"refs/heads/{branch_of(project)}", other)
+
+
 DAMAGE = (
-    delete_integration, delete_branches, delete_refs, collect, move_back, move_aside,
+    delete_integration, delete_branches, delete_refs, collect, move_back, move_aside, overwrite,
     delete_runs_and_branches,
 )  # fmt: skip
 
@@ -119,6 +127,8 @@ def test_merged_work_comes_back(damage: Callable[[Project], None], project: Proj
     assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(project.files(str(applied.report["branch"])))
     assert {phase for _, phase in author.asked} == {"d"}
     assert "lacked merged work; it was put back" in "\n".join(project.said)
+    kept = [ref for ref in refs(project.root) if ref.startswith("refs/faber/merged/")]
+    assert {ref.rpartition("/")[2] for ref in kept} == {"a", "b", "c", "d"}
 
 
 def forget(project: Project) -> None:
@@ -200,6 +210,68 @@ def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -
     assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
 
 
+@pytest.mark.parametrize("moment", ["committed", "sent back"])
+def test_a_reset_is_remembered_over_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """A coder's reset past merged work that was committed before faber died is still found by the resume."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+
+    def reset(path: Path, prompt: str) -> None:
+        git(path, "reset", "-q", "--hard", "HEAD~1")
+        write(path, {"b.txt": "b\n"})
+
+    def die(*given: Any) -> bool:
+        raise KeyboardInterrupt
+
+    as_usual = PhaseProgress.committed
+
+    def committed(progress: PhaseProgress, *given: Any) -> bool:
+        return die() if progress.task.id == "b" else as_usual(progress, *given)
+
+    author.deeds["b"] = [reset, die]
+    with monkeypatch.context() as dying:
+        if moment == "committed":
+            dying.setattr(PhaseProgress, "committed", committed)
+        with pytest.raises(KeyboardInterrupt):
+            project.apply(author)
+    project.cancel.clear()
+    author.deeds.clear()
+    assert project.apply(author, resume=True).status == "failed"
+    assert ("reviewer", "b") not in author.asked
+
+
+@pytest.mark.parametrize("how", ["another history", "back", "deleted"])
+def test_an_agent_that_overwrites_the_integration_branch(tmp_path: Path, how: str) -> None:
+    """What an agent made of the integration branch is kept aside; the branch has all merged work again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+
+    def overwrite(path: Path, prompt: str) -> None:
+        ref = f"refs/heads/{branch_of(project)}"
+        tree = "main^{tree}"
+        new = git(path, "commit-tree", "-m", "x", *(["-p", "main"] if how == "back" else []), tree)
+        git(path, "update-ref", *(["-d", ref] if how == "deleted" else [ref, new]))
+        write(path, {"b.txt": "b\n"})
+
+    author.deeds["b"] = [overwrite]
+    applied = project.apply(author)
+    assert applied.status == "done"
+    assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
+    assert "was overwritten or deleted; it was rebuilt" in "\n".join(project.said)
+    assert author.asked.count(("coder", "b")) == 1
+    aside = [ref for ref in refs(project.root) if ref.startswith("refs/faber/parked/")]
+    assert len(aside) == (how != "deleted")
+
+
+def test_a_fresh_run_does_lost_work_again(tmp_path: Path) -> None:
+    """--fresh beside a state file whose merged commits are gone names these phases and works on them again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+    lost = "".join(f'[phases.{name}]\nstatus = "done"\nmerged = "{"ab" * 20}"\n' for name in "ab")
+    (Path(project.directory) / "nebula.state.toml").write_text(f"version = 1\n{lost}")
+    applied = project.apply(author, fresh=True)
+    assert applied.status == "done"
+    assert {phase for _, phase in author.asked} == {"a", "b"}
+    assert "they are worked on again: a, b" in "\n".join(project.said)
+
+
 @pytest.mark.full
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(DAMAGE), min_size=2, max_size=3))
@@ -227,7 +299,7 @@ def test_a_commit_of_another_history_is_lost_work(tmp_path: Path) -> None:
     text = f'version = 1\n[phases.a]\nstatus = "done"\nmerged = "{other}"\n'
     (Path(project.directory) / "nebula.state.toml").write_text(text)
     with pytest.raises(MergedWorkLost):
-        project.apply(author, fresh=True)
+        project.apply(author)
     assert project.apply(author, resume=True, retry_failed=True).status == "done"
     assert ("coder", "a") in author.asked
 

@@ -16,7 +16,6 @@ from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_checks import COMMIT_CHECK, CycleChecks
 from faber.nebula.phase.cycle_state import KEPT_OUTPUT, CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.outcomes import (
     AgentFailed,
     BudgetExceeded,
@@ -205,7 +204,7 @@ class Loop:
         # A branch of another history began with nothing: the empty tree.
         base = asked.line if asked.code == 0 else git.run("mktree", stdin="").line
         if base != others:
-            progress.guards.append(KeepsWork(base, (others,), whose="the commits that your branch began with"))
+            progress.was_reset(base, others)
 
     def _coder_prompt(self, cycle: int) -> str:
         progress = self.progress

@@ -28,7 +28,7 @@ class CycleChecks:
     def _guards(self) -> tuple[str, str] | None:
         progress = self._progress
         named = frozenset(finding.file for finding in progress.open_findings if finding.file)
-        for guard in (*progress.setup.guards, *progress.guards):
+        for guard in progress.guards:
             problem = guard.problem(progress.tree, progress.head, named)
             if problem is not None:
                 cycle = progress.state.cycle

@@ -152,7 +152,7 @@ class Application:
         own = relative_directory(self.layout, self.directory)
         # No phase may commit faber's own files next to the phase files.
         exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
-        return Worktrees(self.layout, names, exclude=exclude)
+        return Worktrees(self.layout, names, exclude=exclude, notice=self._display.notice)
 
     def _begin(
         self, journal: Journal, worktrees: Worktrees, beginning: Beginning, known: KnownRun, *, continued: bool
@@ -176,13 +176,14 @@ class Application:
             )
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
-        again = None if self.wanted.retry_failed else "--resume --retry-failed"
+        retries = self.wanted.retry_failed or self.wanted.fresh
+        again = None if retries else "--resume --retry-failed"
         require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)
         if self.wanted.heal:
             for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
                     journal.record(nebula_events.phase_reset(name, "The phase it depends on may be healed."))
-        if self.wanted.retry_failed:
+        if retries:
             for name, phase in journal.phases.items():
                 # A phase with a remediation is not retried; its remediation is, if it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
