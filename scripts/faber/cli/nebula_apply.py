@@ -15,7 +15,7 @@ from faber.console.invocation import Invocation
 from faber.console.output import print_answer, print_json, say
 from faber.errors import Exit, FaberError
 from faber.events.nebula_events import nebula_land
-from faber.model.documents import nebula_of
+from faber.model.documents import nebula_of, nebula_phases
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.names import names_of
@@ -25,7 +25,7 @@ from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
-from faber.nebula.run.merged_phases import require_merged
+from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
 from faber.nebula.worktrees.landing import land as land_nebula
@@ -88,6 +88,12 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     known = find_run(obj.layout, directory)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
         raise NoNebulaRun("This nebula has no run here.", directory=directory)
+    all_done = all(phase["status"] == "done" for phase in nebula_phases(known.state).values())
+    if not all_done and not merged_phases(known.state):
+        raise NotLanded(
+            "No phase was merged, so there is nothing to land.",
+            recovery=f"`faber nebula apply {directory} --resume --retry-failed` works on the phases that failed.",
+        )
     worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id), notice=lambda notice: say(noticed(notice)))
     cancel = threading.Event()
 

@@ -250,9 +250,9 @@ class Loop:
         progress = self.progress
         progress.state = replace(progress.state, phase=Stage.REVIEWING)
         state, tree = progress.state, progress.tree_of(progress.head)
-        turn = self._turns.reviewer(reviewer_prompt(progress.task, self._review_subject(tree)))
+        turn = self._turns.reviewer(reviewer_prompt(progress.task, self._review_subject(tree)), tree)
         assert turn.answer is not None
-        review = progress.review = take_review(turn.answer, tree=tree, cycle=state.cycle, earlier=state.findings)
+        review = progress.review = take_review(turn.answer, cycle=state.cycle, earlier=state.findings)
         progress.setup.record(
             nebula_events.review(
                 progress.task.id,

@@ -70,12 +70,11 @@ class Review:
         return tuple(finding for finding in self.findings if finding.is_open)
 
 
-def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Sequence[Finding]) -> Review:
-    """The review in `answer`, which fits `REVIEW_SCHEMA`, of the tree `tree` in `cycle`.
+def take_review(answer: Mapping[str, Any], *, cycle: int, earlier: Sequence[Finding]) -> Review:
+    """The review in `answer`, which fits `REVIEW_SCHEMA`, in `cycle`.
 
     `earlier` are the findings so far. One that the reviewer does not mention keeps its status: only an explicit `fixed`
-    closes it. The review approves only if the reviewer approves this very tree and no critical or major finding is
-    open.
+    closes it. The review approves only if the reviewer approves and no critical or major finding is open.
     """
     said = {item["id"]: item["status"] for item in answer["earlier"]}
     verified = [_verified(finding, said.get(finding.id)) for finding in earlier]
@@ -98,7 +97,7 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
             line=finding.line or old.line,
             severity=min(old.severity, finding.severity, key=SEVERITIES.index),
         )
-    reason = _objection(answer, tree, by_severity(finding for finding in verified if finding.is_blocking))
+    reason = _objection(answer, by_severity(finding for finding in verified if finding.is_blocking))
     return Review(not reason, reason, _clean(answer["summary"], SUMMARY), tuple(verified))
 
 
@@ -120,11 +119,9 @@ def _raised(raised: Mapping[str, Any], cycle: int) -> Finding:
     return make_finding(raised["severity"], description, file=file, line=raised.get("line"), cycle=cycle)
 
 
-def _objection(answer: Mapping[str, Any], tree: str, against: Sequence[Finding]) -> str:
+def _objection(answer: Mapping[str, Any], against: Sequence[Finding]) -> str:
     if answer["verdict"] != APPROVED:
         return "The reviewer did not approve."
-    if answer["tree"].strip() != tree:
-        return f"The reviewer approved a different tree than {tree[:12]}."
     if against:
         named = ", ".join(f"{finding.severity} {finding.id}" for finding in against[:5])
         return f"The reviewer approved with {len(against)} blocking findings open: {named}."

@@ -146,6 +146,25 @@ class PhaseTree:
             self._point_to(base, seen.tip)
         return notices
 
+    def take_back(self, recorded: str, why: str) -> str | None:
+        """Take back what a program did with git that must not have done anything: the branch is at `recorded` again.
+
+        None if nothing had moved; else a sentence about where its commits and files are kept, which is empty if there
+        are none.
+        """
+        self.check()
+        if self.git.head_ref() == self.ref and self.git.commit_of("HEAD") == recorded:
+            return None
+        before = stash.last_parked(self.git, self.parked_refs)
+        self.bring_home(recorded)
+        self.park_dirty(why)
+        made = self.head()
+        if made != recorded:
+            stash.keep(self.git, self.parked_refs, made)
+        self.git.run("reset", "--quiet", "--hard", recorded, seconds=CHECKOUT_SECONDS)
+        kept = stash.last_parked(self.git, self.parked_refs)
+        return "" if kept is None or kept == before else f"What it made is kept at {kept[0]}."
+
     # --- back to the branch ------------------------------------------------------------------------------
 
     def _park(self, why: str) -> Parked | None:
