@@ -54,6 +54,7 @@ ASKS = frozenset(
         ("feedback", "post"),
         ("heal", "plan"),
         ("nebula", "apply"),
+        ("nebula", "clean"),
         ("nebula", "land"),
         ("repair",),
         ("run", "cancel"),

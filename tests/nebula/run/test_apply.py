@@ -43,6 +43,28 @@ def test_a_nebula_is_worked_through(tmp_path: Path) -> None:
     assert git(project.root, "status", "--porcelain", "--", ":!plan") == ""
 
 
+def test_worktrees_go_with_the_merge(tmp_path: Path) -> None:
+    """While a run works there is a worktree for each phase that is not merged yet; a failed one keeps its own, and
+    what was left uncommitted in a merged one is on a ref. A run that is done leaves none."""
+    files = nebula_files(DIAMOND, '[[filter]]\nname = "leaves"\ncommand = "touch left-by-filter"\n')
+    project, author = Project(tmp_path / "p", files), Author()
+    author.deeds["f"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
+    most: list[int] = []
+    author.before = lambda role, phase: most.append(len(trees(project)))
+    assert project.apply(author, max_workers=2).status == "failed"
+    assert trees(project) == ["f"]
+    assert max(most) <= 3
+    assert git(project.root, "for-each-ref", "refs/faber/parked").count("/a/") == 1
+    assert project.apply(author, resume=True, retry_failed=True).status == "done"
+    assert trees(project) == []
+    assert git(project.root, "worktree", "list").count("\n") == 0
+
+
+def trees(project: Project) -> list[str]:
+    """The names of the worktrees that are there, without those in which merges are checked."""
+    return sorted(path.name for path in project.root.glob(".fractary/faber/worktrees/*/*/*/[a-z]*"))
+
+
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     """Applying a nebula that is done does nothing and says so."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))

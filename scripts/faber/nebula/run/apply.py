@@ -34,6 +34,7 @@ from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.workshop import MakeAgents, Workshop
+from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.merged_work import missing
@@ -127,7 +128,7 @@ class Application:
                 raise
             if main_tree is not None and not (result.cancelled or result.closed):
                 main_tree.leave(beginning)  # elsewhere there may be work of a turn that was stopped
-            return self._ended(journal, result)
+            return self._ended(journal, worktrees, result)
 
     @property
     def _options(self) -> str:
@@ -314,7 +315,7 @@ class Application:
 
     # --- after -------------------------------------------------------------------------------------
 
-    def _ended(self, journal: Journal, result: GroupResult) -> Applied:
+    def _ended(self, journal: Journal, worktrees: Worktrees, result: GroupResult) -> Applied:
         phases = relevant_phases(journal.phases, {spec.id for spec in self.nebula.phases})
         if result.cancelled:
             status = "cancelled"
@@ -325,6 +326,7 @@ class Application:
             status = "waiting"
         elif all_done(phases):
             status = "done"
+            remove_trees(worktrees)
             journal.record(workflow_events.workflow_complete())
         else:
             status = "failed"

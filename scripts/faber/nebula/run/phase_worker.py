@@ -93,7 +93,16 @@ class PhaseWork:
         The coder gets one cycle to resolve a conflict, or a filter that fails on the merge; raises `MergeConflict` if
         that does not help.
         """
-        return merge_approved(self, self.shop.worktrees, check_merge(self.shop, self.spec.id), self.shop.cancel)
+        shop, phase = self.shop, self.spec.id
+        merged = merge_approved(self, shop.worktrees, check_merge(shop, phase), shop.cancel)
+        # Its worktree is not needed any more; a hundred of them fill a disk.
+        try:
+            for notice in shop.trees.prune(phase):
+                shop.notice(notice)
+        except (FaberError, OSError) as error:
+            text = f"The worktree of {phase} could not be removed: {error}"
+            shop.notice(Notice("worktree_left", Severity.WARNING, text, "`faber nebula clean` removes it.", phase))
+        return merged
 
     def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
         """Run one cycle in which the coder merges `base` into the approved commit.

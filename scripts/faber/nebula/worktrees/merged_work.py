@@ -61,10 +61,9 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
     ref = f"refs/heads/{worktrees.names.integration}"
     done = Restored({}, {})
     for phase in phases:  # a later merge usually contains the earlier ones
-        head, why = worktrees.integrated(), "faber: restore merged work"
+        head = worktrees.integrated()
         if git.commit_of(phase.merged) and git.is_ancestor(head, phase.merged):
-            if checkout.advance(git, ref, phase.merged, head, worktrees.journal, why, swept=True):
-                worktrees.merged(phase.merged)
+            checkout.advance(git, ref, phase.merged, head, worktrees.journal, "faber: restore merged work", swept=True)
     for phase in phases:
         kept = next((each for each in (phase.merged, phase.commit) if each and _mergeable(git, ref, each)), None)
         try:
@@ -75,11 +74,14 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
         except ConflictingChanges:
             pass
         done.lost[phase.name] = phase.merged
+    worktrees.merged(worktrees.integrated())
     return done
 
 
 def keep_refs(git: Git, names: Names, merges: Mapping[str, str]) -> None:
     """Give each merge, by phase, the ref that keeps it in the repository, unless it has one."""
+    if not merges:
+        return
     listed = git.line("for-each-ref", "--format=%(refname)", f"refs/faber/merged/{names.run_id}/")
     there = set(listed.splitlines())
     refs = {ref: commit for phase, commit in merges.items() if (ref := names.merged_ref(phase)) not in there}

@@ -62,6 +62,11 @@ class PhaseTree:
         self.check()
         return worktree_state.look(self.git, self.ref, recorded)
 
+    def is_home_and_clean(self) -> bool:
+        """True if the phase's branch is checked out and there is nothing to keep: no uncommitted work, no operation."""
+        at_home = self.git.head_ref() == self.ref and not worktree_state.operation(self.git)
+        return at_home and stash.status(self.git, self.exclude).clean
+
     # --- commits -----------------------------------------------------------------------------------
 
     def commit_cycle(self, cycle: int, summary: str) -> str | None:

@@ -162,7 +162,7 @@ class Worktrees:
         lease = self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
             commit = self.ensure_branch(phase_id, start)
-            linked = self._linked(name)
+            linked = self.linked(name)
             private, how = linked.ensure(self.names.phase_branch(phase_id), commit)
             tree = self.phase_tree(phase_id, linked.path, private, lease)
             stash.free_locks(tree.git)
@@ -193,7 +193,7 @@ class Worktrees:
         held = name in self.leases
         lease = self.leases[name] if held else self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
-            linked = self._linked(name)
+            linked = self.linked(name)
             state = linked.state()
             if state == "foreign":
                 place = stash.move_aside(linked.path, linked.aside)
@@ -204,8 +204,10 @@ class Worktrees:
             if state == "whole" and private:
                 tree = self.phase_tree(phase_id, linked.path, private, lease)
                 stash.free_locks(tree.git)
-                tree.bring_home(None)
-                parked = tree.park_dirty("found before its worktree was removed")
+                parked = None
+                if not tree.is_home_and_clean():
+                    tree.bring_home(None)
+                    parked = tree.park_dirty("found before its worktree was removed")
                 if parked is not None:
                     message = f"Uncommitted work of {shown(phase_id)} is kept at {parked.ref}."
                     notices.append(Notice("work_parked", Severity.INFO, message, "", phase_id))
@@ -229,10 +231,11 @@ class Worktrees:
         """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
         ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
         stash.unlink(os.path.join(self.common, f"{ref}.lock"))
-        found = self.main.commit_of(ref)
+        newest = self._newest
+        found, integration = self.main.commits_of(ref, self._integration_ref)
         if found is not None:
             return found
-        commit = start or self.integrated()
+        commit = start or (integration if integration and integration == newest else self.integrated())
         self.main.move_ref(ref, commit, None, "faber: a phase begins")
         return commit
 
@@ -272,7 +275,8 @@ class Worktrees:
     def _aside(self) -> str:
         return self.layout.set_aside(self.names.run_id)
 
-    def _linked(self, name: str) -> Linked:
+    def linked(self, name: str) -> Linked:
+        """The worktree in the directory `name`; for the holder of its lease."""
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
 
     @property
