@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from faber.agents.environment import in_slot
 from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
@@ -18,7 +19,7 @@ from faber.events.nebula_events import nebula_land
 from faber.model.documents import nebula_of, nebula_phases
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
-from faber.nebula.plan.names import names_of
+from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
@@ -28,6 +29,7 @@ from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import find_run
+from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.responses.llm import LLMClient
@@ -109,7 +111,10 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     with worktrees as beginning:
         again = "--resume --retry-failed" if known.open else "--fresh"
         require_merged(known.state, worktrees, directory, again, lambda notice: say(noticed(notice)))
-        landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+        with in_slot(0):  # the filters
+            landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+        phases = nebula_phases(known.state).items()
+        remove_trees(worktrees, busy=[part(name) for name, phase in phases if phase["status"] == "in_progress"])
     if not landed.done:
         raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)

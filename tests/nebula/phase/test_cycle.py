@@ -179,6 +179,33 @@ def test_a_filter_that_commits_is_named(one: Bench, how: str) -> None:
     assert how == "resets" or git(one.root, "for-each-ref", "refs/faber/parked")
 
 
+def test_a_phase_without_a_reviewer(one: Bench) -> None:
+    """Its filters approve it; files outside the scope, and no change at all, go back to the coder as failed checks.
+    What a person asks for afterwards is done by the coder and not left open."""
+    work = Work(
+        one,
+        [ends(None, "Done."), writes({"src/p": "1", "other": "2"}), lambda path, prompt: (path / "other").unlink()],
+        [],
+        filters=[Filter("there", "true", 5)],
+        scope=["src/**"],
+        reviewed=False,
+    )
+    loop = work.loop()
+    result = loop.run_task()
+    assert work.agents.roles == ["coder"] * 3
+    assert (result.approved, result.cycles, result.report) == (True, 3, "It has no reviewer; its filters passed.")
+    assert "`changes` failed and must pass" in work.agents.asked[1][1]
+    assert "Outside the scope:\n- other" in work.agents.asked[2][1]
+    assert work.types[-2:] == ["review", "cycle_complete"]
+    work.agents.coders = [writes({"src/p": "2"})]
+    assert loop.revise("Say 2.").findings == ()
+    assert "Say 2." in work.agents.asked[3][1]
+    idle = Work(one, [ends(None, "Done.")] * 2, [], filters=[Filter("there", "true", 5)], reviewed=False)
+    idle.one = one._replace(base=git(one.path, "rev-parse", "HEAD"))
+    with pytest.raises(MaxCyclesReached, match="changed nothing"):
+        idle.loop().run_task()
+
+
 def test_a_failing_filter_goes_back_without_a_review(one: Bench) -> None:
     """The output of the first filter that fails is in the next prompt, and nobody reviewed in between."""
     work = Work(

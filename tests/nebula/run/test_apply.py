@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faber.agents.environment import agent_environment
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
 from faber.nebula.run.run_of_nebula import NebulaUnfinished
@@ -109,6 +110,36 @@ def test_never_more_workers_than_wanted(tmp_path: Path) -> None:
     author.before = before
     assert project.apply(author, max_workers=3).status == "done"
     assert most[0] == 3
+
+
+def test_each_phase_at_work_has_a_slot(tmp_path: Path) -> None:
+    """A phase's agents, filters and setup find one FABER_SLOT, below the number of workers; no other phase at work has
+    the same, and a slot is used again."""
+    told = tmp_path / "told"
+    manifest = f"""[execution]\nmax_workers = 3\nsetup = "echo setup $(basename $PWD) $FABER_SLOT >> {told}"
+[[filter]]\nname = "tells"\ncommand = "echo filter $(basename $PWD) $FABER_SLOT >> {told}"\n"""
+    project, author = Project(tmp_path / "p", nebula_files({f"p{n}": [] for n in range(6)}, manifest)), Author()
+    lock, three = threading.Lock(), threading.Barrier(3)
+
+    def tell(role: str, phase: str) -> None:
+        with lock, told.open("a") as file:
+            file.write(f"{role} {phase} {agent_environment({}, {}, '')['FABER_SLOT']}\n")
+        if role == "coder":
+            three.wait(30)
+
+    author.before = tell
+    assert project.apply(author).status == "done"
+    slots: dict[str, set[str]] = {}
+    turns = []
+    for role, where, slot in (line.split() for line in told.read_text().splitlines()):
+        if where.startswith("p"):
+            slots.setdefault(where, set()).add(slot)
+        if role == "coder":
+            turns.append(slot)
+    assert len(slots) == 6
+    assert all(len(found) == 1 for found in slots.values())
+    assert [set(turns[:3]), set(turns[3:])] == [{"0", "1", "2"}] * 2
+    assert {line.split()[2] for line in told.read_text().splitlines() if " .scratch" in line} <= {"0", "1", "2"}
 
 
 def test_the_runs_budget_is_a_cap(tmp_path: Path) -> None:

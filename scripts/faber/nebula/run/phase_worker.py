@@ -59,6 +59,10 @@ class PhaseWork:
 
     def work(self) -> TaskResult:
         """Run the phase until its reviewer approves; raises a `LoopEnded` otherwise."""
+        with self.shop.slots.at_work(self):
+            return self._work()
+
+    def _work(self) -> TaskResult:
         shop, spec = self.shop, self.spec
         opened = shop.trees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
@@ -82,8 +86,13 @@ class PhaseWork:
 
     def revise(self, comment: str) -> TaskResult:
         """Run more cycles for an approved phase, because a person asked for changes."""
-        self.result = self._ready().revise(comment)
+        with self.shop.slots.at_work(self):
+            self.result = self._ready().revise(comment)
         return self.result
+
+    def pause(self) -> None:
+        """The phase waits for a person: nobody works on it until `revise` or `merge`."""
+        self.shop.slots.free(self)
 
     # --- to the integration branch -----------------------------------------------------------------
 
@@ -94,7 +103,8 @@ class PhaseWork:
         that does not help.
         """
         shop, phase = self.shop, self.spec.id
-        merged = merge_approved(self, shop.worktrees, check_merge(shop, phase), shop.cancel)
+        with shop.slots.at_work(self):
+            merged = merge_approved(self, shop.worktrees, check_merge(shop, phase), shop.cancel)
         # Its worktree is not needed any more; a hundred of them fill a disk.
         try:
             for notice in shop.trees.prune(phase):
@@ -117,7 +127,8 @@ class PhaseWork:
         return self.result
 
     def close(self) -> None:
-        """Release the worktree; it stays on disk."""
+        """Release the worktree, which stays on disk unless the phase was merged."""
+        self.shop.slots.free(self)
         if self.tree is not None:
             self.shop.trees.close(self.spec.id)
             self.tree = None

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
@@ -113,7 +114,8 @@ class WorkerGroup:
                 self._skip_after(phase)
             while True:
                 if not self._stopping:
-                    for phase, heard in self._gates.heard():
+                    # Never more than the workers take at once: each phase at work has a slot of its own.
+                    for phase, heard in islice(self._gates.heard(), self._free):
                         self._answered(phase, heard)
                     self._dispatch()
                 if not self._running and (self._stopping or not self.frontier.ready()):
@@ -135,8 +137,13 @@ class WorkerGroup:
         """True if nothing more is started: the group was stopped, or no turn can begin."""
         return self._cancel.is_set() or bool(self.result.closed)
 
+    @property
+    def _free(self) -> int:
+        """How many workers have nothing to do."""
+        return max(0, self.options.max_workers - len(self._running))
+
     def _dispatch(self) -> None:
-        while len(self._running) < self.options.max_workers and (phase := self.frontier.take()) is not None:
+        while self._free and (phase := self.frontier.take()) is not None:
             self._begin(phase)
         self._look()
 
@@ -226,6 +233,7 @@ class WorkerGroup:
         cycles = f"{value.cycles} cycle{'s' if value.cycles != 1 else ''}"
         self._show(phase, f"approved after {cycles} ({value.cost_usd:.2f} USD)")
         if gate in ASKING:
+            self._work[phase].pause()
             self._show(phase, f"waits for a person: {self._gates.ask(phase, value)}")
             return
         if gate == "watch":

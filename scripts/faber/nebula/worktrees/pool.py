@@ -283,15 +283,15 @@ class Worktrees:
     def _integration_ref(self) -> str:
         return f"refs/heads/{self.names.integration}"
 
-    def _keep_integration(self, begun: str) -> None:
-        """Create the integration branch at the commit `begun` if it is missing, and rebuild it there if it is of
+    def _keep_integration(self, start: str) -> None:
+        """Create the integration branch at the commit `start` if it is missing, and rebuild it there if it is of
         another history."""
         git, ref = self.main, self._integration_ref
-        if git.move_ref(ref, begun, None, "faber: a run begins"):
-            self._newest = begun
+        if git.move_ref(ref, start, None, "faber: a run begins"):
+            self._newest = start
             return
-        common = git.run("merge-base", ref, begun, codes=(0, 1))
-        self._newest = common.line if common.code == 0 else begun
+        common = git.run("merge-base", ref, start, codes=(0, 1))
+        self._newest = common.line if common.code == 0 else start
         self.integrated()
 
     def _rebuild(self, found: str | None) -> None:
