@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from faber.agents.outcome import Outcome, TurnResult
 from faber.model.documents import nebula_phases
 from faber.nebula.phase.phase_progress import PhaseProgress
-from faber.nebula.plan.names import names_of
 from faber.nebula.run.merged_phases import MergedWorkLost
 from faber.store.load import load
+from support.damage import DAMAGE, branch_of, delete_integration, forget, move_back, refs
 from support.nebulas import Author, Project, nebula_files
 from support.repositories import commit, git, write
 
@@ -47,76 +47,6 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
     return Project(path)
 
 
-def refs(root: Path) -> list[str]:
-    """Every ref that faber made."""
-    return [ref for ref in git(root, "for-each-ref", "--format=%(refname)").splitlines() if "faber/" in ref]
-
-
-def branch_of(project: Project) -> str:
-    """The integration branch of the only run."""
-    (run_id,) = project.layout.run_ids()
-    return names_of("demo", run_id).integration
-
-
-def delete_integration(project: Project) -> None:
-    """`git branch -D` of the integration branch."""
-    git(project.root, "update-ref", "-d", f"refs/heads/{branch_of(project)}")
-
-
-def delete_branches(project: Project) -> None:
-    """`git branch -D` of every branch below faber/."""
-    for ref in refs(project.root):
-        if ref.startswith("refs/heads/"):
-            git(project.root, "update-ref", "-d", ref)
-
-
-def delete_refs(project: Project) -> None:
-    """Every ref of faber's is gone."""
-    for ref in refs(project.root):
-        git(project.root, "update-ref", "-d", ref)
-
-
-def collect(project: Project) -> None:
-    """The branches are deleted and everything that no ref names is gone."""
-    delete_branches(project)
-    git(project.root, "reflog", "expire", "--expire=now", "--all")
-    git(project.root, "gc", "--quiet", "--prune=now")
-
-
-def move_back(project: Project) -> None:
-    """`git branch -f` of the integration branch to where the run began."""
-    git(project.root, "branch", "-f", branch_of(project), "main")
-
-
-def move_aside(project: Project) -> None:
-    """The integration branch is another commit on top of where the run began."""
-    made = git(project.root, "commit-tree", "-p", "main", "-m", "aside", "main^{tree}")
-    git(project.root, "branch", "-f", branch_of(project), made)
-
-
-def delete_runs(project: Project) -> None:
-    """The runs' directory is gone, `nebula.state.toml` stays."""
-    shutil.rmtree(project.layout.runs)
-
-
-def delete_runs_and_branches(project: Project) -> None:
-    """Both are gone."""
-    delete_branches(project)
-    delete_runs(project)
-
-
-def overwrite(project: Project) -> None:
-    """The integration branch is a commit of another history."""
-    other = git(project.root, "commit-tree", "-m", "other", "main^{tree}")
-    git(project.root, "update-ref", f"refs/heads/{branch_of(project)}", other)
-
-
-DAMAGE = (
-    delete_integration, delete_branches, delete_refs, collect, move_back, move_aside, overwrite,
-    delete_runs_and_branches,
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: str(damage.__name__))
 def test_merged_work_comes_back(damage: Callable[[Project], None], project: Project) -> None:
     """Whatever was deleted, resuming puts merged work back, asks nobody to do it again, and says so."""
@@ -129,14 +59,6 @@ def test_merged_work_comes_back(damage: Callable[[Project], None], project: Proj
     assert "lacked merged work; it was put back" in "\n".join(project.said)
     kept = [ref for ref in refs(project.root) if ref.startswith("refs/faber/merged/")]
     assert {ref.rpartition("/")[2] for ref in kept} == {"a", "b", "c", "d"}
-
-
-def forget(project: Project) -> None:
-    """The branches are deleted, and no commit of theirs is in the repository any more."""
-    delete_refs(project)
-    git(project.root, "worktree", "prune")
-    git(project.root, "reflog", "expire", "--expire=now", "--all")
-    git(project.root, "gc", "--quiet", "--prune=now")
 
 
 def test_lost_work_is_not_done(project: Project) -> None:
