@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from faber.agents.environment import in_slot
@@ -16,6 +16,7 @@ from faber.console.invocation import Invocation
 from faber.console.output import print_answer, print_json, say
 from faber.errors import Exit, FaberError
 from faber.events.nebula_events import nebula_land
+from faber.git.git_errors import GitFailed
 from faber.model.documents import nebula_of, nebula_phases
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
@@ -114,7 +115,8 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
         with in_slot(0):  # the filters
             landed = land_nebula(worktrees, branch or beginning.base_branch, look)
         phases = nebula_phases(known.state).items()
-        remove_trees(worktrees, busy=[part(name) for name, phase in phases if phase["status"] == "in_progress"])
+        with suppress(GitFailed):  # what stays is for `faber nebula clean`
+            remove_trees(worktrees, busy=[part(name) for name, phase in phases if phase["status"] == "in_progress"])
     if not landed.done:
         raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
@@ -13,6 +14,7 @@ from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events import nebula_events, workflow_events
+from faber.git.git_errors import GitFailed
 from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -326,7 +328,8 @@ class Application:
             status = "waiting"
         elif all_done(phases):
             status = "done"
-            remove_trees(worktrees)
+            with suppress(GitFailed):  # what stays is for `faber nebula clean`
+                remove_trees(worktrees)
             journal.record(workflow_events.workflow_complete())
         else:
             status = "failed"

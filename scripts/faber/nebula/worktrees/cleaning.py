@@ -9,11 +9,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
+from faber.errors import FaberError
 from faber.git.programs import Git, checked
 from faber.git.refs import shown
 from faber.nebula.worktrees import checkout
 from faber.nebula.worktrees.pool import Worktrees
-from faber.nebula.worktrees.tree_errors import TreeInUse
 from faber.nebula.worktrees.worktree import GONE_PREFIX
 
 BUSY = "its phase is in progress"
@@ -114,7 +114,10 @@ def remove_trees(
     for name in names:
         path = os.path.join(worktrees.directory, name)
         unmerged = merges.unmerged if merges else ()
-        freed = BUSY if name in busy else _remove_tree(worktrees, name, unmerged, dry_run=dry_run)
+        try:
+            freed = BUSY if name in busy else _remove_tree(worktrees, name, unmerged, dry_run=dry_run)
+        except (FaberError, OSError) as error:
+            freed = str(error)
         if isinstance(freed, str):
             found.kept[path] = freed
         else:
@@ -132,10 +135,7 @@ def _remove(git: Git, ref: str, commit: str, found: Cleaned, *, dry_run: bool) -
 
 def _remove_tree(worktrees: Worktrees, name: str, unmerged: Collection[str], *, dry_run: bool) -> int | str:
     """The bytes that are freed, or why the worktree stays."""
-    try:
-        lease = worktrees.leases.take(name, "The worktree", patience=0.0)
-    except TreeInUse as error:
-        return error.message
+    lease = worktrees.leases.take(name, "The worktree", patience=0.0)
     try:
         linked = worktrees.linked(name)
         state, private = linked.state(), linked.private()
