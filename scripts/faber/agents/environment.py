@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-CHILD = "FABER_CHILD"
+from faber.agents.known_clients import CHILD as CHILD
+
 TURN = "FABER_TURN"
 SLOT = "FABER_SLOT"
 _slot: ContextVar[int | None] = ContextVar(SLOT, default=None)
