@@ -55,7 +55,7 @@ def resumed(project: Project, asked: Path) -> str:
 @pytest.mark.parametrize("part", range(8))
 def test_what_is_done_is_there(whole: Whole, tmp_path: Path, part: int) -> None:
     """Killed at moments spread over the run, then damaged in each way: the resume ends with the work of every phase.
-    What cannot be had back is named, is not done, and is worked on again."""
+    Work that is gone is named, is not done, and is worked on again."""
     every = moments(whole.counted, 1)
     chosen = spread(every, len(every) // MOMENTS, part, 8)
     counts: Counter[tuple[str, str]] = Counter()
