@@ -62,6 +62,7 @@ def test_a_nebula_is_worked_through_elsewhere(tmp_path: Path, cluster: Directori
     assert project.left() == ["nebula.state.toml"]
 
 
+@pytest.mark.full
 def test_a_worker_keeps_no_worktree_of_a_merged_phase(
     tmp_path: Path, cluster: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:

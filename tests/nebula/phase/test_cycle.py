@@ -155,7 +155,9 @@ COMMITS = {
 }
 
 
-@pytest.mark.parametrize("how", COMMITS)
+@pytest.mark.parametrize(
+    "how", ["adds a file", "detaches", *(pytest.param(how, marks=pytest.mark.full) for how in ("commits", "resets"))]
+)
 def test_a_filter_that_commits_is_named(one: Bench, how: str) -> None:
     """What a filter did with git is taken back and kept; the coder is told that the filter did it, and the reviewer is
     not blamed."""

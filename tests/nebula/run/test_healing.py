@@ -240,10 +240,10 @@ def test_stopped_while_it_heals_and_resumed(tmp_path: Path, role: str) -> None:
 @pytest.mark.parametrize(
     ("manifest", "of_phase", "most"),
     [
-        ("", None, 2.0),
+        pytest.param("", None, 2.0, marks=pytest.mark.full),
         ("", 0.25, 0.25),
         ("max_budget_usd = 3.0", None, 0.6),
-        ("max_budget_usd = 3.0\nhealing_budget_reserve = 1.0", 9.0, 1.0),
+        pytest.param("max_budget_usd = 3.0\nhealing_budget_reserve = 1.0", 9.0, 1.0, marks=pytest.mark.full),
     ],
 )
 def test_what_an_architect_may_spend(tmp_path: Path, manifest: str, of_phase: float | None, most: float) -> None:

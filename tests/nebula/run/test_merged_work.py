@@ -106,7 +106,7 @@ def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
         project.apply(Author())
 
 
-@pytest.mark.parametrize("how", ["back", "on top", "another history"])
+@pytest.mark.parametrize("how", ["back", pytest.param("on top", marks=pytest.mark.full), "another history"])
 def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -> None:
     """A coder that resets its branch past merged work is told which files that took away; it restores them."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
@@ -132,7 +132,7 @@ def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -
     assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
 
 
-@pytest.mark.parametrize("moment", ["committed", "sent back"])
+@pytest.mark.parametrize("moment", ["committed", pytest.param("sent back", marks=pytest.mark.full)])
 def test_a_reset_is_remembered_over_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """A coder's reset past merged work that was committed before faber died is still found by the resume."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
@@ -161,7 +161,9 @@ def test_a_reset_is_remembered_over_a_kill(tmp_path: Path, monkeypatch: pytest.M
     assert ("reviewer", "b") not in author.asked
 
 
-@pytest.mark.parametrize("how", ["another history", "back", "deleted"])
+@pytest.mark.parametrize(
+    "how", ["another history", *(pytest.param(how, marks=pytest.mark.full) for how in ("back", "deleted"))]
+)
 def test_an_agent_that_overwrites_the_integration_branch(tmp_path: Path, how: str) -> None:
     """What an agent made of the integration branch is kept aside; the branch has all merged work again."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
