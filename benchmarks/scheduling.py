@@ -86,6 +86,9 @@ class Nothing:
         self.result = TaskResult(self._phase, True, 1, 0.2, COMMIT, COMMIT, report="It is as it was asked for.")
         return self.result
 
+    def pause(self) -> None:
+        """Nobody is asked."""
+
     def revise(self, comment: str) -> TaskResult:
         """Nobody asks."""
         raise AssertionError(comment)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.cli.app import main
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -75,6 +76,22 @@ def test_waiting_and_answered(tmp_path: Path) -> None:
     waiting = project.apply(again, resume=True, gate="review").report["waiting"]
     assert [each["phase"] for each in waiting] == ["b"]
     assert {phase for _, phase in again.asked} == {"b"}
+
+
+def test_nothing_to_land(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Landing a run of which no phase was merged is refused; once one is merged, it lands."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+    author.deeds["a"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
+    assert project.apply(author).status == "failed"
+    land = ["--root", str(project.root), "nebula", "land", project.directory]
+    assert main(land) == 4
+    said = json.loads(capsys.readouterr().out)["error"]
+    assert (said["code"], "No phase was merged" in said["message"]) == ("not_landed", True)
+    assert "--resume --retry-failed" in said["recovery"]
+    author.deeds["b"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
+    assert project.apply(author, resume=True, retry_failed=True).status == "failed"
+    assert main(land) == 0
+    assert json.loads(capsys.readouterr().out)["how"] == "fast_forward"
 
 
 def test_failed_and_done(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """The environment of a headless agent: the inherited one, without the variables of a surrounding session."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from faber.agents.known_clients import CHILD as CHILD
 
 TURN = "FABER_TURN"
+SLOT = "FABER_SLOT"
+_slot: ContextVar[int | None] = ContextVar(SLOT, default=None)
 
 # What a client sets for the programs it runs. A child that inherited it would act as a part of that session.
 # Everything else is passed on: credentials and endpoints (ANTHROPIC_*, CLAUDE_CODE_*, cloud providers, proxies), and
@@ -49,13 +53,25 @@ _OF_A_REPOSITORY = frozenset(
 def agent_environment(inherited: Mapping[str, str], extra: Mapping[str, str], turn: str) -> dict[str, str]:
     """The variables of an agent's turn.
 
-    They are `inherited` without those of a surrounding session, plugin or git hook, then `extra`, then `FABER_CHILD=1`
-    (which silences faber's hooks and refuses commands that speak for a person) and `FABER_TURN`, which identifies every
-    process of the turn.
+    They are `inherited` without those of a surrounding session, plugin or git hook, then `FABER_SLOT` (see `in_slot`),
+    then `extra`, then `FABER_CHILD=1` (which silences faber's hooks and refuses commands that speak for a person) and
+    `FABER_TURN`, which identifies every process of the turn.
     """
+    slot = _slot.get()
     kept = {
         name: value
         for name, value in inherited.items()
         if name not in _OF_A_SESSION and name not in _OF_A_REPOSITORY and not name.startswith(_OF_A_PLUGIN)
     }
-    return {**kept, **extra, CHILD: "1", TURN: turn}
+    own = {} if slot is None else {SLOT: str(slot)}
+    return {**kept, **own, **extra, CHILD: "1", TURN: turn}
+
+
+@contextmanager
+def in_slot(number: int) -> Iterator[None]:
+    """Programs that this thread starts meanwhile have `FABER_SLOT=<number>`: no two phases at work have the same."""
+    before = _slot.set(number)
+    try:
+        yield
+    finally:
+        _slot.reset(before)

@@ -6,21 +6,23 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from faber.agents.claude import require_client
+from faber.agents.environment import in_slot
 from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
 from faber.console.output import print_answer, print_json, say
 from faber.errors import Exit, FaberError
 from faber.events.nebula_events import nebula_land
-from faber.model.documents import nebula_of
+from faber.git.git_errors import GitFailed
+from faber.model.documents import nebula_of, nebula_phases
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.budgets import READINGS
-from faber.nebula.plan.names import names_of
+from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import NebulaProblem, require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
@@ -28,9 +30,10 @@ from faber.nebula.run.agent_log import KeptDisplay
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
-from faber.nebula.run.merged_phases import require_merged
+from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import NoNebulaRun, find_run
+from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees
 from faber.responses.llm import LLMClient
@@ -97,7 +100,13 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     known = find_run(obj.layout, directory)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
         raise NoNebulaRun("This nebula has no run here.", directory=directory)
-    worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id))
+    all_done = all(phase["status"] == "done" for phase in nebula_phases(known.state).values())
+    if not all_done and not merged_phases(known.state):
+        raise NotLanded(
+            "No phase was merged, so there is nothing to land.",
+            recovery=f"`faber nebula apply {directory} --resume --retry-failed` works on the phases that failed.",
+        )
+    worktrees = Worktrees(obj.layout, names_of(nebula.name, known.run_id), notice=lambda notice: say(noticed(notice)))
     cancel = threading.Event()
 
     def look(scratch: Scratch) -> None:
@@ -112,7 +121,11 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     with worktrees as beginning:
         again = "--resume --retry-failed" if known.open else "--fresh"
         require_merged(known.state, worktrees, directory, again, lambda notice: say(noticed(notice)))
-        landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+        with in_slot(0):  # the filters
+            landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+        phases = nebula_phases(known.state).items()
+        with suppress(GitFailed):  # what stays is for `faber nebula clean`
+            remove_trees(worktrees, busy=[part(name) for name, phase in phases if phase["status"] == "in_progress"])
     if not landed.done:
         raise NotLanded(f"Nothing was merged: {landed.reason}.", branch=landed.branch, files=list(landed.files))
     journal = Journal(obj.layout, known.run_id, directory, actor=obj.actor)

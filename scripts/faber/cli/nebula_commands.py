@@ -195,6 +195,23 @@ def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
     return land(obj, directory, branch, problems=_problems)
 
 
+@nebula.command("clean")
+@click.argument("directory", metavar="[DIR]", required=False)
+@click.option("--remote", metavar="NAME", help="Also clean this git remote or URL, which a cluster's workers shared.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@format_option
+@click.pass_obj
+def clean_command(obj: Invocation, directory: str | None, remote: str | None, dry_run: bool, form: str) -> int:
+    """Remove worktrees and branches of merged phases that runs left. Default: of all nebulas of the project.
+
+    What has uncommitted work or commits that were not merged stays, and so does what a phase in progress or another
+    process uses; `kept` says why. The integration branch goes when its run is completed and it was landed.
+    """
+    from faber.cli.nebula_clean import clean
+
+    return clean(obj, directory, remote=remote, dry_run=dry_run, form=form)
+
+
 def _plan(obj: Invocation, directory: str, options: ResumeOptions) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of a valid nebula, from its files, state, checkpoints and branches."""
     parsed = load_nebula(directory)

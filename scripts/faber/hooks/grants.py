@@ -56,6 +56,7 @@ ASKS = frozenset(
         ("feedback", "post"),
         ("heal", "plan"),
         ("nebula", "apply"),
+        ("nebula", "clean"),
         ("nebula", "land"),
         ("repair",),
         ("run", "cancel"),

@@ -62,6 +62,20 @@ def test_a_nebula_is_worked_through_elsewhere(tmp_path: Path, cluster: Directori
     assert project.left() == ["nebula.state.toml"]
 
 
+@pytest.mark.full
+def test_a_worker_keeps_no_worktree_of_a_merged_phase(
+    tmp_path: Path, cluster: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its next job a worker removes the worktrees of phases that were merged; its phases have slots from 0."""
+    place, told = tmp_path / "worker", tmp_path / "told"
+    monkeypatch.setattr(cluster, "worker", lambda: str(place))
+    manifest = f'[[filter]]\nname = "tells"\ncommand = "echo slot $FABER_SLOT >> {told}"\n'
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]}, manifest)
+    assert project.over(cluster).status == "done", project.said
+    assert [path.name for path in place.glob("faber-*/.fractary/faber/worktrees/*/*/*/[a-z]*")] == ["b"]
+    assert set(told.read_text().splitlines()) == {"slot 0"}
+
+
 def test_a_worker_that_dies_is_followed_by_one_that_goes_on(tmp_path: Path, cluster: Directories) -> None:
     """The phase continues in its second cycle: the first is not coded again, and is paid and recorded once."""
     project = SharedProject(tmp_path, {"a": []})

@@ -156,12 +156,76 @@ def test_findings_go_back_to_the_coder_until_they_are_fixed(one: Bench) -> None:
     assert result.findings == ()
 
 
-def test_approval_of_another_tree_counts_for_nothing(one: Bench) -> None:
-    """A verdict that names another tree than the one reviewed is not an approval."""
-    work = Work(one, [writes({"p": str(n)}) for n in range(3)], [approves() | {"tree": "0" * 40}] * 3)
-    with pytest.raises(MaxCyclesReached):
+def test_a_review_of_another_tree_is_none(one: Bench) -> None:
+    """A reviewer that judged another tree is asked once more, without a cycle of the coder; then the phase fails so."""
+    other = approves() | {"tree": "0" * 40}
+    work = Work(one, [writes({"p": "1"})], [other, approves()])
+    assert work.loop().run_task().cycles == 1
+    work = Work(one, [writes({"p": "2"})], [other, objects("No tests") | {"tree": "0" * 40}])
+    with pytest.raises(AgentFailed, match="judged the tree 000000000000, but it was to review"):
         work.loop().run_task()
-    assert [status for type, status, _ in work.events if type == "review"] == ["not_approved"] * 3
+    assert work.agents.roles == ["coder", "reviewer", "reviewer"]
+
+
+COMMITS = {
+    "commits": "git commit -q --no-verify --allow-empty -m mine",
+    "adds a file": "echo x > made && git add made && git commit -q --no-verify -m mine && touch left",
+    "detaches": "git checkout -q --detach && git commit -q --no-verify --allow-empty -m mine",
+    "resets": "git reset -q --hard HEAD~1",
+}
+
+
+@pytest.mark.parametrize(
+    "how", ["adds a file", "detaches", *(pytest.param(how, marks=pytest.mark.full) for how in ("commits", "resets"))]
+)
+def test_a_filter_that_commits_is_named(one: Bench, how: str) -> None:
+    """What a filter did with git is taken back and kept; the coder is told that the filter did it, and the reviewer is
+    not blamed."""
+    command = f"test -f p2 || {{ {COMMITS[how]}; }}"
+    work = Work(
+        one,
+        [writes({"p": "1"}), writes({"p2": "2"})],
+        [approves()],
+        filters=[Filter("format", command, 5), Filter("later", "true", 5)],
+    )
+    result = work.loop().run_task()
+    assert work.agents.roles == ["coder", "coder", "reviewer"]
+    assert "The filter format changed the branch" in work.agents.asked[1][1]
+    assert git(one.path, "rev-parse", "HEAD", "HEAD~2").split() == [result.commit, one.base]
+    assert "made" not in os.listdir(one.path)
+    assert "reviewer_wrote" not in [notice.code for notice in work.notices]
+    ran = [
+        (status, given["filter"], given.get("detail")) for type, status, given in work.events if type == "filter_run"
+    ]
+    assert ran[:2] == [("failed", "format", "changed the branch"), ("passed", "format", "passed")]
+    assert how == "resets" or git(one.root, "for-each-ref", "refs/faber/parked")
+
+
+def test_a_phase_without_a_reviewer(one: Bench) -> None:
+    """Its filters approve it; files outside the scope, and no change at all, go back to the coder as failed checks.
+    What a person asks for afterwards is done by the coder and not left open."""
+    work = Work(
+        one,
+        [ends(None, "Done."), writes({"src/p": "1", "other": "2"}), lambda path, prompt: (path / "other").unlink()],
+        [],
+        filters=[Filter("there", "true", 5)],
+        scope=["src/**"],
+        reviewed=False,
+    )
+    loop = work.loop()
+    result = loop.run_task()
+    assert work.agents.roles == ["coder"] * 3
+    assert (result.approved, result.cycles, result.report) == (True, 3, "It has no reviewer; its filters passed.")
+    assert "`changes` failed and must pass" in work.agents.asked[1][1]
+    assert "Outside the scope:\n- other" in work.agents.asked[2][1]
+    assert work.types[-2:] == ["review", "cycle_complete"]
+    work.agents.coders = [writes({"src/p": "2"})]
+    assert loop.revise("Say 2.").findings == ()
+    assert "Say 2." in work.agents.asked[3][1]
+    idle = Work(one, [ends(None, "Done.")] * 2, [], filters=[Filter("there", "true", 5)], reviewed=False)
+    idle.one = one._replace(base=git(one.path, "rev-parse", "HEAD"))
+    with pytest.raises(MaxCyclesReached, match="changed nothing"):
+        idle.loop().run_task()
 
 
 def test_a_failing_filter_goes_back_without_a_review(one: Bench) -> None:

@@ -117,6 +117,15 @@ def test_a_phase_overrides_the_nebulas_settings() -> None:
     assert (second.type, second.labels, second.max_budget_usd) == ("bug", ("a", "b"), None)
 
 
+@pytest.mark.parametrize("value", ["'manual'", "true", "['a']", "3"])
+def test_what_another_tool_means_by_review_is_kept(value: str) -> None:
+    """A `review` that is not faber's is an unknown key: the phase is reviewed, and the key survives writing."""
+    spec, problems = phase(f'+++\nid = "p"\ntitle = "t"\nreview = {value}\n+++\nx')
+    assert [problem.category for problem in problems] == ["unknown_key"]
+    assert (spec.review, list(spec.extra)) == (None, ["review"])
+    assert phase(write_phase(spec))[0] == spec
+
+
 def test_unknown_keys_are_kept_and_said() -> None:
     """A key of another tool is INFO, on its line, and stands in `extra`, of phases too."""
     manifest = '[nebula]\nname = "n"\n[execution]\nhail_timeout = "5m"\n[other]\na = 1\n'
@@ -239,6 +248,7 @@ specs = st.builds(
     max_budget_usd=st.none() | st.floats(0.01, 1000),
     model=maybe,
     gate=st.sampled_from([None, "trust", "review", "approve", "watch"]),
+    review=st.sampled_from([None, "agent", "none"]),
     extra=st.dictionaries(st.text("abxyz ", min_size=1, max_size=5), json_values, max_size=2),
 )
 

@@ -110,6 +110,7 @@ A = phase("a")
         (MANIFEST, {"a": phase("a", "priority = -1")}, "bounds", "a.md", 4),
         (MANIFEST, {"a": phase("a", "max_review_cycles = 2.5")}, "wrong_type", "a.md", 4),
         (MANIFEST, {"a": phase("a", 'gate = "open"')}, "unknown_gate", "a.md", 4),
+        (MANIFEST, {"a": phase("a", 'review = "none"')}, "unchecked", "a.md", 4),
         (MANIFEST, {"a": phase("a", "allow_scope_overlap = 1")}, "wrong_type", "a.md", 4),
         (MANIFEST, {"a": phase("a", "depends_on = 'b'")}, "wrong_type", "a.md", 4),
         (MANIFEST, {"a": phase("a", "x = [1,", "oops")}, "bad_toml", "a.md", 5),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faber.agents.environment import agent_environment
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
 from faber.nebula.run.run_of_nebula import NebulaUnfinished
@@ -43,6 +44,11 @@ def test_a_nebula_is_worked_through(tmp_path: Path) -> None:
     assert git(project.root, "status", "--porcelain", "--", ":!plan") == ""
 
 
+def trees(project: Project) -> list[str]:
+    """The names of the worktrees that are there, without those in which merges are checked."""
+    return sorted(path.name for path in project.root.glob(".fractary/faber/worktrees/*/*/*/[a-z]*"))
+
+
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     """Applying a nebula that is done does nothing and says so."""
     project = Project(tmp_path / "p", nebula_files({"a": []}))
@@ -53,7 +59,8 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_a_failed_phase_stops_only_what_waits_for_it(tmp_path: Path) -> None:
-    """b fails: d is skipped by name; a, c, e and f are done. Retried, b and d are done and nothing else again."""
+    """b fails: d is skipped by name; a, c, e and f are done. Retried, b and d are done and nothing else again. A failed
+    phase keeps its worktree, a merged one does not."""
     project, author = Project(tmp_path / "p", nebula_files(DIAMOND)), Author()
     crash = lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)  # noqa: E731
     author.deeds["b"] = [crash, crash]
@@ -62,18 +69,25 @@ def test_a_failed_phase_stops_only_what_waits_for_it(tmp_path: Path) -> None:
     statuses = {name: phase["status"] for name, phase in applied.report["phases"].items()}
     assert statuses == {"a": "done", "b": "failed", "c": "done", "d": "skipped", "e": "done", "f": "done"}
     assert any("d: skipped: it depends on b" in line for line in project.said)
+    assert trees(project) == ["b"]
     with pytest.raises(NebulaUnfinished):
         project.apply(Author())
     assert project.apply(Author(), resume=True).status == "failed"
     again = Author()
     assert project.apply(again, resume=True, retry_failed=True).status == "done"
     assert [name for _, name in again.asked] == ["b", "b", "d", "d"]
+    assert trees(project) == []
+    assert git(project.root, "worktree", "list").count("\n") == 0
     assert project.left() == ["nebula.state.toml"]
 
 
 def test_never_more_workers_than_wanted(tmp_path: Path) -> None:
-    """With three workers and nine free phases, three work at once and never four."""
-    project, author = Project(tmp_path / "p", nebula_files({f"p{n}": [] for n in range(9)})), Author()
+    """With three workers and six free phases, three work at once and never four. A phase's agents, filters and setup
+    find one FABER_SLOT, from 0 to 2, which no other phase at work has; a slot is used again."""
+    told = tmp_path / "told"
+    manifest = f"""[execution]\nsetup = "echo setup $(basename $PWD) $FABER_SLOT >> {told}"
+[[filter]]\nname = "tells"\ncommand = "echo filter $(basename $PWD) $FABER_SLOT >> {told}"\n"""
+    project, author = Project(tmp_path / "p", nebula_files({f"p{n}": [] for n in range(6)}, manifest)), Author()
     working, most, lock = set[str](), [0], threading.Lock()
     three = threading.Barrier(3)
 
@@ -81,12 +95,20 @@ def test_never_more_workers_than_wanted(tmp_path: Path) -> None:
         with lock:
             working.add(phase) if role == "coder" else working.discard(phase)
             most[0] = max(most[0], len(working))
+            with told.open("a") as file:
+                file.write(f"{role} {phase} {agent_environment({}, {}, '')['FABER_SLOT']}\n")
         if role == "coder":
             three.wait(30)
 
     author.before = before
     assert project.apply(author, max_workers=3).status == "done"
     assert most[0] == 3
+    lines = [line.split() for line in told.read_text().splitlines()]
+    slots = {where: {slot for _, place, slot in lines if place == where} for _, where, _ in lines if where[0] == "p"}
+    assert len(slots) == 6
+    assert all(len(found) == 1 for found in slots.values())
+    turns = [slot for role, _, slot in lines if role == "coder"]
+    assert [set(turns[:3]), set(turns[3:])] == [{"0", "1", "2"}] * 2
 
 
 def test_the_runs_budget_is_a_cap(tmp_path: Path) -> None:

@@ -241,6 +241,28 @@ def test_stopped_while_it_heals_and_resumed(tmp_path: Path, role: str) -> None:
     assert events(project, applied).count("healing_plan") == 1
 
 
+@pytest.mark.parametrize(
+    ("manifest", "of_phase", "most"),
+    [
+        pytest.param("", None, 2.0, marks=pytest.mark.full),
+        ("", 0.25, 0.25),
+        ("max_budget_usd = 3.0", None, 0.6),
+        pytest.param("max_budget_usd = 3.0\nhealing_budget_reserve = 1.0", 9.0, 1.0, marks=pytest.mark.full),
+    ],
+)
+def test_what_an_architect_may_spend(tmp_path: Path, manifest: str, of_phase: float | None, most: float) -> None:
+    """An architect gets no more than its phase may spend, nor than the run keeps for healing."""
+    limits = {} if of_phase is None else {"b": {"max_budget_usd": of_phase}}
+    files = nebula_files({"b": []}, f"[execution]\nhealing = true\nmax_review_cycles = 1\n{manifest}\n", **limits)
+    project, author = Project(tmp_path / "p", files), Author(cost=0.01)
+    author.verdicts["b"] = [objection("Fault")]
+    given: list[float] = []
+    architect = author.architect
+    author.architect = lambda spec, budget: given.append(budget) or architect(spec, budget)  # type: ignore[method-assign, func-returns-value]
+    project.apply(author)
+    assert given == [pytest.approx(most)]
+
+
 def test_no_money_left_no_healing(tmp_path: Path) -> None:
     """Where the run has spent its all, healing is skipped and says why."""
     manifest = (

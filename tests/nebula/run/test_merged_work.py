@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.model.documents import nebula_phases
-from faber.nebula.plan.names import names_of
+from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.run.merged_phases import MergedWorkLost
 from faber.store.load import load
+from support.damage import DAMAGE, branch_of, delete_integration, forget, move_back, refs
 from support.nebulas import Author, Project, nebula_files
 from support.repositories import commit, git, write
 
@@ -45,70 +47,6 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
     return Project(path)
 
 
-def refs(root: Path) -> list[str]:
-    """Every ref that faber made."""
-    return [ref for ref in git(root, "for-each-ref", "--format=%(refname)").splitlines() if "faber/" in ref]
-
-
-def branch_of(project: Project) -> str:
-    """The integration branch of the only run."""
-    (run_id,) = project.layout.run_ids()
-    return names_of("demo", run_id).integration
-
-
-def delete_integration(project: Project) -> None:
-    """`git branch -D` of the integration branch."""
-    git(project.root, "update-ref", "-d", f"refs/heads/{branch_of(project)}")
-
-
-def delete_branches(project: Project) -> None:
-    """`git branch -D` of every branch below faber/."""
-    for ref in refs(project.root):
-        if ref.startswith("refs/heads/"):
-            git(project.root, "update-ref", "-d", ref)
-
-
-def delete_refs(project: Project) -> None:
-    """Every ref of faber's is gone."""
-    for ref in refs(project.root):
-        git(project.root, "update-ref", "-d", ref)
-
-
-def collect(project: Project) -> None:
-    """The branches are deleted and everything that no ref names is gone."""
-    delete_branches(project)
-    git(project.root, "reflog", "expire", "--expire=now", "--all")
-    git(project.root, "gc", "--quiet", "--prune=now")
-
-
-def move_back(project: Project) -> None:
-    """`git branch -f` of the integration branch to where the run began."""
-    git(project.root, "branch", "-f", branch_of(project), "main")
-
-
-def move_aside(project: Project) -> None:
-    """The integration branch is another commit on top of where the run began."""
-    made = git(project.root, "commit-tree", "-p", "main", "-m", "aside", "main^{tree}")
-    git(project.root, "branch", "-f", branch_of(project), made)
-
-
-def delete_runs(project: Project) -> None:
-    """The runs' directory is gone, `nebula.state.toml` stays."""
-    shutil.rmtree(project.layout.runs)
-
-
-def delete_runs_and_branches(project: Project) -> None:
-    """Both are gone."""
-    delete_branches(project)
-    delete_runs(project)
-
-
-DAMAGE = (
-    delete_integration, delete_branches, delete_refs, collect, move_back, move_aside,
-    delete_runs_and_branches,
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: str(damage.__name__))
 def test_merged_work_comes_back(damage: Callable[[Project], None], project: Project) -> None:
     """Whatever was deleted, resuming puts merged work back, asks nobody to do it again, and says so."""
@@ -119,14 +57,8 @@ def test_merged_work_comes_back(damage: Callable[[Project], None], project: Proj
     assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(project.files(str(applied.report["branch"])))
     assert {phase for _, phase in author.asked} == {"d"}
     assert "lacked merged work; it was put back" in "\n".join(project.said)
-
-
-def forget(project: Project) -> None:
-    """The branches are deleted, and no commit of theirs is in the repository any more."""
-    delete_refs(project)
-    git(project.root, "worktree", "prune")
-    git(project.root, "reflog", "expire", "--expire=now", "--all")
-    git(project.root, "gc", "--quiet", "--prune=now")
+    kept = [ref for ref in refs(project.root) if ref.startswith("refs/faber/merged/")]
+    assert {ref.rpartition("/")[2] for ref in kept} == {"a", "b", "c", "d"}
 
 
 def test_lost_work_is_not_done(project: Project) -> None:
@@ -174,7 +106,7 @@ def test_a_run_that_is_done_answers_for_its_branch(tmp_path: Path) -> None:
         project.apply(Author())
 
 
-@pytest.mark.parametrize("how", ["back", "on top", "another history"])
+@pytest.mark.parametrize("how", ["back", pytest.param("on top", marks=pytest.mark.full), "another history"])
 def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -> None:
     """A coder that resets its branch past merged work is told which files that took away; it restores them."""
     project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
@@ -198,6 +130,70 @@ def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -
     assert applied.status == "done"
     assert author.asked.count(("reviewer", "b")) == 1
     assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
+
+
+@pytest.mark.parametrize("moment", ["committed", pytest.param("sent back", marks=pytest.mark.full)])
+def test_a_reset_is_remembered_over_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """A coder's reset past merged work that was committed before faber died is still found by the resume."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+
+    def reset(path: Path, prompt: str) -> None:
+        git(path, "reset", "-q", "--hard", "HEAD~1")
+        write(path, {"b.txt": "b\n"})
+
+    def die(*given: Any) -> bool:
+        raise KeyboardInterrupt
+
+    as_usual = PhaseProgress.committed
+
+    def committed(progress: PhaseProgress, *given: Any) -> bool:
+        return die() if progress.task.id == "b" else as_usual(progress, *given)
+
+    author.deeds["b"] = [reset, die]
+    with monkeypatch.context() as dying:
+        if moment == "committed":
+            dying.setattr(PhaseProgress, "committed", committed)
+        with pytest.raises(KeyboardInterrupt):
+            project.apply(author)
+    project.cancel.clear()
+    author.deeds.clear()
+    assert project.apply(author, resume=True).status == "failed"
+    assert ("reviewer", "b") not in author.asked
+
+
+@pytest.mark.parametrize(
+    "how", ["another history", *(pytest.param(how, marks=pytest.mark.full) for how in ("back", "deleted"))]
+)
+def test_an_agent_that_overwrites_the_integration_branch(tmp_path: Path, how: str) -> None:
+    """What an agent made of the integration branch is kept aside; the branch has all merged work again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+
+    def overwrite(path: Path, prompt: str) -> None:
+        ref = f"refs/heads/{branch_of(project)}"
+        tree = "main^{tree}"
+        new = git(path, "commit-tree", "-m", "x", *(["-p", "main"] if how == "back" else []), tree)
+        git(path, "update-ref", *(["-d", ref] if how == "deleted" else [ref, new]))
+        write(path, {"b.txt": "b\n"})
+
+    author.deeds["b"] = [overwrite]
+    applied = project.apply(author)
+    assert applied.status == "done"
+    assert {"a.txt", "b.txt"} <= set(project.files(str(applied.report["branch"])))
+    assert "was overwritten or deleted; it was rebuilt" in "\n".join(project.said)
+    assert author.asked.count(("coder", "b")) == 1
+    aside = [ref for ref in refs(project.root) if ref.startswith("refs/faber/parked/")]
+    assert len(aside) == (how != "deleted")
+
+
+def test_a_fresh_run_does_lost_work_again(tmp_path: Path) -> None:
+    """--fresh beside a state file whose merged commits are gone names these phases and works on them again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"]})), Author()
+    lost = "".join(f'[phases.{name}]\nstatus = "done"\nmerged = "{"ab" * 20}"\n' for name in "ab")
+    (Path(project.directory) / "nebula.state.toml").write_text(f"version = 1\n{lost}")
+    applied = project.apply(author, fresh=True)
+    assert applied.status == "done"
+    assert {phase for _, phase in author.asked} == {"a", "b"}
+    assert "they are worked on again: a, b" in "\n".join(project.said)
 
 
 @pytest.mark.full
@@ -227,6 +223,6 @@ def test_a_commit_of_another_history_is_lost_work(tmp_path: Path) -> None:
     text = f'version = 1\n[phases.a]\nstatus = "done"\nmerged = "{other}"\n'
     (Path(project.directory) / "nebula.state.toml").write_text(text)
     with pytest.raises(MergedWorkLost):
-        project.apply(author, fresh=True)
+        project.apply(author)
     assert project.apply(author, resume=True, retry_failed=True).status == "done"
     assert ("coder", "a") in author.asked

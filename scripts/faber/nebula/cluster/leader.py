@@ -137,6 +137,9 @@ class RemoteWork:
         """Have more cycles run for an approved phase, because a person asked for changes."""
         return self._do(lambda job: replace(job, task="revise", comment=comment))
 
+    def pause(self) -> None:
+        """Nothing: while a phase waits for a person, no worker has it."""
+
     def merge(self) -> Merged:
         """Merge the approved commit here; a conflict goes to a worker's coder for one cycle."""
         shop = self.shop

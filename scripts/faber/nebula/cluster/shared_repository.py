@@ -163,5 +163,18 @@ class Shared(NamedTuple):
         if there:
             self._push("--", self.url, *(f":{ref}" for ref in there))
 
+    def below(self, *prefixes: str) -> dict[str, str]:
+        """The commits of all refs of the shared repository that begin with one of `prefixes`."""
+        asked = self.git.run(
+            "ls-remote", "--quiet", "--", self.url, *(f"{prefix}*" for prefix in prefixes), extra=_PROTOCOLS
+        )
+        lines = (line.partition("\t") for line in asked.out.splitlines())
+        return {name: checked(commit) for commit, _, name in lines if name.startswith(prefixes)}
+
+    def remove(self, heads: Mapping[str, str]) -> None:
+        """Remove these refs, all or none, from the commits that they are at; raises `GitFailed` if one has moved."""
+        leases = [f"--force-with-lease={ref}:{commit}" for ref, commit in heads.items()]
+        self._push("--atomic", *leases, "--", self.url, *(f":{ref}" for ref in heads))
+
     def _push(self, *arguments: str) -> None:
         self.git.run("push", "--quiet", "--no-verify", *arguments, extra=_PROTOCOLS, seconds=CHECKOUT_SECONDS)

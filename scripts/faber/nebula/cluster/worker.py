@@ -30,15 +30,18 @@ from faber.nebula.phase.cycle_state import Stage
 from faber.nebula.phase.door import Door
 from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
+from faber.nebula.phase.slots import Slots
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.workshop import MakeAgents, Workshop
+from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.pool import Worktrees
 from faber.store.files import make_directories, write_atomic
 from faber.store.layout import Layout
 
 _PREPARING = threading.Lock()
+_SLOTS = Slots()  # of this worker's process
 
 
 def claude(nebula: Nebula, label: str, record: Record) -> MakeAgents:
@@ -135,6 +138,7 @@ class _Execution:
             label=label,
             notice=log.notice,
             force=job.force,
+            slots=_SLOTS,
             door=Door(job.wait, lambda text: log.notice(Notice("service_closed", Severity.INFO, text, ""))),
         )
         phase = PhaseWork(shop, job.spec, replace(job.start, checkpoint=checkpoint), self.push)
@@ -209,6 +213,7 @@ class _Execution:
         newest, here = self.known.get(shared.integration_ref, self.begins_at), git.commit_of(shared.integration_ref)
         if here is None or (here != newest and git.is_ancestor(here, newest)):
             git.move_ref(shared.integration_ref, newest, here)
+        remove_trees(worktrees, busy=[part(job.spec.id)])
         branch = shared.branch_ref(job.spec.id)
         at = git.commit_of(branch)
         if checkpoint is not None and at != checkpoint.git_sha:

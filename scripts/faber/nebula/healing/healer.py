@@ -32,7 +32,7 @@ from faber.nebula.phase.phase_start import Start
 from faber.nebula.plan.graph import Dag, Insertion, insert_remediation_phase
 from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.problems import NebulaProblem
-from faber.nebula.plan.specs import Nebula, PhaseSpec
+from faber.nebula.plan.specs import RESERVED_SHARE, Nebula, PhaseSpec
 from faber.responses.llm import LLMClient
 from faber.store.layout import Layout
 
@@ -284,7 +284,7 @@ class GroupHealer:
         new_id = remediation_id(failure.original, attempt, [name for name in self.journal.phases if name != phase])
 
         def plan() -> Planned:
-            grant = self.ledger.grant(ARCHITECT_USD, healing=True, least=LEAST)
+            grant = self.ledger.grant(self._share(failure.spec), healing=True, least=LEAST)
             if grant is None:
                 raise ArchitectFailed("No money is left for an architect.", 0.0)
             with grant:
@@ -308,6 +308,12 @@ class GroupHealer:
             return planned
 
         return lambda: self._architects.door.ask(self._architects.cancel, plan)
+
+    def _share(self, spec: PhaseSpec) -> float:
+        """What an architect may spend on `spec`: no more than the phase itself, or than the run keeps for healing."""
+        limit, of_phase = self.ledger.limit, self.nebula.settings(spec).max_budget_usd
+        of_run = None if limit is None else self.ledger.reserve or limit * RESERVED_SHARE
+        return min(share for share in (ARCHITECT_USD, of_phase, of_run) if share is not None)
 
     def _count(self, phase: str, cost: float) -> None:
         facts = nebula_events.TurnFacts(round(cost, 6), "completed")

@@ -16,7 +16,6 @@ from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_checks import COMMIT_CHECK, CycleChecks
 from faber.nebula.phase.cycle_state import KEPT_OUTPUT, CycleState, Stage
 from faber.nebula.phase.findings import make_finding
-from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.outcomes import (
     AgentFailed,
     BudgetExceeded,
@@ -28,8 +27,8 @@ from faber.nebula.phase.outcomes import (
 )
 from faber.nebula.phase.phase_progress import LoopSetup, PhaseProgress
 from faber.nebula.phase.phase_task import PhaseTask
-from faber.nebula.phase.prompts import DIFF, ReviewSubject, coder_prompt, conflict_prompt, reviewer_prompt
-from faber.nebula.phase.reviews import Review, take_review
+from faber.nebula.phase.prompts import DIFF, ReviewSubject, bullets, coder_prompt, conflict_prompt, reviewer_prompt
+from faber.nebula.phase.reviews import Review, take_review, without_reviewer
 from faber.nebula.phase.turns import AGENT_TRIES, Turns
 from faber.nebula.plan.scopes import outside
 from faber.nebula.worktrees.phase_tree import PhaseTree
@@ -37,6 +36,7 @@ from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
 from faber.text.safe_text import inert, redact, shorten
 
 LISTED_FILES = 100
+MAX_UNREVIEWED = 10_000  # files
 
 # A turn that ends like this may have left work, which is committed and reviewed like any other.
 _STOPPED = frozenset({Outcome.CUT, Outcome.TURN_STOP, Outcome.BUDGET_STOP, Outcome.TIMED_OUT})
@@ -205,7 +205,7 @@ class Loop:
         # A branch of another history began with nothing: the empty tree.
         base = asked.line if asked.code == 0 else git.run("mktree", stdin="").line
         if base != others:
-            progress.guards.append(KeepsWork(base, (others,), whose="the commits that your branch began with"))
+            progress.was_reset(base, others)
 
     def _coder_prompt(self, cycle: int) -> str:
         progress = self.progress
@@ -238,7 +238,7 @@ class Loop:
         """Run the checks; true if all pass."""
         progress = self.progress
         progress.state = replace(progress.state, phase=Stage.FILTERING)
-        failure = self._checks.first_failure()
+        failure = self._checks.first_failure() or self._unreviewed()
         if failure is None:
             progress.checkpoint(Stage.REVIEWING, filter_check_name="", filter_output="")
             return True
@@ -247,13 +247,32 @@ class Loop:
         progress.stop_if_idle()
         return False
 
+    def _unreviewed(self) -> tuple[str, str] | None:
+        """What only a reviewer could accept, in a phase without one: the name and output of a failed check."""
+        progress = self.progress
+        if progress.task.reviewed:
+            return None
+        files = diff.diff_files(progress.tree.git, self._review_base, progress.head, MAX_UNREVIEWED)
+        strays = outside(files.paths, progress.task.scope)
+        if files.total and not strays:
+            return None
+        name, said = ("scope", f"Outside the scope:\n{bullets(strays)}") if strays else ("changes", "Nothing changed.")
+        progress.setup.record(
+            nebula_events.filter_run(progress.task.id, name, passed=False, cycle=progress.state.cycle)
+        )
+        return name, f"{said}\nNobody reviews this phase, so this cannot be accepted."
+
     def _review(self) -> Review:
         progress = self.progress
         progress.state = replace(progress.state, phase=Stage.REVIEWING)
         state, tree = progress.state, progress.tree_of(progress.head)
-        turn = self._turns.reviewer(reviewer_prompt(progress.task, self._review_subject(tree)))
-        assert turn.answer is not None
-        review = progress.review = take_review(turn.answer, tree=tree, cycle=state.cycle, earlier=state.findings)
+        if progress.task.reviewed:
+            turn = self._turns.reviewer(reviewer_prompt(progress.task, self._review_subject(tree)), tree)
+            assert turn.answer is not None
+            review, said = take_review(turn.answer, cycle=state.cycle, earlier=state.findings), turn.text
+        else:
+            review, said = without_reviewer(state.findings), ""
+        progress.review = review
         progress.setup.record(
             nebula_events.review(
                 progress.task.id,
@@ -269,7 +288,7 @@ class Loop:
         again = tuple(finding for finding in review.open_findings if finding.id in known)
         progress.checkpoint(
             Stage.APPROVED if review.approved else Stage.REVIEW_COMPLETE,
-            review_output=turn.text[-KEPT_OUTPUT:],
+            review_output=said[-KEPT_OUTPUT:],
             findings=review.findings,
             all_findings=(*state.all_findings, *raised, *again),
         )

@@ -9,6 +9,10 @@ from faber.nebula.phase.outcomes import PhaseCancelled
 from faber.nebula.phase.phase_progress import PhaseProgress
 
 COMMIT_CHECK = "commit"
+_COMMITTED = (
+    "The filter {} changed the branch: it commits, resets or checks out. A filter only checks, so that was taken back. "
+    "If it corrects files, correct them yourself, so that it has nothing to commit."
+)
 
 
 class CycleChecks:
@@ -28,7 +32,7 @@ class CycleChecks:
     def _guards(self) -> tuple[str, str] | None:
         progress = self._progress
         named = frozenset(finding.file for finding in progress.open_findings if finding.file)
-        for guard in (*progress.setup.guards, *progress.guards):
+        for guard in progress.guards:
             problem = guard.problem(progress.tree, progress.head, named)
             if problem is not None:
                 cycle = progress.state.cycle
@@ -45,6 +49,10 @@ class CycleChecks:
             result = run_filter(one, directory, cancel=setup.cancel, label=setup.label)
             if result.cancelled:
                 progress.fail(PhaseCancelled, f"Stopped while the filter {one.name} ran.")
+            taken_back = progress.tree.take_back(progress.head, f"changed by the filter {one.name}")
+            if taken_back is not None:
+                setup.record(filter_run(phase, one.name, passed=False, cycle=cycle, detail="changed the branch"))
+                return one.name, f"{_COMMITTED.format(one.name)} {taken_back}".strip()
             setup.record(filter_run(phase, one.name, passed=result.passed, cycle=cycle, detail=result.detail))
             if not result.passed:
                 return one.name, f"{result.output.rstrip()}\n({result.detail})".strip()

@@ -43,6 +43,7 @@ class CycleState:
     the newest of their kind; `filter_check_name` names the filter that failed last, empty if none did. `findings` are
     those of the current cycle, `all_findings` those of all cycles. `base_commit_sha` is where the phase's branch began,
     `cycle_commits` the newest commit of each completed cycle, in order. `task_bead_id` is another tool's work item.
+    `reset_past` are faber's own: spans `BASE..HEAD` of other phases' commits that the coder reset its branch past.
     """
 
     task_title: str
@@ -61,6 +62,7 @@ class CycleState:
     cycle_commits: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     all_findings: tuple[Finding, ...] = ()
+    reset_past: tuple[str, ...] = ()
 
     @property
     def next_stage(self) -> tuple[int, Stage]:
@@ -122,10 +124,11 @@ def from_table(table: Mapping[str, Any]) -> CycleState:
         given["phase"] = Stage(given.get("phase", 0))
     except ValueError:
         raise ValueError(f"has the unknown stage {given['phase']}") from None
-    commits = given.get("cycle_commits", [])
-    if not all(isinstance(commit, str) for commit in commits):
-        raise ValueError("has cycle_commits that are not text")
-    given["cycle_commits"] = tuple(commits)
+    for name in ("cycle_commits", "reset_past"):
+        texts = given.get(name, [])
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"has {name} that are not text")
+        given[name] = tuple(texts)
     for name in ("findings", "all_findings"):
         given[name] = tuple(_finding(item) for item in given.get(name, []))
     return CycleState(**given)
@@ -136,7 +139,7 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(("filter_output", "filter_check_name", "base_commit_sha"), str),
     **dict.fromkeys(("max_cycles", "cycle", "phase"), int),
     **dict.fromkeys(("total_cost_usd", "max_budget_usd"), float),
-    **dict.fromkeys(("cycle_commits", "findings", "all_findings"), list),
+    **dict.fromkeys(("cycle_commits", "findings", "all_findings", "reset_past"), list),
 }
 
 

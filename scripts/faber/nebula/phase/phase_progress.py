@@ -14,7 +14,7 @@ from faber.nebula.phase.budget import LEAST, Grant, Ledger
 from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.door import Door
 from faber.nebula.phase.findings import Finding
-from faber.nebula.phase.invariants import Guard
+from faber.nebula.phase.invariants import Guard, KeepsWork
 from faber.nebula.phase.outcomes import (
     BudgetExceeded,
     FilterFailed,
@@ -72,8 +72,6 @@ class PhaseProgress:
         self.turns = 0
         self.notes: list[str] = []
         self.review: Review | None = None
-        # Checks in addition to those that the phase began with.
-        self.guards: list[Guard] = []
         self._idle_cycles = 0
         self._reviewed: set[tuple[str, frozenset[str]]] = set()
 
@@ -171,6 +169,21 @@ class PhaseProgress:
     def open_findings(self) -> tuple[Finding, ...]:
         """The findings that are not fixed."""
         return tuple(finding for finding in self.state.findings if finding.is_open)
+
+    @property
+    def guards(self) -> list[Guard]:
+        """All checks that run before the filters."""
+        spans = [span.partition("..") for span in self.state.reset_past]
+        others = "the commits that your branch began with"
+        return [*self.setup.guards, *(KeepsWork(base, (head,), whose=others) for base, _, head in spans)]
+
+    def was_reset(self, base: str, head: str) -> None:
+        """The coder reset its branch past other phases' commits, those from `base` to `head`. This is saved before its
+        work is committed, so that it is known after a kill."""
+        span = f"{base}..{head}"
+        if span not in self.state.reset_past:
+            self.state = replace(self.state, reset_past=(*self.state.reset_past, span))
+            self.setup.save(self.state, self.head)
 
     def resume_at(self, state: CycleState, head: str) -> None:
         """Continue from a saved state on a tree whose head is `head`, with the task's limits."""

@@ -13,7 +13,8 @@ class PhaseTask:
     `body` is the task in Markdown; `scope` the globs it may touch (empty: everything). `goals` and `constraints` are
     the project's. `project_context` precedes them (healing's note on an earlier attempt). `partial_work` describes an
     abandoned attempt of this phase. `max_budget_usd` None: only the run's limit applies. `directory` is where filters
-    run, relative to the top of the tree; `top` is the path of the tree, shown to the agents.
+    run, relative to the top of the tree; `top` is the path of the tree, shown to the agents. Unless it is
+    `reviewed`, its filters approve it.
     """
 
     id: str
@@ -29,6 +30,7 @@ class PhaseTask:
     filters: Sequence[Filter] = ()
     directory: str = "."
     top: str = ""
+    reviewed: bool = True
 
 
 def phase_task(
@@ -50,6 +52,7 @@ def phase_task(
         filters=nebula.filters,
         directory=nebula.context.working_dir,
         top=top,
+        reviewed=spec.review != "none" or not nebula.filters,
     )
 
 

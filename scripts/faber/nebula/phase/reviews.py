@@ -12,6 +12,7 @@ NOT_APPROVED = "not_approved"
 DESCRIPTION = 1_000
 SUMMARY = 2_000
 MAX_RAISED = 50
+NO_REVIEWER = "It has no reviewer; its filters passed."
 
 REVIEW_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -70,12 +71,11 @@ class Review:
         return tuple(finding for finding in self.findings if finding.is_open)
 
 
-def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Sequence[Finding]) -> Review:
-    """The review in `answer`, which fits `REVIEW_SCHEMA`, of the tree `tree` in `cycle`.
+def take_review(answer: Mapping[str, Any], *, cycle: int, earlier: Sequence[Finding]) -> Review:
+    """The review in `answer`, which fits `REVIEW_SCHEMA`, in `cycle`.
 
     `earlier` are the findings so far. One that the reviewer does not mention keeps its status: only an explicit `fixed`
-    closes it. The review approves only if the reviewer approves this very tree and no critical or major finding is
-    open.
+    closes it. The review approves only if the reviewer approves and no critical or major finding is open.
     """
     said = {item["id"]: item["status"] for item in answer["earlier"]}
     verified = [_verified(finding, said.get(finding.id)) for finding in earlier]
@@ -98,8 +98,14 @@ def take_review(answer: Mapping[str, Any], *, tree: str, cycle: int, earlier: Se
             line=finding.line or old.line,
             severity=min(old.severity, finding.severity, key=SEVERITIES.index),
         )
-    reason = _objection(answer, tree, by_severity(finding for finding in verified if finding.is_blocking))
+    reason = _objection(answer, by_severity(finding for finding in verified if finding.is_blocking))
     return Review(not reason, reason, _clean(answer["summary"], SUMMARY), tuple(verified))
+
+
+def without_reviewer(earlier: Sequence[Finding]) -> Review:
+    """The approval of a phase without a reviewer, whose filters passed; what a person asked for counts as done."""
+    done = tuple(replace(finding, status="fixed") for finding in earlier)
+    return Review(True, "", NO_REVIEWER, done)
 
 
 def fingerprint(findings: Iterable[Finding]) -> frozenset[str]:
@@ -120,11 +126,9 @@ def _raised(raised: Mapping[str, Any], cycle: int) -> Finding:
     return make_finding(raised["severity"], description, file=file, line=raised.get("line"), cycle=cycle)
 
 
-def _objection(answer: Mapping[str, Any], tree: str, against: Sequence[Finding]) -> str:
+def _objection(answer: Mapping[str, Any], against: Sequence[Finding]) -> str:
     if answer["verdict"] != APPROVED:
         return "The reviewer did not approve."
-    if answer["tree"].strip() != tree:
-        return f"The reviewer approved a different tree than {tree[:12]}."
     if against:
         named = ", ".join(f"{finding.severity} {finding.id}" for finding in against[:5])
         return f"The reviewer approved with {len(against)} blocking findings open: {named}."

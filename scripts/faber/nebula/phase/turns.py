@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 from faber.agents.outcome import HOPELESS, Outcome, TurnResult
 from faber.errors import Notice, Severity
+from faber.git.refs import shown
 from faber.nebula.phase.agents import Agents, ReviewTurn
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, ServiceClosed
 from faber.nebula.phase.phase_progress import PhaseProgress
@@ -45,8 +46,8 @@ class Turns(NamedTuple):
             progress.fail(PhaseCancelled, "Stopped while the coder worked.")
         return turn
 
-    def reviewer(self, prompt: str) -> ReviewTurn:
-        """A review with an answer; raises `AgentFailed` if the second attempt gives no answer either."""
+    def reviewer(self, prompt: str, tree: str) -> ReviewTurn:
+        """A review of `tree`; raises `AgentFailed` if the second attempt gives none either."""
         progress = self.progress
         attempt = 0
         while True:
@@ -56,12 +57,16 @@ class Turns(NamedTuple):
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
             self._undo_reviewer(before)
+            error = turn.error
             if turn.answer is not None:
-                return turn
+                judged = str(turn.answer["tree"]).strip()
+                if judged == tree:
+                    return turn
+                error = f"It judged the tree {shown(judged)[:12]}, but it was to review {tree[:12]}."
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_budget_spent()
             if attempt == AGENT_TRIES:
-                progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
+                progress.fail(AgentFailed, f"The reviewer gave no review: {error}")
 
     def _turn(self, role: str, turn: Callable[[float], T]) -> T:
         """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""

@@ -6,7 +6,7 @@ from faber.errors import Severity
 from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
 from faber.nebula.plan.budgets import MAX_BUDGET_USD
 from faber.nebula.plan.problems import NebulaProblem
-from faber.nebula.plan.specs import GATES, MAX_PRIORITY, PhaseSpec
+from faber.nebula.plan.specs import GATES, MAX_PRIORITY, REVIEWS, PhaseSpec
 from faber.nebula.plan.toml_tables import Source, TomlTable, read_source
 from faber.nebula.plan.toml_text import toml_text
 from faber.text.safe_text import encodable
@@ -71,6 +71,8 @@ def _phase(file: str, source: Source, body: str, text: str, problems: list[Nebul
         max_budget_usd=table.number("max_budget_usd", MAX_BUDGET_USD),
         model=table.text("model") or None,
         gate=table.choice("gate", GATES, "unknown_gate"),
+        # Another tool may mean something else by this key: any other value is kept as an unknown key.
+        review=table.text("review") if source.value.get("review") in REVIEWS else None,
         extra=table.rest(),
         file=file,
         digest=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
@@ -103,7 +105,8 @@ def write_phase(spec: PhaseSpec) -> str:
         "max_budget_usd": spec.max_budget_usd,
         "model": spec.model,
         "gate": spec.gate,
+        "review": spec.review,
     }
     # A known key in `extra` would be written twice.
-    extra = {key: value for key, value in spec.extra.items() if key not in header}
+    extra = {key: value for key, value in spec.extra.items() if header.get(key) is None}
     return encodable(f"{FENCE}\n{toml_text(header | extra)}{FENCE}\n\n{spec.body.strip()}\n")

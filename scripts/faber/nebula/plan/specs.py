@@ -8,6 +8,7 @@ from faber.model.ids import slug
 
 GATES = ("trust", "review", "approve", "watch")
 ISOLATIONS = ("worktree", "tree")
+REVIEWS = ("agent", "none")
 # A smaller number is more urgent; issue trackers use 0 to 4.
 PRIORITY = 2
 MAX_PRIORITY = 99
@@ -97,8 +98,9 @@ class PhaseSpec:
     """A phase file. A field that is None was not set; the nebula's value applies (see `PhaseSettings`).
 
     `depends_on`: phases that must be done before this one. `blocks`: phases that depend on this one. `scope`: globs of
-    what it may touch (see `scopes`). `max_budget_usd` in US dollars. `extra`: keys that faber does not know. `file` and
-    `digest` (of the file's text) identify the source and are ignored in comparisons.
+    what it may touch (see `scopes`). `max_budget_usd` in US dollars. `review` "none": its filters approve it. `extra`:
+    keys that faber does not know. `file` and `digest` (of the file's text) identify the source and are ignored in
+    comparisons.
     """
 
     id: str
@@ -116,6 +118,7 @@ class PhaseSpec:
     max_budget_usd: float | None = None
     model: str | None = None
     gate: str | None = None
+    review: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     file: str = field(default="", compare=False)
     digest: str = field(default="", compare=False)

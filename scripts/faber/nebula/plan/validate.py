@@ -45,6 +45,7 @@ def validate(parsed: Parsed, programs: Programs) -> list[NebulaProblem]:
         *_scopes(parsed),
         *_programs(parsed, programs),
         *_unchecked(parsed),
+        *_unreviewed(parsed),
     ]
     return ordered(found)
 
@@ -160,6 +161,14 @@ def _order(edges: dict[str, set[str]]) -> Callable[[str, str], bool]:
             bits |= above[needed] | (1 << place[needed])
         above[name] = bits
     return lambda one, other: bool(above[one] >> place[other] & 1 or above[other] >> place[one] & 1)
+
+
+def _unreviewed(parsed: Parsed) -> Iterator[NebulaProblem]:
+    for spec in parsed.nebula.phases:
+        if spec.review == "none" and not parsed.nebula.filters:
+            message = "Nothing would check this phase: it has no reviewer, and the nebula has no filters."
+            fix = "Add a [[filter]] to nebula.toml, or remove the key."
+            yield _problem(parsed, "unchecked", spec, ("review",), message, fix)
 
 
 # --- programs --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events import nebula_events, workflow_events
+from faber.git.git_errors import GitFailed
 from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -35,6 +37,7 @@ from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, mak
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.taking_over import is_complete, take_over
 from faber.nebula.run.workshop import MakeAgents, Workshop
+from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.merged_work import missing
@@ -129,7 +132,7 @@ class Application:
                 raise
             if main_tree is not None and not (result.cancelled or result.closed):
                 main_tree.leave(beginning)  # elsewhere there may be work of a turn that was stopped
-            return self._ended(journal, result)
+            return self._ended(journal, worktrees, result)
 
     @property
     def _options(self) -> str:
@@ -154,7 +157,7 @@ class Application:
         own = relative_directory(self.layout, self.directory)
         # No phase may commit faber's own files next to the phase files.
         exclude = [f"{own}/nebula.state.toml", *(f"{own}/checkpoint.{spec.id}.toml" for spec in self.nebula.phases)]
-        return Worktrees(self.layout, names, exclude=exclude)
+        return Worktrees(self.layout, names, exclude=exclude, notice=self._display.notice)
 
     def _begin(
         self, journal: Journal, worktrees: Worktrees, beginning: Beginning, known: KnownRun, *, continued: bool
@@ -179,13 +182,14 @@ class Application:
             )
         if not continued:
             take_over(journal, known, self._display.notice, fresh=self.wanted.fresh)
-        again = None if self.wanted.retry_failed else "--resume --retry-failed"
+        retries = self.wanted.retry_failed or self.wanted.fresh
+        again = None if retries else "--resume --retry-failed"
         require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)
         if self.wanted.heal:
             for name, phase in journal.phases.items():
                 if phase["status"] == "skipped":
                     journal.record(nebula_events.phase_reset(name, "The phase it depends on may be healed."))
-        if self.wanted.retry_failed:
+        if retries:
             for name, phase in journal.phases.items():
                 # A phase with a remediation is not retried; its remediation is, if it failed too.
                 if phase["status"] in ("failed", "skipped") and "remediation" not in phase:
@@ -301,7 +305,7 @@ class Application:
 
     # --- after -------------------------------------------------------------------------------------
 
-    def _ended(self, journal: Journal, result: GroupResult) -> Applied:
+    def _ended(self, journal: Journal, worktrees: Worktrees, result: GroupResult) -> Applied:
         phases = relevant_phases(journal.phases, {spec.id for spec in self.nebula.phases})
         if result.cancelled:
             status = "cancelled"
@@ -312,6 +316,8 @@ class Application:
             status = "waiting"
         elif all_done(phases):
             status = "done"
+            with suppress(GitFailed):  # what stays is for `faber nebula clean`
+                remove_trees(worktrees)
             journal.record(workflow_events.workflow_complete())
         else:
             status = "failed"

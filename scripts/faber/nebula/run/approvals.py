@@ -7,6 +7,7 @@ from typing import NamedTuple
 from faber.errors import FaberError
 from faber.model.state_parts import StepAnswer
 from faber.nebula.phase.outcomes import TaskResult
+from faber.nebula.phase.reviews import NO_REVIEWER
 from faber.nebula.run.recorder import Journal
 from faber.text.safe_text import shorten
 
@@ -44,7 +45,8 @@ class Gates:
         if request_id is None:
             context = {"commit": result.commit, "base": result.base_commit, "why": summary(phase, result)}
             context["diff"] = f"git diff {result.base_commit[:12]} {result.commit[:12]}"
-            prompt = f"The reviewer approved phase {phase}. Merge it?"
+            who = "The filters" if result.report == NO_REVIEWER else "The reviewer"
+            prompt = f"{who} approved phase {phase}. Merge it?"
             request_id = self._journal.ask("review", prompt, phase=phase, context=context)
         return self._wait(phase, request_id)
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.events.nebula_events import nebula_phase_error, phase_merge
-from faber.git.refs import shown
+from faber.git.refs import is_commit, shown
 from faber.model.documents import State, nebula_phases
 from faber.nebula.run.recorder import Journal
-from faber.nebula.worktrees.merged_work import MergedPhase, missing, restore
+from faber.nebula.worktrees.merged_work import MergedPhase, Restored, keep_refs, missing, restore
 from faber.nebula.worktrees.pool import Worktrees
 
 SHOWN = 20
@@ -32,18 +32,22 @@ def require_merged(
     """Put merged work that is missing back into the integration branch; for the holder of the run's lease.
 
     `journal` records what changed: a phase whose work is lost has failed. `again` are the options of `apply` that redo
-    lost phases; None if they are given. Without them a loss raises `MergedWorkLost`. Also raises `TreeDirty` and
-    `MergeContention`.
+    lost phases; None if they are given, and a notice names these phases. Without them a loss raises `MergedWorkLost`.
+    Also raises `TreeDirty` and `MergeContention`.
     """
     branch = worktrees.names.integration
-    gone = missing(worktrees.main, merged_phases(state), [f"refs/heads/{branch}"])
-    if not gone:
-        return
-    done = restore(worktrees, gone)
+    recorded = merged_phases(state)
+    gone = missing(worktrees.main, recorded, [f"refs/heads/{branch}"])
+    done = restore(worktrees, gone) if gone else Restored({}, {})
     if done.restored:
         text = f"{shown(branch)} lacked merged work; it was put back: {_names(done.restored)}."
         notice(Notice("merged_work_restored", Severity.WARNING, text, "", branch))
     if journal is not None:
+        kept = {
+            phase.name: phase.merged for phase in recorded if phase.name not in done.lost and is_commit(phase.merged)
+        }
+        keep_refs(worktrees.main, worktrees.names, kept | done.restored)
+    if journal is not None and gone:
         before = {phase.name: phase.merged for phase in gone}
         for name, commit in done.restored.items():
             if commit != before[name]:
@@ -52,7 +56,10 @@ def require_merged(
             text = f"It was merged, but its commits are no longer in this repository, or conflict with {shown(branch)}."
             journal.record(nebula_phase_error(name, text, code=MergedWorkLost.code))
         journal.project()
-    if done.lost and again:
+    if done.lost and not again:
+        text = f"Merged work is gone, or conflicts with {shown(branch)}; they are worked on again: {_names(done.lost)}."
+        notice(Notice(MergedWorkLost.code, Severity.WARNING, text, "", branch))
+    elif done.lost:
         raise MergedWorkLost(
             f"Merged work is gone, and its commits are not in this repository, or conflict with {shown(branch)}: "
             f"{_names(done.lost)}.",

@@ -59,6 +59,10 @@ class PhaseWork:
 
     def work(self) -> TaskResult:
         """Run the phase until its reviewer approves; raises a `LoopEnded` otherwise."""
+        with self.shop.slots.at_work(self):
+            return self._work()
+
+    def _work(self) -> TaskResult:
         shop, spec = self.shop, self.spec
         opened = shop.trees.open(spec.id, self.start.start)
         tree = self.tree = opened.tree
@@ -82,8 +86,13 @@ class PhaseWork:
 
     def revise(self, comment: str) -> TaskResult:
         """Run more cycles for an approved phase, because a person asked for changes."""
-        self.result = self._ready().revise(comment)
+        with self.shop.slots.at_work(self):
+            self.result = self._ready().revise(comment)
         return self.result
+
+    def pause(self) -> None:
+        """The phase waits for a person: nobody works on it until `revise` or `merge`."""
+        self.shop.slots.free(self)
 
     # --- to the integration branch -----------------------------------------------------------------
 
@@ -93,7 +102,17 @@ class PhaseWork:
         The coder gets one cycle to resolve a conflict, or a filter that fails on the merge; raises `MergeConflict` if
         that does not help.
         """
-        return merge_approved(self, self.shop.worktrees, check_merge(self.shop, self.spec.id), self.shop.cancel)
+        shop, phase = self.shop, self.spec.id
+        with shop.slots.at_work(self):
+            merged = merge_approved(self, shop.worktrees, check_merge(shop, phase), shop.cancel)
+        # Its worktree is not needed any more; a hundred of them fill a disk.
+        try:
+            for notice in shop.trees.prune(phase):
+                shop.notice(notice)
+        except (FaberError, OSError) as error:
+            text = f"The worktree of {phase} could not be removed: {error}"
+            shop.notice(Notice("worktree_left", Severity.WARNING, text, "`faber nebula clean` removes it.", phase))
+        return merged
 
     def solve(self, base: str, failed: tuple[str, str] | None) -> TaskResult:
         """Run one cycle in which the coder merges `base` into the approved commit.
@@ -108,7 +127,8 @@ class PhaseWork:
         return self.result
 
     def close(self) -> None:
-        """Release the worktree; it stays on disk."""
+        """Release the worktree, which stays on disk unless the phase was merged."""
+        self.shop.slots.free(self)
         if self.tree is not None:
             self.shop.trees.close(self.spec.id)
             self.tree = None

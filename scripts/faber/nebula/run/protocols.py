@@ -24,6 +24,9 @@ class Work(Protocol):
     def revise(self, comment: str) -> TaskResult:
         """Run more cycles for a person's comment."""
 
+    def pause(self) -> None:
+        """The phase waits for a person."""
+
     def merge(self) -> Merged:
         """Merge into the integration branch."""
 

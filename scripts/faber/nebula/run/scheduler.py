@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
@@ -116,7 +117,8 @@ class WorkerGroup:
                 self._skip_after(phase)
             while True:
                 if not self._stopping:
-                    for phase, heard in self._gates.heard():
+                    # Never more than the workers take at once: each phase at work has a slot of its own.
+                    for phase, heard in islice(self._gates.heard(), self._free):
                         self._answered(phase, heard)
                     self._dispatch()
                 if not self._running and (self._stopping or not self.frontier.ready()):
@@ -139,12 +141,13 @@ class WorkerGroup:
         return self._cancel.is_set() or bool(self.result.closed)
 
     @property
-    def _room(self) -> int:
-        """How many may work at once."""
-        return self.options.max_workers if self.options.door is None or self.options.door.is_open else 1
+    def _free(self) -> int:
+        """How many more may work at once."""
+        most = self.options.max_workers if self.options.door is None or self.options.door.is_open else 1
+        return max(0, most - len(self._running))
 
     def _dispatch(self) -> None:
-        while len(self._running) < self._room and (phase := self.frontier.take()) is not None:
+        while self._free and (phase := self.frontier.take()) is not None:
             self._begin(phase)
         self._look()
 
@@ -234,6 +237,7 @@ class WorkerGroup:
         cycles = f"{value.cycles} cycle{'s' if value.cycles != 1 else ''}"
         self._show(phase, f"approved after {cycles} ({value.cost_usd:.2f} USD)")
         if gate in ASKING:
+            self._work[phase].pause()
             self._show(phase, f"waits for a person: {self._gates.ask(phase, value)}")
             return
         if gate == "watch":

@@ -12,6 +12,7 @@ from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.budget import Ledger
 from faber.nebula.phase.door import Door
+from faber.nebula.phase.slots import Slots
 from faber.nebula.plan.specs import Nebula, PhaseSpec
 from faber.nebula.worktrees.pool import PhaseTrees, Worktrees
 
@@ -38,7 +39,8 @@ class Workshop:
 
     `trees` opens the phases' trees: `worktrees` itself, or the main tree. `checkpoints` is the directory of the
     checkpoint files, `label` marks the processes of the run. With `force`, a phase resumes from its checkpoint even if
-    others have committed to its branch. `door` closes for all phases while the service refuses turns.
+    others have committed to its branch. `door` closes for all phases while the service refuses turns. `slots` number
+    the phases at work.
     """
 
     nebula: Nebula
@@ -53,6 +55,7 @@ class Workshop:
     notice: Callable[[Notice], None]
     force: bool = False
     door: Door = field(default_factory=Door)
+    slots: Slots = field(default_factory=Slots)
 
     def known(self, phase: str) -> NebulaPhase:
         """What the run's state says about a phase."""

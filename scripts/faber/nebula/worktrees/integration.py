@@ -50,7 +50,7 @@ def merge_phase(
     git = worktrees.main
     ref = f"refs/heads/{worktrees.names.integration}"
     message = merge_message(worktrees.names.run_id, part(phase_id), title)
-    seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}", f"{ref}^{{commit}}").split("\n")
+    seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}"), worktrees.integrated()
     for attempt in range(1, attempts + 1):
         if git.is_ancestor(head, base):
             return Merged(merge_of(git, base, head) or base, attempt)
@@ -63,6 +63,7 @@ def merge_phase(
         if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
             # A branch is deleted by habit, this ref is not: what it names stays in the repository.
             git.run("update-ref", worktrees.names.merged_ref(phase_id), candidate)
+            worktrees.merged(candidate)
             return Merged(candidate, attempt)
         time.sleep(min(0.2, 0.002 * attempt))
         base = worktrees.integrated()

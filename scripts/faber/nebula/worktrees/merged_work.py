@@ -4,11 +4,12 @@ A person may delete or move the branch, or every ref. What was merged is known f
 usually still in the repository, because each merge also has a ref that nobody deletes by habit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from faber.git.programs import Git
+from faber.git.programs import Git, checked
 from faber.git.refs import is_commit
+from faber.nebula.plan.names import Names
 from faber.nebula.worktrees import checkout
 from faber.nebula.worktrees.integration import merge_phase
 from faber.nebula.worktrees.pool import Worktrees
@@ -60,7 +61,7 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
     ref = f"refs/heads/{worktrees.names.integration}"
     done = Restored({}, {})
     for phase in phases:  # a later merge usually contains the earlier ones
-        head = git.line("rev-parse", "--verify", f"{ref}^{{commit}}")
+        head = worktrees.integrated()
         if git.commit_of(phase.merged) and git.is_ancestor(head, phase.merged):
             checkout.advance(git, ref, phase.merged, head, worktrees.journal, "faber: restore merged work", swept=True)
     for phase in phases:
@@ -73,7 +74,21 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
         except ConflictingChanges:
             pass
         done.lost[phase.name] = phase.merged
+    worktrees.merged(worktrees.integrated())
     return done
+
+
+def keep_refs(git: Git, names: Names, merges: Mapping[str, str]) -> None:
+    """Give each merge, by phase, the ref that keeps it in the repository, unless it has one."""
+    if not merges:
+        return
+    listed = git.line("for-each-ref", "--format=%(refname)", f"refs/faber/merged/{names.run_id}/")
+    there = set(listed.splitlines())
+    refs = {ref: commit for phase, commit in merges.items() if (ref := names.merged_ref(phase)) not in there}
+    if refs:
+        git.run(
+            "update-ref", "--stdin", stdin="".join(f"update {ref} {checked(commit)}\n" for ref, commit in refs.items())
+        )
 
 
 def _mergeable(git: Git, ref: str, commit: str) -> bool:

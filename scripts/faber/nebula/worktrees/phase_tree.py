@@ -62,6 +62,11 @@ class PhaseTree:
         self.check()
         return worktree_state.look(self.git, self.ref, recorded)
 
+    def is_home_and_clean(self) -> bool:
+        """True if the phase's branch is checked out and there is nothing to keep: no uncommitted work, no operation."""
+        at_home = self.git.head_ref() == self.ref and not worktree_state.operation(self.git)
+        return at_home and stash.status(self.git, self.exclude).clean
+
     # --- commits -----------------------------------------------------------------------------------
 
     def commit_cycle(self, cycle: int, summary: str) -> str | None:
@@ -145,6 +150,25 @@ class PhaseTree:
             self._park_all(seen, base)
             self._point_to(base, seen.tip)
         return notices
+
+    def take_back(self, recorded: str, why: str) -> str | None:
+        """Take back what a program did with git that must not have done anything: the branch is at `recorded` again.
+
+        None if nothing had moved; else a sentence about where its commits and files are kept, which is empty if there
+        are none.
+        """
+        self.check()
+        if self.git.head_ref() == self.ref and self.git.commit_of("HEAD") == recorded:
+            return None
+        before = stash.last_parked(self.git, self.parked_refs)
+        self.bring_home(recorded)
+        self.park_dirty(why)
+        made = self.head()
+        if made != recorded:
+            stash.keep(self.git, self.parked_refs, made)
+        self.git.run("reset", "--quiet", "--hard", recorded, seconds=CHECKOUT_SECONDS)
+        kept = stash.last_parked(self.git, self.parked_refs)
+        return "" if kept is None or kept == before else f"What it made is kept at {kept[0]}."
 
     # --- back to the branch ------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ opens the phases instead.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -72,11 +73,22 @@ class Scratch(NamedTuple):
 class Worktrees:
     """The worktrees of the run `names.run_id`. One process leads a run; its threads may open phases at once."""
 
-    def __init__(self, layout: Layout, names: Names, *, exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        names: Names,
+        *,
+        exclude: Sequence[str] = (),
+        notice: Callable[[Notice], None] = lambda notice: None,
+    ) -> None:
         """`exclude` are files, relative to the repository's top, that no phase commits."""
         self.layout = layout
         self.names = names
         self.exclude = tuple(exclude)
+        self.notice = notice
+        # A commit that the integration branch has; once it was read, what was merged since is on top of it.
+        self._newest: str | None = None
+        self._rebuilding = threading.Lock()
         self.journal = layout.journal(names.run_id)
         self.directory = layout.run_worktrees(names.run_id)
         self.leases = Leases(lambda name: layout.claim(names.run_id, name))
@@ -99,7 +111,7 @@ class Worktrees:
             notices = checkout.recover(self.journal, self.main, self.common, self.names.run_id)
             self._sweep()
             branch, commit = self._begun(place.branch, place.commit)
-            self.main.move_ref(f"refs/heads/{self.names.integration}", commit, None, "faber: a run begins")
+            self._keep_integration(commit)
         except BaseException:
             self.leases.release("run")
             raise
@@ -112,8 +124,20 @@ class Worktrees:
         return place
 
     def integrated(self) -> str:
-        """The commit that the integration branch is at."""
-        return self.main.line("rev-parse", "--verify", f"refs/heads/{self.names.integration}^{{commit}}")
+        """The commit that the integration branch is at. It has all that this process merged: a branch that somebody
+        overwrote or deleted is rebuilt, and what it was then is kept on a ref."""
+        while True:
+            newest = self._newest  # read first: the branch is never behind it
+            found = self.main.commit_of(self._integration_ref)
+            if found and (newest in (None, found) or self.main.is_ancestor(str(newest), found)):
+                return found
+            if newest is None:
+                raise GitFailed(f"The branch {self.names.integration} is gone.", path=self.main.directory)
+            self._rebuild(found)
+
+    def merged(self, commit: str) -> None:
+        """Note that the integration branch is at `commit`, which this process merged."""
+        self._newest = commit
 
     def end(self) -> None:
         """Release every lease; the worktrees stay."""
@@ -138,7 +162,7 @@ class Worktrees:
         lease = self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
             commit = self.ensure_branch(phase_id, start)
-            linked = self._linked(name)
+            linked = self.linked(name)
             private, how = linked.ensure(self.names.phase_branch(phase_id), commit)
             tree = self.phase_tree(phase_id, linked.path, private, lease)
             stash.free_locks(tree.git)
@@ -169,7 +193,7 @@ class Worktrees:
         held = name in self.leases
         lease = self.leases[name] if held else self.leases.take(name, f"The worktree of {shown(phase_id)}")
         try:
-            linked = self._linked(name)
+            linked = self.linked(name)
             state = linked.state()
             if state == "foreign":
                 place = stash.move_aside(linked.path, linked.aside)
@@ -180,8 +204,10 @@ class Worktrees:
             if state == "whole" and private:
                 tree = self.phase_tree(phase_id, linked.path, private, lease)
                 stash.free_locks(tree.git)
-                tree.bring_home(None)
-                parked = tree.park_dirty("found before its worktree was removed")
+                parked = None
+                if not tree.is_home_and_clean():
+                    tree.bring_home(None)
+                    parked = tree.park_dirty("found before its worktree was removed")
                 if parked is not None:
                     message = f"Uncommitted work of {shown(phase_id)} is kept at {parked.ref}."
                     notices.append(Notice("work_parked", Severity.INFO, message, "", phase_id))
@@ -205,12 +231,11 @@ class Worktrees:
         """The head of the phase's branch, which is created if it is missing; for the holder of its lease."""
         ref = f"refs/heads/{self.names.phase_branch(phase_id)}"
         stash.unlink(os.path.join(self.common, f"{ref}.lock"))
-        found, integration = self.main.commits_of(ref, f"refs/heads/{self.names.integration}")
+        newest = self._newest
+        found, integration = self.main.commits_of(ref, self._integration_ref)
         if found is not None:
             return found
-        commit = start or integration
-        if commit is None:
-            raise GitFailed(f"The branch {self.names.integration} is gone.", path=self.main.directory)
+        commit = start or (integration if integration and integration == newest else self.integrated())
         self.main.move_ref(ref, commit, None, "faber: a phase begins")
         return commit
 
@@ -250,8 +275,37 @@ class Worktrees:
     def _aside(self) -> str:
         return self.layout.set_aside(self.names.run_id)
 
-    def _linked(self, name: str) -> Linked:
+    def linked(self, name: str) -> Linked:
+        """The worktree in the directory `name`; for the holder of its lease."""
         return Linked(self.main, self.common, self.layout.worktree(self.names.run_id, name), self._aside)
+
+    @property
+    def _integration_ref(self) -> str:
+        return f"refs/heads/{self.names.integration}"
+
+    def _keep_integration(self, start: str) -> None:
+        """Create the integration branch at the commit `start` if it is missing, and rebuild it there if it is of
+        another history."""
+        git, ref = self.main, self._integration_ref
+        if git.move_ref(ref, start, None, "faber: a run begins"):
+            self._newest = start
+            return
+        common = git.run("merge-base", ref, start, codes=(0, 1))
+        self._newest = common.line if common.code == 0 else start
+        self.integrated()
+
+    def _rebuild(self, found: str | None) -> None:
+        """Move the integration branch back from `found`, which lacks merged work."""
+        git, ref, branch = self.main, self._integration_ref, shown(self.names.integration)
+        with self._rebuilding:
+            newest = self._newest
+            assert newest is not None
+            kept = stash.keep(git, f"{stash.PARKED_REFS}/{self.names.run_id}/integration", found) if found else ""
+            if git.move_ref(ref, newest, found, "faber: rebuilt"):
+                text = f"{branch} was overwritten or deleted; it was rebuilt" + (
+                    f", and {kept} is what it was." if kept else "."
+                )
+                self.notice(Notice("integration_rebuilt", Severity.WARNING, text, "", self.names.integration))
 
     def _begun(self, branch: str | None, commit: str) -> tuple[str | None, str]:
         path = self.layout.start_point(self.names.run_id)
