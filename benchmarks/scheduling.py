@@ -171,7 +171,7 @@ def work(count: int, directory: str) -> None:
 
     from faber.nebula.run.apply import Application, Caller, Crew
     from faber.nebula.run.apply_options import Wanted
-    from faber.nebula.run.display import PlainDisplay
+    from faber.nebula.view.display import PlainDisplay
 
     git = partial(subprocess.run, cwd=directory, env=measure.ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     git(["git", "init", "-q", "-b", "main"])

@@ -23,7 +23,7 @@ settings.load_profile("faber")
 HERE = Path(__file__).parent
 # What starts processes by nature: clients, clusters, nebulas, killed commands, installers.
 SLOW = (
-    "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/worktrees/",
+    "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/view/", "nebula/worktrees/",
     "cli/test_benchmarks", "cli/test_from_event", "cli/test_imports", "cli/test_launcher", "cli/test_nebula_runs",
     "git/", "github/", "hooks/test_typed_answer", "nebula/phase/", "responses/test_branches",
     "store/test_command_sequences",

@@ -11,7 +11,7 @@ import pytest
 
 from faber.model.documents import Plan
 from faber.nebula.plan.state_file import NebulaFile, StateWriter
-from faber.nebula.run.agent_log import AgentLog
+from faber.nebula.view.agent_log import AgentLog
 from faber.nebula.worktrees.lease import Lease
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run

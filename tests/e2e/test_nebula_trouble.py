@@ -18,9 +18,9 @@ from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
 from faber.foreign.open_run import open_run
 from faber.nebula.plan.nebula_files import load_nebula
-from faber.nebula.run.agent_log_view import log_text, read_log
-from faber.nebula.run.attach import agent_session, attach_command
-from faber.nebula.run.status import load_status
+from faber.nebula.view.agent_log_view import log_text, read_log
+from faber.nebula.view.attach import agent_session, attach_command
+from faber.nebula.view.status import load_status
 from faber.store.clock import utc_now
 from support.nebulas import Project, nebula_files
 from support.repositories import git

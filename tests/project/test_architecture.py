@@ -37,6 +37,7 @@ ORDER = (
     "nebula.phase",
     "nebula.healing",
     "nebula.run",
+    "nebula.view",
     "nebula.cluster",
     "hooks",
     "console",

@@ -18,9 +18,9 @@ from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import Applied
-from faber.nebula.run.display import PlainDisplay
 from faber.nebula.run.protocols import Display
 from faber.nebula.run.workshop import MakeAgents
+from faber.nebula.view.display import PlainDisplay
 from faber.responses.llm import Completion
 from faber.store.commit import commit
 from faber.store.layout import Layout

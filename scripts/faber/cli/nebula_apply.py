@@ -26,13 +26,13 @@ from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import NebulaProblem, require_valid
 from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
-from faber.nebula.run.agent_log import KeptDisplay
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
-from faber.nebula.run.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.run.merged_phases import merged_phases, require_merged
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_of_nebula import NoNebulaRun, find_run
+from faber.nebula.view.agent_log import KeptDisplay
+from faber.nebula.view.display import LiveDisplay, PlainDisplay, noticed
 from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.landing import land as land_nebula
 from faber.nebula.worktrees.pool import Scratch, Worktrees

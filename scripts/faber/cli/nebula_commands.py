@@ -16,8 +16,8 @@ from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import is_valid, ordered, require_valid
 from faber.nebula.plan.requirements import requirement_problems
 from faber.nebula.plan.validate import Programs, validate
-from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
+from faber.nebula.view.plan_report import load_plan
 from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
     is not in this store, nebula.state.toml is the source, whoever wrote it. It is shown even where the nebula's files
     have errors, which are then in `problems`.
     """
-    from faber.nebula.run.status import load_status
-    from faber.nebula.run.status_lines import status_text
+    from faber.nebula.view.status import load_status
+    from faber.nebula.view.status_lines import status_text
     from faber.store.clock import utc_now
 
     parsed = load_nebula(directory)

@@ -33,7 +33,7 @@ def log_command(obj: Invocation, place: tuple[str, ...], follow: bool, last: int
     Without DIR the phase is one of the newest nebula's run that has it. The entries are those of this machine:
     texts, calls of tools, what commands printed, what was refused. Credentials are left out, long texts cut.
     """
-    from faber.nebula.run.agent_log_view import LogTail, log_text
+    from faber.nebula.view.agent_log_view import LogTail, log_text
 
     if follow and form == "json":
         raise InvalidInput("--follow prints text.", recovery="Leave out --format json.")
@@ -70,8 +70,8 @@ def attach_command(obj: Invocation, place: tuple[str, ...], role: str | None, fo
     It continues in the phase's worktree, with all that was said so far. What you type there does not reach a turn
     that still runs.
     """
-    from faber.nebula.run import attach
-    from faber.nebula.run.agent_log_view import read_log
+    from faber.nebula.view import attach
+    from faber.nebula.view.agent_log_view import read_log
 
     run, phase = _place(obj, place)
     lines = read_log(obj.layout.agent_logs(run.run_id), phase)

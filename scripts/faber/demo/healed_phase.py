@@ -19,7 +19,7 @@ from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
-from faber.nebula.run.display import PlainDisplay
+from faber.nebula.view.display import PlainDisplay
 from faber.processes.stdout import write
 from faber.responses.llm import Completion
 from faber.store.layout import Layout

@@ -11,9 +11,9 @@ from faber.agents.outcome import Outcome, TurnResult, failure
 from faber.nebula.phase import door
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.run.apply import Applied
-from faber.nebula.run.display import LiveDisplay
-from faber.nebula.run.status import load_status
-from faber.nebula.run.status_lines import status_text
+from faber.nebula.view.display import LiveDisplay
+from faber.nebula.view.status import load_status
+from faber.nebula.view.status_lines import status_text
 from faber.store import log
 from faber.store.clock import utc_now
 from support.nebulas import DIAMOND, Author, Project, nebula_files

@@ -19,10 +19,10 @@ from faber.nebula.phase import door
 from faber.nebula.phase.agents import ReviewTurn
 from faber.nebula.phase.door import Door
 from faber.nebula.run.apply_report import Applied
-from faber.nebula.run.display import LiveDisplay, PlainDisplay
 from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.protocols import MakeWork
 from faber.nebula.run.workshop import Workshop
+from faber.nebula.view.display import LiveDisplay, PlainDisplay
 from faber.store.load import load
 from faber.store.log import after
 from support.nebulas import Author, Project, nebula_files

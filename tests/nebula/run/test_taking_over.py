@@ -12,8 +12,8 @@ import pytest
 from faber.agents.outcome import Outcome, TurnResult
 from faber.nebula.plan import draw
 from faber.nebula.plan.nebula_files import load_nebula
-from faber.nebula.run.plan_report import load_plan
 from faber.nebula.run.resumption import ResumeOptions
+from faber.nebula.view.plan_report import load_plan
 from support.nebulas import Author, Project, nebula_files, phase_file
 from support.repositories import write
 

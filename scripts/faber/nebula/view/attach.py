@@ -10,7 +10,7 @@ from faber.errors import FaberError
 from faber.events.event_types import AGENT_TURN
 from faber.model.documents import nebula_of
 from faber.nebula.plan.names import names_of, part
-from faber.nebula.run.agent_log import AgentLine
+from faber.nebula.view.agent_log import AgentLine
 from faber.store import log
 from faber.store.layout import Layout
 from faber.store.load import Run

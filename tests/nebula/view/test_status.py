@@ -16,9 +16,9 @@ from faber.nebula.plan.specs import Execution
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import applied
 from faber.nebula.run.run_limits import RunLimits, recorded_limits, run_limits
-from faber.nebula.run.status import load_status
-from faber.nebula.run.status_lines import duration, status_text
-from faber.nebula.run.status_view import StatusFacts, phase_view, run_view
+from faber.nebula.view.status import load_status
+from faber.nebula.view.status_lines import duration, status_text
+from faber.nebula.view.status_view import StatusFacts, phase_view, run_view
 from faber.store.clock import utc_now
 from support.nebulas import Author, Project, nebula_files
 

@@ -11,8 +11,8 @@ from faber.errors import Notice, Severity
 from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Pause
-from faber.nebula.run.status_lines import duration
-from faber.nebula.run.status_view import NEW, elapsed_of, stage_of
+from faber.nebula.view.status_lines import duration
+from faber.nebula.view.status_view import NEW, elapsed_of, stage_of
 from faber.store.clock import utc_now
 from faber.text.safe_text import inert, redact, shorten
 

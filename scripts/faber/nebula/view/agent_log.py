@@ -16,8 +16,8 @@ from faber.model.documents import nebula_phases
 from faber.model.ids import MAX_REMEDIATION_ID, phase_id_problem
 from faber.model.nebula_documents import NebulaPhase
 from faber.nebula.phase.tool_calls import call_words
-from faber.nebula.run.display import Look, noticed
 from faber.nebula.run.protocols import Display
+from faber.nebula.view.display import Look, noticed
 from faber.store.clock import utc_now
 from faber.store.files import make_directories
 from faber.text.safe_text import encodable, ending, inert, shorten, without

@@ -15,11 +15,11 @@ from faber.nebula.plan.parse import Parsed
 from faber.nebula.plan.problems import NebulaProblem, is_valid
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.run.apply_options import Wanted
-from faber.nebula.run.plan_report import load_plan, load_records
 from faber.nebula.run.resumption import ResumeOptions
 from faber.nebula.run.run_limits import RunLimits, recorded_limits, run_limits
 from faber.nebula.run.run_of_nebula import KnownRun
-from faber.nebula.run.status_view import StatusFacts, known_phases, phase_view, run_view
+from faber.nebula.view.plan_report import load_plan, load_records
+from faber.nebula.view.status_view import StatusFacts, known_phases, phase_view, run_view
 from faber.store import log
 from faber.store.layout import Layout
 from faber.store.load import Run

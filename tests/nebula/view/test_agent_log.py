@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from faber.errors import Notice, Severity
-from faber.nebula.run import agent_log
-from faber.nebula.run.agent_log import AgentLine, AgentLog, KeptDisplay
-from faber.nebula.run.agent_log_view import LogTail, log_text, read_log
-from faber.nebula.run.display import PlainDisplay
+from faber.nebula.view import agent_log
+from faber.nebula.view.agent_log import AgentLine, AgentLog, KeptDisplay
+from faber.nebula.view.agent_log_view import LogTail, log_text, read_log
+from faber.nebula.view.display import PlainDisplay
 
 TOKEN = "ghp_" + "a1" * 15
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "cwd": "/tree"}

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from faber.nebula.run.agent_log import MAX_FILE, OLDER, AgentLine, log_file
+from faber.nebula.view.agent_log import MAX_FILE, OLDER, AgentLine, log_file
 from faber.text.safe_text import cut, inert, redact
 
 _KINDS = frozenset({"turn", "said", "called", "printed", "refused", "retries", "ended", "note"})
