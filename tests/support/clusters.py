@@ -3,19 +3,19 @@
 import json
 import os
 import pickle
-import secrets
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from faber.nebula.cluster.cluster_errors import ClusterLost, JobLost, JobStopped
 from faber.nebula.cluster.dask_cluster import Cluster
 from faber.nebula.cluster.leader import Fleet
-from faber.nebula.cluster.messages import Job, Report
+from faber.nebula.cluster.messages import Job, LeftJob, Report
 from faber.nebula.cluster.worker import work
 from faber.store.layout import Layout
 from support import remote_agents
@@ -23,7 +23,6 @@ from support.nebulas import Author, Project, nebula_files
 from support.repositories import git
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
 SECONDS = 30.0
 
 
@@ -41,7 +40,7 @@ class SharedProject(Project):
     def over(self, cluster: Any, **wanted: Any) -> Any:
         """`faber nebula apply --scheduler …`; nothing may be worked on here."""
         author = Author()
-        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1, patience=PATIENCE)
+        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1)
         applied = self.apply(author, fleet, **wanted)
         assert author.asked == []
         return applied
@@ -102,21 +101,27 @@ class Directories:
     """A cluster without one: each job is pickled and done in this process, in a directory that stands for a worker.
 
     A job whose worker dies is done again in another. `alter` may change a job before, or a report after; with `deaf`
-    what workers tell is lost on the way.
+    what workers tell is lost on the way. `names` are what workers call themselves in reports.
     """
 
     def __init__(self, place: Path) -> None:
-        self.session = secrets.token_hex(4)
         self.place = place
         self.jobs: list[Job] = []
         self.reports: list[Report] = []
         self.alter: Callable[[Any], Any] = lambda each: each
         self.deaf = False
         self.lost = False
+        self.names = ["first"]
         self._workers = 0
 
-    def agents(self) -> int:
-        return 2
+    def agents(self, avoid: Collection[str] = ()) -> int:
+        return 2 * len([name for name in self.names if name not in avoid])
+
+    def left(self, run_id: str) -> dict[str, LeftJob]:
+        return {}
+
+    def drop(self, run_id: str, phase: str) -> None:
+        raise AssertionError(f"nothing was left for {phase}")
 
     def worker(self) -> str:
         """A worker's directory, empty."""
@@ -125,7 +130,9 @@ class Directories:
         path.mkdir(parents=True)
         return str(path)
 
-    def run(self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event) -> Report:
+    def run(
+        self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event, avoid: Any = ()
+    ) -> Report:
         job = self.alter(pickle.loads(pickle.dumps(job)))
         self.jobs.append(job)
         link = _Link((lambda message: None) if self.deaf else hear, cancel.is_set)
@@ -140,7 +147,7 @@ class Directories:
                 continue
             self.reports.append(report)
             assert isinstance(report, Report)
-            return report
+            return replace(report, worker=next(name for name in self.names if name not in avoid))
         raise JobLost("Nobody finished it.")
 
 

@@ -133,7 +133,7 @@ def job_of(project: SharedProject, cluster: Directories) -> Job:
     class Kept(Exception):
         pass
 
-    def keep(job: Job, hear: Any, cancel: Any) -> Report:
+    def keep(job: Job, *rest: Any) -> Report:
         cluster.jobs.append(job)
         raise Kept
 
