@@ -112,6 +112,7 @@ class Directories:
         self.deaf = False
         self.lost = False
         self.names = ["first"]
+        self.avoided: list[Collection[str]] = []
         self._workers = 0
 
     def agents(self, avoid: Collection[str] = ()) -> int:
@@ -135,6 +136,7 @@ class Directories:
     ) -> Report:
         job = self.alter(pickle.loads(pickle.dumps(job)))
         self.jobs.append(job)
+        self.avoided.append(avoid)
         link = _Link((lambda message: None) if self.deaf else hear, cancel.is_set)
         for _ in range(20):
             if self.lost:

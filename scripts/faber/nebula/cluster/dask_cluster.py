@@ -328,8 +328,10 @@ class _OneLine(logging.Filter):
     """Shortens an error in Dask's log to its last line: a lost scheduler takes a hundred otherwise."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info:
-            text = f"{record.getMessage()} ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
+        if record.exc_info and record.exc_info[0] is not None:
+            if record.exc_info[0].__name__ == "CancelledError":
+                return False
+            text = f"{record.getMessage()} ({record.exc_info[0].__name__}: {record.exc_info[1]})"
             record.msg, record.args = " ".join(text.split()), ()
             record.exc_info = record.exc_text = None
         return True

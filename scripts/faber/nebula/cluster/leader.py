@@ -6,7 +6,7 @@ what else is accepted from a worker.
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from faber.nebula.cluster.cluster_errors import ClusterLost, JobStopped, RemoteF
 from faber.nebula.cluster.inbox import PhaseInbox
 from faber.nebula.cluster.messages import Job, MakeWorkersAgents, Report
 from faber.nebula.cluster.remote_runner import JobRunner, RemoteRunner
-from faber.nebula.cluster.shared_repository import Superseded, url_of
+from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
 from faber.nebula.phase.checkpoint import to_toml
@@ -37,12 +37,13 @@ from faber.nebula.phase.outcomes import (
 )
 from faber.nebula.phase.phase_progress import TURN_USD
 from faber.nebula.phase.phase_start import Start
-from faber.nebula.plan.names import part
+from faber.nebula.plan.names import Names, part
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
+from faber.nebula.worktrees.merged_work import MergedPhase
 
 JOBS = 20  # that one phase gets, one after the other
 _ENDS: dict[str, type[LoopEnded]] = {
@@ -72,6 +73,14 @@ class Fleet:
             raise InvalidInput('With isolation = "tree" the work is done in the one tree that is here.')
         url = url_of(git, self.remote)
         git.run("ls-remote", "--quiet", "--exit-code", "--", url, "HEAD", codes=(0, 2))
+
+    def recover(self, git: Git, names: Names, merged: Sequence[MergedPhase]) -> None:
+        """Fetch what the shared repository has of merged work that is gone here; raises `GitFailed`."""
+        found = git.commits_of(*(phase.merged for phase in merged))
+        gone = [phase.name for phase, commit in zip(merged, found, strict=True) if commit is None]
+        if gone:
+            shared = Shared(git, url_of(git, self.remote), names)
+            shared.fetch(shared.heads(shared.integration_ref, *map(shared.branch_ref, gone)))
 
     def make_work(self, shop: Workshop, workers: int) -> "Callable[[PhaseSpec, Start], RemoteWork]":
         """What makes the work of a run, for at most `workers` phases at once."""

@@ -1,4 +1,4 @@
-"""What the work on all phases of a run shares at its leader: the cluster, the workers that rest, jobs that were left."""
+"""What the work on all phases of a run shares at its leader: the cluster, workers that rest, jobs that were left."""
 
 import threading
 from collections.abc import Collection

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, InvalidInput
+from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
@@ -109,9 +110,22 @@ class Shared(NamedTuple):
             )
 
     def publish(self, ref: str, commit: str | None = None) -> str:
-        """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit."""
+        """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit.
+
+        If somebody moved it all the same, or it was built anew here, what it had is kept on a local ref.
+        """
         force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
-        self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
+        try:
+            self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
+        except GitFailed:
+            there = self.heads(ref).get(ref)
+            if there is None or force:
+                raise
+            self.fetch({ref: there})
+            if self.git.is_ancestor(there, commit):
+                raise
+            stash.keep(self.git, f"{stash.PARKED_REFS}/{self.names.run_id}/shared", there)
+            self._push(f"--force-with-lease={ref}:{there}", "--", self.url, f"{commit}:{ref}")
         return commit
 
     def read(self, phase: str) -> tuple[dict[str, str], Pushed | None]:

@@ -176,6 +176,8 @@ class Application:
             )
         if not continued and known.file is not None and known.state is None:
             self._take_over(journal, known)
+        if self.fleet is not None:
+            self.fleet.recover(worktrees.main, worktrees.names, merged_phases(journal.state))
         again = None if self.wanted.retry_failed else "--resume --retry-failed"
         require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)
         if self.wanted.heal:
