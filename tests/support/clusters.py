@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from faber.nebula.cluster.cluster_errors import ClusterLost, JobLost, JobStopped
@@ -153,6 +155,13 @@ class Directories:
         raise JobLost("Nobody finished it.")
 
 
+def service_command(kind: str, given: Mapping[str, str]) -> list[str]:
+    """The command of the service of systemd in examples/cluster, after `dask`, with these variables."""
+    unit = (ROOT / f"examples/cluster/faber-{kind}.service").read_text()
+    (line,) = re.findall(r"^ExecStart=\S+/dask (.*)$", unit, re.MULTILINE)
+    return [Template(word).substitute(given) for word in line.split()]
+
+
 class Processes:
     """A Dask scheduler on loopback and its workers, each in a process of its own with this environment."""
 
@@ -167,14 +176,19 @@ class Processes:
             "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
         }
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start("scheduler", "--port", "0")
+        self.scheduler = self._scheduler("0")
         self.address = self._address()
 
-    def _start(self, kind: str, *options: str) -> "subprocess.Popen[bytes]":
-        common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
-        with open(self.place / f"{kind}-{len(self.workers)}.log", "wb") as log:
+    def _scheduler(self, port: str) -> "subprocess.Popen[bytes]":
+        program, *options = service_command("scheduler", {"HOST": "127.0.0.1"})
+        assert program == "scheduler"
+        options[options.index("8786")] = port
+        return self._python("scheduler", "distributed.cli.dask_scheduler", "--scheduler-file", str(self.file), *options)
+
+    def _python(self, name: str, module: str, *options: str) -> "subprocess.Popen[bytes]":
+        with open(self.place / f"{name}-{len(self.workers)}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{kind}", *common, *options],
+                [sys.executable, "-W", "ignore", "-m", module, *options],
                 env=self.environment,
                 cwd=self.place,
                 stdin=subprocess.DEVNULL,
@@ -194,9 +208,22 @@ class Processes:
 
     def start_worker(self, agents: int = 1) -> None:
         """One more worker, for so many agents at a time."""
-        directory = self.place / f"worker-{len(self.workers)}"
-        offered = ("--nthreads", str(agents + 1), "--resources", f"agent={agents}")
-        self.workers.append(self._start("worker", "--no-nanny", *offered, "--local-directory", str(directory)))
+        given = {"SCHEDULER": self.address, "AGENTS": str(agents), "THREADS": str(agents + 1)}
+        program, *options = service_command("worker", given)
+        assert program == "worker"
+        options[options.index("/var/lib/faber")] = str(self.place / f"worker-{len(self.workers)}")
+        self.workers.append(self._python("worker", "distributed.cli.dask_worker", "--host", "127.0.0.1", *options))
+
+    def start_leader(self, project: SharedProject, **wanted: Any) -> "subprocess.Popen[bytes]":
+        """`faber nebula apply --scheduler …` as a process."""
+        place = str(project.root.parent)
+        return self._python("leader", "support.cluster_leader", place, self.address, json.dumps(wanted))
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler, and start another at its address."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.scheduler = self._scheduler(self.address.rpartition(":")[2])
 
     def await_agents(self, cluster: Cluster, count: int) -> None:
         """Until so many agents are offered."""
