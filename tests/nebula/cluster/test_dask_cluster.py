@@ -193,7 +193,7 @@ def test_workers_do_what_is_ready_without_a_leader(make: Any, running: Processes
         project.await_turn("reviewer", name, "1", file="ended")
     turns = project.turns()
     applied = project.over(cluster, resume=True)
-    assert applied.status == "done", project.said
+    assert applied.status == "done", "\n".join(project.said)
     assert project.turns() == turns
     assert applied.report["cost_usd"] == pytest.approx(0.8)
 
