@@ -540,6 +540,21 @@ def test_what_is_pushed_is_read_again() -> None:
         assert pushed_of(text) is None
 
 
+def test_a_fetch_waits_for_a_worktree_that_is_being_created(tmp_path: Path) -> None:
+    """A HEAD that names no commit yet stops git's fetch; faber's repeats it."""
+    project = SharedProject(tmp_path, {"a": []})
+    shared = Shared(Git(str(project.root), str(project.root / ".git")), str(project.origin), names_of("demo", "x/y/z"))
+    other = git(project.origin, "commit-tree", "-m", "other", "main^{tree}")
+    git(project.origin, "update-ref", "refs/heads/other", other)
+    git(project.root, "worktree", "add", "-q", "--detach", "../scratch")
+    head = project.root / ".git/worktrees/scratch/HEAD"
+    commit = head.read_text()
+    head.write_text("0" * 40 + "\n")
+    threading.Timer(0.2, lambda: head.write_text(commit)).start()
+    shared.fetch({"refs/heads/other": other})
+    assert shared.git.commit_of(other) == other
+
+
 def test_a_push_from_elsewhere_than_it_was_left_is_refused(tmp_path: Path) -> None:
     """Two writers that know the same beginning: the second is told, and what the first pushed stays."""
     project = SharedProject(tmp_path, {"a": []})

@@ -31,7 +31,7 @@ class JobRunner(Protocol):
         `JobStopped`, `ClusterLost`, `JobLost`."""
 
 
-class Left(NamedTuple):
+class LeftShare(NamedTuple):
     """The token of a job that an earlier leader left, and what it may still spend."""
 
     token: str
@@ -56,9 +56,9 @@ class RemoteRunner:
             recovery = 'Start workers with `--resources "agent=1"`.'
             self.shop.notice(Notice("no_agents_offered", Severity.WARNING, text, recovery))
 
-    def _left(self) -> dict[str, Left]:
+    def _left(self) -> dict[str, LeftShare]:
         """The jobs that an earlier leader left and this one takes over, with the money that they hold; others end."""
-        cluster, shop, found = self.cluster, self.shop, dict[str, Left]()
+        cluster, shop, found = self.cluster, self.shop, dict[str, LeftShare]()
         assert isinstance(shop.journal, Journal)
         specs, phases = {spec.id: spec for spec in shop.nebula.phases}, shop.journal.phases
         for phase, job in cluster.left(self.run_id).items():
@@ -70,7 +70,7 @@ class RemoteRunner:
             # At most what is left: what the job has spent may be recorded already.
             grant = shop.ledger.grant(job.budget or 0.0, healing="remedies" in known, least=0.0)
             assert grant is not None
-            found[phase] = Left(job.token, grant)
+            found[phase] = LeftShare(job.token, grant)
         return found
 
     def drop_left(self) -> None:

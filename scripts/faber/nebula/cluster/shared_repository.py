@@ -101,13 +101,16 @@ class Shared(NamedTuple):
     def fetch(self, heads: Mapping[str, str]) -> None:
         """Fetch the commits of these refs with their history; no local ref moves."""
         missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
-        if missing:
-            self.git.run(
-                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", self.url),
-                *missing,
-                extra=_PROTOCOLS,
-                seconds=CHECKOUT_SECONDS,
-            )
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        for wait in (0.5, 1.0, None) if missing else ():
+            try:
+                self.git.run("fetch", *options, "--", self.url, *missing, extra=_PROTOCOLS, seconds=CHECKOUT_SECONDS)
+                return
+            except GitFailed:
+                # A worktree that is just being created, as for a merge, has no valid HEAD for a moment.
+                if wait is None:
+                    raise
+                time.sleep(wait)
 
     def publish(self, ref: str, commit: str | None = None) -> str:
         """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit.
