@@ -155,7 +155,7 @@ def test_stopping_ends_the_turns_of_workers(make: Any, cluster: Cluster, running
 
 
 def test_a_killed_leaders_jobs_are_taken_over(make: Any, running: Processes, cluster: Cluster) -> None:
-    """`kill -9` and at once `--resume`: the turns in progress go on, no turn is repeated, and each is paid once."""
+    """`kill -9` and at once `--resume`: the turns in progress continue, no turn is repeated, and each is paid once."""
     project: SharedProject = make({"a": [], "b": ["a"]})
     project.say("cycles-a", "2")
     hold = project.say("hold-coder-a-2")
@@ -177,7 +177,7 @@ def test_a_killed_leaders_jobs_are_taken_over(make: Any, running: Processes, clu
 
 @pytest.mark.full
 def test_workers_do_what_is_ready_without_a_leader(make: Any, running: Processes, cluster: Cluster) -> None:
-    """They end what they have begun, begin what was handed out, and push; a later leader only merges."""
+    """They end what they have started, begin what was handed out, and push; a later leader only merges."""
     project: SharedProject = make({name: [] for name in "abcd"})
     holds = [project.say(f"hold-coder-{name}-1") for name in "abcd"]
     leader = running.start_leader(project, max_workers=4)

@@ -386,7 +386,7 @@ def test_two_jobs_of_one_phase_at_one_worker_do_not_meet(tmp_path: Path, cluster
 
 
 def test_a_fresh_clone_gets_merged_work_from_the_shared_repository(tmp_path: Path, cluster: Directories) -> None:
-    """With the run's files but none of its commits, a resume fetches what was merged and builds the branch anew; the
+    """With the run's files but none of its commits, a resume fetches what was merged and rebuilds the branch; the
     shared branch follows, and what it had is kept."""
     project = SharedProject(tmp_path, {"a": [], "b": ["a"]}, "[execution]\nmax_review_cycles = 1\n")
     project.say("cycles-b", "2")

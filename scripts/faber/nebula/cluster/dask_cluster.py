@@ -3,7 +3,7 @@
 This is the only module that knows Dask, and `distributed` is loaded only when a cluster is asked for. A job takes one
 unit of its worker's resource `agent`. If a worker is lost, Dask runs its job again on another; `worker` says why that
 is safe. Each job is published under its phase's name, so that the scheduler keeps it when its leader is gone: workers
-finish what they have begun and take what is queued, and the next leader gets the reports. Nothing that the scheduler
+finish what they have started and take what is queued, and the next leader gets the reports. Nothing that the scheduler
 keeps has to survive it.
 """
 
@@ -49,7 +49,7 @@ def checked_address(address: str) -> str:
 class Cluster:
     """A connection to one scheduler, safe to use from many threads.
 
-    A scheduler that is lost is waited for, for `patience` seconds: it may be started anew at the same address.
+    A scheduler that is lost is waited for, for `patience` seconds: it may be started again at the same address.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Cluster:
     def run(self, job: Job, hear: Hear, cancel: threading.Event, avoid: Collection[str] = ()) -> Report:
         """Have `job` done by a worker, if possible by none in `avoid`; its messages go to `hear`, in this thread.
 
-        A job that an earlier leader left, with the same token, is not begun again. Once `cancel` is set, the worker is
+        A job that an earlier leader left, with the same token, is not started again. Once `cancel` is set, the worker is
         asked to stop and its report is awaited. Raises `JobStopped` if none comes, `ClusterLost`, `JobLost`.
         """
         inbox = self._inboxes[job.token] = queue.Queue()
@@ -112,7 +112,7 @@ class Cluster:
             del self._inboxes[job.token]
 
     def close(self) -> None:
-        """Disconnect. The workers go on with the jobs that still run."""
+        """Disconnect. The workers continue the jobs that still run."""
         self._client.close(timeout=5)
 
     def __enter__(self) -> Self:
@@ -132,7 +132,7 @@ class Cluster:
         cancel: threading.Event,
         avoid: Collection[str],
     ) -> Report:
-        future, left = self._begun(client, job, avoid)
+        future, left = self._started(client, job, avoid)
         future.add_done_callback(lambda done: inbox.put(None))
         # A job that still waits for a worker sends no report.
         patience, give_up = _LEFT_SECONDS if left else 0.0, float("inf")
@@ -156,8 +156,8 @@ class Cluster:
             if client.status == "running":
                 client.unpublish_dataset(_name(job.run_id, job.spec.id))
 
-    def _begun(self, client: Any, job: Job, avoid: Collection[str]) -> tuple[Any, bool]:
-        """The future of the job, and whether an earlier leader began it."""
+    def _started(self, client: Any, job: Job, avoid: Collection[str]) -> tuple[Any, bool]:
+        """The future of the job, and whether an earlier leader started it."""
         name = _name(job.run_id, job.spec.id)
         try:
             with self._lock:

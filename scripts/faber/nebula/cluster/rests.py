@@ -1,6 +1,6 @@
 """Workers that rest: the service refuses their turns, because of their account's limit, their login or their client.
 
-A worker hands its job back and tells how long it rests. The others go on.
+A worker hands its job back and tells how long it rests. The others continue.
 """
 
 import threading

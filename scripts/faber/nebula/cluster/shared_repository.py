@@ -115,7 +115,7 @@ class Shared(NamedTuple):
     def publish(self, ref: str, commit: str | None = None) -> str:
         """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit.
 
-        If somebody moved it all the same, or it was built anew here, what it had is kept on a local ref.
+        If somebody moved it all the same, or it was rebuilt here, what it had is kept on a local ref.
         """
         force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
         try:
