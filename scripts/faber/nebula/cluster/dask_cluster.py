@@ -96,8 +96,8 @@ class Cluster:
     def run(self, job: Job, hear: Hear, cancel: threading.Event, avoid: Collection[str] = ()) -> Report:
         """Have `job` done by a worker, if possible by none in `avoid`; its messages go to `hear`, in this thread.
 
-        A job that an earlier leader left, with the same token, is not started again. Once `cancel` is set, the worker is
-        asked to stop and its report is awaited. Raises `JobStopped` if none comes, `ClusterLost`, `JobLost`.
+        A job that an earlier leader left, with the same token, is not started again. Once `cancel` is set, the worker
+        is asked to stop and its report is awaited. Raises `JobStopped` if none comes, `ClusterLost`, `JobLost`.
         """
         inbox = self._inboxes[job.token] = queue.Queue()
         try:
