@@ -3,19 +3,21 @@
 import json
 import os
 import pickle
-import secrets
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from faber.nebula.cluster.cluster_errors import ClusterLost, JobLost, JobStopped
 from faber.nebula.cluster.dask_cluster import Cluster
 from faber.nebula.cluster.leader import Fleet
-from faber.nebula.cluster.messages import Job, Report
+from faber.nebula.cluster.messages import Job, LeftJob, Report
 from faber.nebula.cluster.worker import work
 from faber.store.layout import Layout
 from support import remote_agents
@@ -23,7 +25,6 @@ from support.nebulas import Author, Project, nebula_files
 from support.repositories import git
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
 SECONDS = 30.0
 
 
@@ -41,7 +42,7 @@ class SharedProject(Project):
     def over(self, cluster: Any, **wanted: Any) -> Any:
         """`faber nebula apply --scheduler …`; nothing may be worked on here."""
         author = Author()
-        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1, patience=PATIENCE)
+        fleet = Fleet(cluster, agents=remote_agents.make, poll=0.1)
         applied = self.apply(author, fleet, **wanted)
         assert author.asked == []
         return applied
@@ -102,21 +103,28 @@ class Directories:
     """A cluster without one: each job is pickled and done in this process, in a directory that stands for a worker.
 
     A job whose worker dies is done again in another. `alter` may change a job before, or a report after; with `deaf`
-    what workers tell is lost on the way.
+    what workers tell is lost on the way. `names` are what workers call themselves in reports.
     """
 
     def __init__(self, place: Path) -> None:
-        self.session = secrets.token_hex(4)
         self.place = place
         self.jobs: list[Job] = []
         self.reports: list[Report] = []
         self.alter: Callable[[Any], Any] = lambda each: each
         self.deaf = False
         self.lost = False
+        self.names = ["first"]
+        self.avoided: list[Collection[str]] = []
         self._workers = 0
 
-    def agents(self) -> int:
-        return 2
+    def agents(self, avoid: Collection[str] = ()) -> int:
+        return 2 * len([name for name in self.names if name not in avoid])
+
+    def left(self, run_id: str) -> dict[str, LeftJob]:
+        return {}
+
+    def drop(self, run_id: str, phase: str) -> None:
+        raise AssertionError(f"nothing was left for {phase}")
 
     def worker(self) -> str:
         """A worker's directory, empty."""
@@ -125,9 +133,12 @@ class Directories:
         path.mkdir(parents=True)
         return str(path)
 
-    def run(self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event) -> Report:
+    def run(
+        self, job: Job, hear: Callable[[Mapping[str, Any]], None], cancel: threading.Event, avoid: Any = ()
+    ) -> Report:
         job = self.alter(pickle.loads(pickle.dumps(job)))
         self.jobs.append(job)
+        self.avoided.append(avoid)
         link = _Link((lambda message: None) if self.deaf else hear, cancel.is_set)
         for _ in range(20):
             if self.lost:
@@ -140,8 +151,15 @@ class Directories:
                 continue
             self.reports.append(report)
             assert isinstance(report, Report)
-            return report
+            return replace(report, worker=next(name for name in self.names if name not in avoid))
         raise JobLost("Nobody finished it.")
+
+
+def service_command(kind: str, given: Mapping[str, str]) -> list[str]:
+    """The command of the service of systemd in examples/cluster, after `dask`, with these variables."""
+    unit = (ROOT / f"examples/cluster/faber-{kind}.service").read_text()
+    (line,) = re.findall(r"^ExecStart=\S+/dask (.*)$", unit, re.MULTILINE)
+    return [Template(word).substitute(given) for word in line.split()]
 
 
 class Processes:
@@ -158,14 +176,19 @@ class Processes:
             "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
         }
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start("scheduler", "--port", "0")
+        self.scheduler = self._scheduler("0")
         self.address = self._address()
 
-    def _start(self, kind: str, *options: str) -> "subprocess.Popen[bytes]":
-        common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
-        with open(self.place / f"{kind}-{len(self.workers)}.log", "wb") as log:
+    def _scheduler(self, port: str) -> "subprocess.Popen[bytes]":
+        program, *options = service_command("scheduler", {"HOST": "127.0.0.1"})
+        assert program == "scheduler"
+        options[options.index("8786")] = port
+        return self._python("scheduler", "distributed.cli.dask_scheduler", "--scheduler-file", str(self.file), *options)
+
+    def _python(self, name: str, module: str, *options: str) -> "subprocess.Popen[bytes]":
+        with open(self.place / f"{name}-{len(self.workers)}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{kind}", *common, *options],
+                [sys.executable, "-W", "ignore", "-m", module, *options],
                 env=self.environment,
                 cwd=self.place,
                 stdin=subprocess.DEVNULL,
@@ -185,9 +208,22 @@ class Processes:
 
     def start_worker(self, agents: int = 1) -> None:
         """One more worker, for so many agents at a time."""
-        directory = self.place / f"worker-{len(self.workers)}"
-        offered = ("--nthreads", str(agents + 1), "--resources", f"agent={agents}")
-        self.workers.append(self._start("worker", "--no-nanny", *offered, "--local-directory", str(directory)))
+        given = {"SCHEDULER": self.address, "AGENTS": str(agents), "THREADS": str(agents + 1)}
+        program, *options = service_command("worker", given)
+        assert program == "worker"
+        options[options.index("/var/lib/faber")] = str(self.place / f"worker-{len(self.workers)}")
+        self.workers.append(self._python("worker", "distributed.cli.dask_worker", "--host", "127.0.0.1", *options))
+
+    def start_leader(self, project: SharedProject, **wanted: Any) -> "subprocess.Popen[bytes]":
+        """`faber nebula apply --scheduler …` as a process."""
+        place = str(project.root.parent)
+        return self._python("leader", "support.cluster_leader", place, self.address, json.dumps(wanted))
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler, and start another at its address."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.scheduler = self._scheduler(self.address.rpartition(":")[2])
 
     def await_agents(self, cluster: Cluster, count: int) -> None:
         """Until so many agents are offered."""

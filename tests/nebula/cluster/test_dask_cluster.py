@@ -12,13 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from faber.errors import InvalidInput
 from faber.nebula.cluster import dask_cluster as module
 from faber.nebula.cluster.cluster_errors import ClusterExtraMissing, SchedulerUnreachable
 from faber.nebula.cluster.dask_cluster import Cluster, checked_address
 from faber.store.load import load
-from support.clusters import Processes, SharedProject
+from support.clusters import ROOT, Processes, SharedProject, service_command
 from support.repositories import git
 
 if os.environ.get("CI") != "true":  # there a missing package fails
@@ -43,7 +44,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, git_configuration: str) ->
 @pytest.fixture
 def cluster(running: Processes) -> Iterator[Cluster]:
     """A connection to it."""
-    with Cluster.connect(running.address, seconds=SECONDS, beat=0.2, stop=20.0) as made:
+    with Cluster.connect(running.address, seconds=SECONDS, stop=20.0) as made:
         running.await_agents(made, 2)
         yield made
 
@@ -146,11 +147,81 @@ def test_stopping_ends_the_turns_of_workers(make: Any, cluster: Cluster, running
     assert project.await_turn("reviewer", "a", "1", file="ended")[-1] == "stopped"
     hold.unlink()
     project.cancel.clear()
-    with Cluster.connect(running.address, seconds=SECONDS, beat=0.2) as again:
+    with Cluster.connect(running.address, seconds=SECONDS) as again:
         applied = project.over(again, resume=True)
     assert applied.status == "done", project.said
     assert project.coded() == ["a 1"]
     assert load(project.layout, applied.report["run_id"]).state["status"] == "completed"
+
+
+def test_a_killed_leaders_jobs_are_taken_over(make: Any, running: Processes, cluster: Cluster) -> None:
+    """`kill -9` and at once `--resume`: the turns in progress continue, no turn is repeated, and each is paid once."""
+    project: SharedProject = make({"a": [], "b": ["a"]})
+    project.say("cycles-a", "2")
+    hold = project.say("hold-coder-a-2")
+    leader = running.start_leader(project)
+    project.await_turn("coder", "a", "2")
+    leader.kill()
+    leader.wait()
+    thread, answers = in_background(project, cluster, resume=True)
+    time.sleep(0.5)
+    hold.unlink()
+    thread.join(60)
+    (applied,) = answers
+    assert applied.status == "done", project.said
+    assert project.coded() == ["a 1", "a 2", "b 1"]
+    assert {turn[-1] for turn in project.turns("ended")} == {"done"}
+    assert applied.report["cost_usd"] == pytest.approx(0.6)
+    assert cluster.left(applied.report["run_id"]) == {}
+
+
+@pytest.mark.full
+def test_workers_do_what_is_ready_without_a_leader(make: Any, running: Processes, cluster: Cluster) -> None:
+    """They end what they have started, begin what was handed out, and push; a later leader only merges."""
+    project: SharedProject = make({name: [] for name in "abcd"})
+    holds = [project.say(f"hold-coder-{name}-1") for name in "abcd"]
+    leader = running.start_leader(project, max_workers=4)
+    give_up = time.monotonic() + SECONDS
+    while len(project.turns()) < 2 or not cluster.left(*project.layout.run_ids()).keys() >= set("abcd"):
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+    leader.kill()
+    leader.wait()
+    for hold in holds:
+        hold.unlink()
+    for name in "abcd":
+        project.await_turn("reviewer", name, "1", file="ended")
+    turns = project.turns()
+    applied = project.over(cluster, resume=True)
+    assert applied.status == "done", "\n".join(project.said)
+    assert project.turns() == turns
+    assert applied.report["cost_usd"] == pytest.approx(0.8)
+
+
+@pytest.mark.full
+def test_a_new_scheduler_is_found_by_all(tmp_path: Path, git_configuration: str, git_user: None) -> None:
+    """Leader and supervised worker come back to it, only the turn in progress is repeated, and no traceback is
+    printed."""
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]})
+    own = {"FABER_TEST_SCRIPT": str(project.script), "GIT_CONFIG_GLOBAL": git_configuration}
+    processes = Processes(tmp_path, os.environ | own)
+    try:
+        processes.start_worker()
+        project.say("cycles-a", "2")
+        hold = project.say("hold-coder-a-2")
+        leader = processes.start_leader(project)
+        project.await_turn("coder", "a", "2")
+        processes.restart_scheduler()
+        assert processes.workers[0].wait(SECONDS) == 0
+        processes.start_worker()
+        hold.unlink()
+        assert leader.wait(60) == 0
+    finally:
+        processes.end()
+    assert project.coded() == ["a 1", "a 2", "a 2", "b 1"]
+    said = "".join(log.read_text() for log in tmp_path.glob("*.log"))
+    assert "The scheduler was lost" in said
+    assert "Traceback" not in said
 
 
 # --- without a cluster -----------------------------------------------------------------------------
@@ -198,23 +269,41 @@ def test_only_addresses_of_schedulers_are_taken(address: str) -> None:
     assert checked_address("tcp://host.example:8786") == "tcp://host.example:8786"
 
 
-def test_a_worker_that_hears_nothing_of_its_leader_stops() -> None:
-    """The leader's sign of life must change: one that stays as it is, or cannot be asked for, counts as none."""
-    said: list[Any] = [[1, False]]
+def test_every_way_to_start_a_worker_gives_it_the_same_options() -> None:
+    """Container and Kubernetes give the service's options: nobody forgets the resource or the preload."""
+    examples = ROOT / "examples/cluster"
+    service = service_command("worker", {"SCHEDULER": "S", "AGENTS": "4", "THREADS": "5"})
+    container = (examples / "Containerfile").read_text().splitlines()[-1]
+    own = {"${SCHEDULER}": "S", "${AGENTS}": "4", "${THREADS}": "5", "/home/faber/work": "/var/lib/faber"}
+    for name, value in own.items():
+        container = container.replace(name, value)
+    assert container.split() == ["CMD", "exec", "dask", *service]
+    (pod,) = yaml.safe_load((examples / "kubernetes.yaml").read_text())["spec"]["worker"]["spec"]["containers"]
+    assert {"agent=4", "5", "--preload", "faber.nebula.cluster.dask_cluster"} < set(service)
+    options = " ".join(pod["args"]).replace("=", " ")
+    assert all(option.replace("=", " ") in options for option in service if option not in ("S", "/var/lib/faber"))
+
+
+def test_a_worker_stops_when_it_is_told_or_closes() -> None:
+    """A job stops if its leader asked for it, or if its worker closes; a silent scheduler stops nothing."""
+    said: list[Any] = [False]
 
     def metadata(keys: Any, default: Any = None) -> Any:
         if said[0] is None:
             raise OSError("the scheduler is gone")
         return said[0]
 
-    job: Any = SimpleNamespace(session="s", token="t", poll=0.01, patience=0.3)
-    link = module._Link(job, None, SimpleNamespace(get_metadata=metadata))
+    worker = SimpleNamespace(status=SimpleNamespace(name="running"))
+    job = SimpleNamespace(run_id="r", token="t", poll=0.01)
+    given: Any = (job, worker, SimpleNamespace(get_metadata=metadata))
+    link = module._Link(*given)
     try:
-        for beat in range(2, 60):
-            said[0] = [beat, False]
-            time.sleep(0.01)
-            assert not link.stop_wanted()
         said[0] = None
+        time.sleep(0.05)
+        assert not link.stop_wanted()
+        worker.status.name = "closing"
+        assert link.stop_wanted()
+        worker.status.name, said[0] = "running", True
         give_up = time.monotonic() + SECONDS
         while not link.stop_wanted():
             assert time.monotonic() < give_up

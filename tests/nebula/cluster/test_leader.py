@@ -1,6 +1,7 @@
 """Phases that are worked on elsewhere, from what is pushed: real git, real worktrees, workers that are directories."""
 
 import json
+import shutil
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from faber.nebula.cluster.shared_repository import NoSharedRepository, Shared, S
 from faber.nebula.cluster.worker import work
 from faber.nebula.plan.names import names_of
 from faber.responses.recovery_log import entries, rebuild
+from faber.store.layout import Layout
 from faber.store.load import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
@@ -147,7 +149,7 @@ def job_of(project: SharedProject, cluster: Directories) -> Job:
     class Kept(Exception):
         pass
 
-    def keep(job: Job, hear: Any, cancel: Any) -> Report:
+    def keep(job: Job, *rest: Any) -> Report:
         cluster.jobs.append(job)
         raise Kept
 
@@ -339,6 +341,86 @@ def test_a_limit_on_a_worker_stops_the_run_and_fails_no_phase(tmp_path: Path, cl
     assert project.coded() == ["a 1", "b 1"]
 
 
+def test_a_limit_on_one_workers_account_is_that_workers(tmp_path: Path, cluster: Directories) -> None:
+    """A worker that the service refuses hands its job back; another repeats the turn, and the first gets no more."""
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]})
+    cluster.names = ["poor", "rich"]
+    limit = project.say("limit-a")
+    taken: list[str] = []
+
+    def after(each: Any) -> Any:
+        if isinstance(each, Report):
+            taken.append(each.ended)
+            limit.unlink(missing_ok=True)
+        return each
+
+    cluster.alter = after
+    applied = project.over(cluster, wait_hours=0.0)
+    assert applied.status == "done", project.said
+    assert taken == ["ServiceClosed", "", ""]
+    assert [report.rest > 50 for report in cluster.reports] == [True, False, False]
+    assert cluster.avoided == [set(), {"poor"}, {"poor"}]
+    assert project.coded() == ["a 1", "b 1"]
+    assert applied.report["cost_usd"] == pytest.approx(0.4)
+
+
+def test_a_worker_that_rests_takes_no_job(tmp_path: Path, cluster: Directories) -> None:
+    """It reports at once for how long it rests and why, and the phase's refs are as before."""
+    project = SharedProject(tmp_path, {"a": []})
+    job, place = replace(job_of(project, cluster), wait=0.0), cluster.worker()
+    limit = project.say("limit-a")
+    first = work(job, Quiet(), place)
+    limit.unlink()
+    before = project.refs()
+    second = work(replace(job, token="other"), Quiet(), place)
+    assert (first.ended, second.ended, second.reason) == ("ServiceClosed", "ServiceClosed", first.reason)
+    assert 0 < second.rest <= first.rest <= 65
+    assert not second.hopeless
+    assert project.refs() == before
+
+
+def test_two_jobs_of_one_phase_at_one_worker_do_not_meet(tmp_path: Path, cluster: Directories) -> None:
+    """The later one stops the earlier and waits until it has ended, instead of failing because the tree is in use."""
+    project = SharedProject(tmp_path, {"a": []})
+    job, place = job_of(project, cluster), cluster.worker()
+    hold = project.say("hold-reviewer-a-1")
+    reports: dict[str, Report] = {}
+    early = threading.Thread(target=lambda: reports.update(early=work(job, Quiet(), place)))
+    early.start()
+    project.await_turn("reviewer", "a", "1")
+    later = replace(job, attempt=job.attempt + 1, token="later", resume=True)
+    late = threading.Thread(target=lambda: reports.update(late=work(later, Quiet(), place)))
+    late.start()
+    early.join(30)
+    hold.unlink()
+    late.join(30)
+    assert reports["early"].superseded
+    assert reports["late"].result is not None, reports["late"].error
+    assert project.coded() == ["a 1"]
+
+
+def test_a_fresh_clone_gets_merged_work_from_the_shared_repository(tmp_path: Path, cluster: Directories) -> None:
+    """With the run's files but none of its commits, a resume fetches what was merged and rebuilds the branch; the
+    shared branch follows, and what it had is kept."""
+    project = SharedProject(tmp_path, {"a": [], "b": ["a"]}, "[execution]\nmax_review_cycles = 1\n")
+    project.say("cycles-b", "2")
+    branch = project.over(cluster).report["branch"]
+    other = git(project.origin, "commit-tree", "-m", "other", f"{branch}^{{tree}}")
+    git(project.origin, "update-ref", f"refs/heads/{branch}", other)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--no-local", "--single-branch", "--branch", "main", str(project.origin), str(clone))
+    shutil.copytree(project.root / ".fractary", clone / ".fractary", ignore=shutil.ignore_patterns("worktrees"))
+    shutil.copy(project.root / "plan/nebula.state.toml", clone / "plan")
+    project.root, project.directory, project.layout = clone, str(clone / "plan"), Layout(str(clone))
+    project.say("cycles-b", "1")
+    applied = project.over(cluster, resume=True, retry_failed=True)
+    assert applied.status == "done", project.said
+    made = [name for name in project.files(branch) if name.endswith(".txt")]
+    assert made == ["a.txt", "b.txt"]
+    assert project.coded() == ["a 1", "b 1", "b 1"]
+    assert other in git(clone, "for-each-ref", "--format=%(objectname)", "refs/faber/parked/")
+
+
 def test_a_run_that_was_begun_here_goes_on_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """A worker resumes a phase from this machine's checkpoint and commits."""
     project, author = SharedProject(tmp_path, {"a": []}), Author()
@@ -470,6 +552,21 @@ def test_what_is_pushed_is_read_again() -> None:
         "[" * 9999,
     ):
         assert pushed_of(text) is None
+
+
+def test_a_fetch_waits_for_a_worktree_that_is_being_created(tmp_path: Path) -> None:
+    """A HEAD that names no commit yet stops git's fetch; faber's repeats it."""
+    project = SharedProject(tmp_path, {"a": []})
+    shared = Shared(Git(str(project.root), str(project.root / ".git")), str(project.origin), names_of("demo", "x/y/z"))
+    other = git(project.origin, "commit-tree", "-m", "other", "main^{tree}")
+    git(project.origin, "update-ref", "refs/heads/other", other)
+    git(project.root, "worktree", "add", "-q", "--detach", "../scratch")
+    head = project.root / ".git/worktrees/scratch/HEAD"
+    commit = head.read_text()
+    head.write_text("0" * 40 + "\n")
+    threading.Timer(0.2, lambda: head.write_text(commit)).start()
+    shared.fetch({"refs/heads/other": other})
+    assert shared.git.commit_of(other) == other
 
 
 def test_a_push_from_elsewhere_than_it_was_left_is_refused(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ what else is accepted from a worker.
 """
 
 import secrets
-import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from faber import __version__
 from faber.errors import FaberError, InvalidInput, Notice, Severity
@@ -18,7 +17,8 @@ from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
 from faber.nebula.cluster.cluster_errors import ClusterLost, JobStopped, RemoteFailed
 from faber.nebula.cluster.inbox import PhaseInbox
-from faber.nebula.cluster.messages import Hear, Job, MakeWorkersAgents, Report
+from faber.nebula.cluster.messages import Job, MakeWorkersAgents, Report
+from faber.nebula.cluster.remote_runner import JobRunner, RemoteRunner
 from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
 from faber.nebula.cluster.worker import claude
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
@@ -37,12 +37,13 @@ from faber.nebula.phase.outcomes import (
 )
 from faber.nebula.phase.phase_progress import TURN_USD
 from faber.nebula.phase.phase_start import Start
-from faber.nebula.plan.names import part
+from faber.nebula.plan.names import Names, part
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
+from faber.nebula.worktrees.merged_work import MergedPhase
 
 JOBS = 20  # that one phase gets, one after the other
 _ENDS: dict[str, type[LoopEnded]] = {
@@ -51,24 +52,12 @@ _ENDS: dict[str, type[LoopEnded]] = {
 }
 
 
-class JobRunner(Protocol):
-    """Has jobs done by workers; `dask_cluster.Cluster` is one. `session` is where its heartbeat is read."""
-
-    session: str
-
-    def agents(self) -> int:
-        """How many jobs the present workers take at once."""
-
-    def run(self, job: Job, hear: Hear, cancel: threading.Event) -> Report:
-        """Have `job` done; raises `JobStopped`, `ClusterLost`, `JobLost`."""
-
-
 @dataclass(frozen=True)
 class Fleet:
     """A cluster and the repository that it shares with the leader: `remote` is a remote's name or a URL.
 
     `agents` makes the agents on a worker. `options` are the options of `faber nebula apply` that select this cluster
-    again. `poll` and `patience` are as in `Job`.
+    again. `poll` is as in `Job`.
     """
 
     cluster: JobRunner
@@ -76,7 +65,6 @@ class Fleet:
     agents: MakeWorkersAgents = claude
     options: str = ""
     poll: float = 1.0
-    patience: float = 120.0
 
     def check(self, git: Git, isolation: str) -> None:
         """Raise `NoSharedRepository` or `InvalidInput` if the run cannot be shared, `GitFailed` if its repository is
@@ -86,32 +74,25 @@ class Fleet:
         url = url_of(git, self.remote)
         git.run("ls-remote", "--quiet", "--exit-code", "--", url, "HEAD", codes=(0, 2))
 
+    def recover(self, git: Git, names: Names, merged: Sequence[MergedPhase]) -> None:
+        """Fetch what the shared repository has of merged work that is gone here; raises `GitFailed`."""
+        found = git.commits_of(*(phase.merged for phase in merged))
+        gone = [phase.name for phase, commit in zip(merged, found, strict=True) if commit is None]
+        if gone:
+            shared = Shared(git, url_of(git, self.remote), names)
+            shared.fetch(shared.heads(shared.integration_ref, *map(shared.branch_ref, gone)))
+
     def make_work(self, shop: Workshop, workers: int) -> "Callable[[PhaseSpec, Start], RemoteWork]":
         """What makes the work of a run, for at most `workers` phases at once."""
-        return partial(RemoteWork, RemoteRunner(self, shop, workers))
-
-
-class RemoteRunner:
-    """What all `RemoteWork` of a run shares."""
-
-    def __init__(self, fleet: Fleet, shop: Workshop, workers: int) -> None:
-        self.fleet = fleet
-        self.shop = shop
-        self.workers = workers
-        worktrees = self.shop.worktrees
-        self.shared = Shared(worktrees.main, url_of(worktrees.main, fleet.remote), worktrees.names)
-        self.publishing = threading.Lock()
-        if not fleet.cluster.agents():
-            text = "No worker of the cluster offers the resource `agent`; phases wait until one does."
-            recovery = 'Start workers with `--resources "agent=1"`.'
-            self.shop.notice(Notice("no_agents_offered", Severity.WARNING, text, recovery))
+        return partial(RemoteWork, self, RemoteRunner(self.cluster, self.remote, shop, workers))
 
 
 class RemoteWork:
     """The work on one phase by the workers of a cluster, one job after the other."""
 
-    def __init__(self, runner: RemoteRunner, spec: PhaseSpec, start: Start) -> None:
+    def __init__(self, fleet: Fleet, runner: RemoteRunner, spec: PhaseSpec, start: Start) -> None:
         assert isinstance(runner.shop.journal, Journal)
+        self.fleet = fleet
         self.runner = runner
         self.shop = runner.shop
         self.spec = spec
@@ -169,14 +150,17 @@ class RemoteWork:
         If a job spent its share of the budget, another one follows while the run and the phase have money. The same
         holds for a job that stopped without being asked to.
         """
-        cancel = self.shop.cancel
-        for _ in range(JOBS):
-            with self._grant() as grant:
+        runner, cancel = self.runner, self.shop.cancel
+        jobs, refused = 0, None
+        while jobs < JOBS:
+            left = runner.left.pop(self.spec.id, None)
+            with left.grant if left else self._grant() as grant:
                 before = self.inbox.cost_usd
                 self.inbox.next_job()
                 try:
                     job = asking(self._job(grant))
-                    report = self.runner.fleet.cluster.run(job, self.inbox.receive, cancel)
+                    job = replace(job, token=left.token) if left else job
+                    report = runner.cluster.run(job, self.inbox.receive, cancel, runner.resting.names())
                     for event in report.events:
                         self.inbox.record(event)
                 except JobStopped:
@@ -191,14 +175,32 @@ class RemoteWork:
             self._resume = True
             if report.result is not None and report.result.approved:
                 return self._accept(report, report.result)
+            if report.ended == ServiceClosed.__name__:
+                refused = time.monotonic() if refused is None else refused
+                if self._handed_on(report, refused + self.shop.door.patience):
+                    continue
+            else:
+                jobs, refused = jobs + 1, None
             if cancel.is_set() or not self._may_continue(report):
                 self._bring_home()
                 raise self._error(report)
         raise RemoteFailed("job_lost", f"{JOBS} jobs did not finish it.", "", self.spec.id)
 
+    def _handed_on(self, report: Report, until: float) -> bool:
+        """True as soon as there is a worker that the service does not refuse; False if there is none until then."""
+        resting, cluster, shop = self.runner.resting, self.runner.cluster, self.shop
+        resting.note(report)
+        text = f"The service refuses a worker ({report.worker}), which handed {self.spec.id} back: {report.reason}"
+        shop.notice(Notice("worker_rests", Severity.WARNING, text, "", self.spec.id))
+        while not cluster.agents(resting.names()):
+            wait = resting.soonest()
+            if wait is None or time.monotonic() + wait > until or shop.cancel.wait(min(max(wait, 0.1), 1.0)):
+                return False
+        return True
+
     def _job(self, grant: Grant) -> Job:
         runner, shop, start, spec = self.runner, self.shop, self.start, self.spec
-        fleet, shared = runner.fleet, runner.shared
+        fleet, shared = self.fleet, runner.shared
         with runner.publishing:
             base = shared.publish(shared.integration_ref)
             if start.start is not None:
@@ -215,7 +217,6 @@ class RemoteWork:
             token=secrets.token_hex(8),
             start=replace(start, checkpoint=None, unsaved=False, start=start.start or base),
             agents=fleet.agents,
-            session=fleet.cluster.session,
             resume=self._resume,
             checkpoint=to_toml(start.checkpoint) if start.checkpoint is not None else None,
             known=dict(shop.known(spec.id)),
@@ -223,7 +224,6 @@ class RemoteWork:
             budget=None if shop.ledger.limit is None else grant.amount,
             approved=self.result.commit if self.result else "",
             poll=fleet.poll,
-            patience=fleet.patience,
             wait=shop.door.patience,
         )
 
@@ -243,6 +243,8 @@ class RemoteWork:
         wanted = settings.max_budget_usd or 2 * TURN_USD * settings.max_review_cycles
         left = ledger.left(healing=self.start.remedies)
         if left is not None:
+            if left < ENOUGH:
+                self.runner.drop_left()
             wanted = min(wanted, max(left / self.runner.workers, ENOUGH))
         grant = ledger.grant_when_free(wanted, shop.cancel, healing=self.start.remedies)
         if grant is None:

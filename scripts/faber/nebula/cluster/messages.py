@@ -49,9 +49,8 @@ class Job:
     `approved` is the commit that the task is about: "revise" it for `comment`, or "resolve" its merge with `base`,
     where `failed` is the filter that failed on that merge and its output.
 
-    The job fails after `executions` attempts. The leader writes a heartbeat under `session`; a worker reads it every
-    `poll` seconds and stops after `patience` seconds without one. `wait` are the seconds for
-    which the worker waits out limits and outages.
+    The job fails after `executions` attempts. Every `poll` seconds a worker looks whether it is to stop. `wait` are the
+    seconds for which limits and outages are waited out.
     """
 
     faber: str
@@ -63,7 +62,6 @@ class Job:
     token: str
     start: Start
     agents: MakeWorkersAgents
-    session: str
     resume: bool = False
     checkpoint: str | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
@@ -76,8 +74,21 @@ class Job:
     failed: tuple[str, str] | None = None
     executions: int = 5
     poll: float = 1.0
-    patience: float = 120.0
     wait: float = 0.0
+
+    def left(self) -> "LeftJob":
+        """What a later leader needs to know of it."""
+        return LeftJob(self.token, self.faber, self.spec.digest, self.budget)
+
+
+class LeftJob(NamedTuple):
+    """A job of an earlier leader that the cluster still has: waiting, worked on, or done. As in `Job`; `digest` is that
+    of the phase's file."""
+
+    token: str
+    faber: str
+    digest: str
+    budget: float | None
 
 
 class ReportedEvent(NamedTuple):
@@ -151,6 +162,9 @@ class Report:
     Either `result` is approved; or `ended` names the subclass of `LoopEnded` that was raised, with its `reason`,
     `result`, `state`, and for a budget `spent` and `limit`; or `error` is another error's code, message and recovery.
     If `superseded`, a newer execution took over the phase, and only the cost of this one counts.
+
+    `worker` did it. If the service refused its turns, `rest` are the seconds after which it may be asked again;
+    `hopeless` if a person has to do something first.
     """
 
     execution: str
@@ -163,3 +177,6 @@ class Report:
     limit: float = 0.0
     error: tuple[str, str, str] | None = None
     superseded: bool = False
+    worker: str = ""
+    rest: float = 0.0
+    hopeless: bool = False

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.errors import Exit, FaberError, InvalidInput
+from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import CHECKOUT_SECONDS, Git, checked
 from faber.git.refs import shown
@@ -100,18 +101,34 @@ class Shared(NamedTuple):
     def fetch(self, heads: Mapping[str, str]) -> None:
         """Fetch the commits of these refs with their history; no local ref moves."""
         missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
-        if missing:
-            self.git.run(
-                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", self.url),
-                *missing,
-                extra=_PROTOCOLS,
-                seconds=CHECKOUT_SECONDS,
-            )
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        for wait in (0.5, 1.0, None) if missing else ():
+            try:
+                self.git.run("fetch", *options, "--", self.url, *missing, extra=_PROTOCOLS, seconds=CHECKOUT_SECONDS)
+                return
+            except GitFailed:
+                # A worktree that is just being created, as for a merge, has no valid HEAD for a moment.
+                if wait is None:
+                    raise
+                time.sleep(wait)
 
     def publish(self, ref: str, commit: str | None = None) -> str:
-        """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit."""
+        """Push a ref that nobody else moves, at its local commit or by force at `commit`; returns that commit.
+
+        If somebody moved it all the same, or it was rebuilt here, what it had is kept on a local ref.
+        """
         force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
-        self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
+        try:
+            self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
+        except GitFailed:
+            there = self.heads(ref).get(ref)
+            if there is None or force:
+                raise
+            self.fetch({ref: there})
+            if self.git.is_ancestor(there, commit):
+                raise
+            stash.keep(self.git, f"{stash.PARKED_REFS}/{self.names.run_id}/shared", there)
+            self._push(f"--force-with-lease={ref}:{there}", "--", self.url, f"{commit}:{ref}")
         return commit
 
     def read(self, phase: str) -> tuple[dict[str, str], Pushed | None]:

@@ -10,6 +10,7 @@ import os
 import secrets
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from faber.git import stash
 from faber.git.git_errors import GitFailed
 from faber.git.programs import Git
 from faber.nebula.cluster.messages import Job, Pushed, Report
+from faber.nebula.cluster.rests import HERE, Rest
 from faber.nebula.cluster.shared_repository import Shared, Superseded
 from faber.nebula.cluster.worker_log import Link, WorkerLog
 from faber.nebula.phase.agents import AgentFactory
@@ -28,7 +30,7 @@ from faber.nebula.phase.budget import ENOUGH, LEAST, Grant, Ledger
 from faber.nebula.phase.checkpoint import Checkpoint, from_toml, to_toml, validate
 from faber.nebula.phase.cycle_state import Stage
 from faber.nebula.phase.door import Door
-from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, TaskResult
+from faber.nebula.phase.outcomes import BudgetExceeded, LoopEnded, ServiceClosed, TaskResult
 from faber.nebula.phase.phase_errors import InvalidCheckpoint
 from faber.nebula.phase.slots import Slots
 from faber.nebula.plan.names import names_of, part
@@ -42,6 +44,8 @@ from faber.store.layout import Layout
 
 _PREPARING = threading.Lock()
 _SLOTS = Slots()  # of this worker's process
+_rests: defaultdict[str, Rest] = defaultdict(Rest)  # by the worker's directory: the tests have several in a process
+_running: dict[str, "_Execution"] = {}  # by the directory of the phase's worktree
 
 
 def claude(nebula: Nebula, label: str, record: Record) -> MakeAgents:
@@ -58,16 +62,20 @@ def work(job: Job, link: Link, place: str) -> Report:
     if job.faber != __version__:
         said = f"The worker has faber {__version__}, the leader {job.faber}."
         return Report(execution, error=("other_version", said, "Give both the same version of faber."))
+    rest = _rests[place]
+    if (resting := rest.report(execution)) is not None:
+        return resting
     cancel = threading.Event()
     log = WorkerLog(job, execution, link)
+    door = Door(min(job.wait, HERE), lambda text: log.notice(Notice("service_closed", Severity.INFO, text, "")))
     try:
         with _stopped_by(link, cancel, job.poll):
-            return _Execution(job, log, cancel, place).run()
+            return _Execution(job, log, cancel, door, place).run()
     except Superseded:
         return Report(execution, log.reported, superseded=True)
     except LoopEnded as error:
         spent, limit = (error.spent, error.limit) if isinstance(error, BudgetExceeded) else (0.0, 0.0)
-        return Report(
+        report = Report(
             execution,
             log.reported,
             ended=type(error).__name__,
@@ -77,6 +85,11 @@ def work(job: Job, link: Link, place: str) -> Report:
             spent=spent,
             limit=limit,
         )
+        if not isinstance(error, ServiceClosed):
+            return report
+        rest.begin(door, error.result.reason)
+        resting = rest.report(execution)
+        return replace(report, rest=resting.rest, hopeless=resting.hopeless) if resting else report
     except FaberError as error:
         return Report(execution, log.reported, error=(error.code, error.message, error.recovery))
 
@@ -103,10 +116,12 @@ def _stopped_by(link: Link, cancel: threading.Event, poll: float) -> Iterator[No
 class _Execution:
     """One attempt of one worker at a job."""
 
-    def __init__(self, job: Job, log: WorkerLog, cancel: threading.Event, place: str) -> None:
+    def __init__(self, job: Job, log: WorkerLog, cancel: threading.Event, door: Door, place: str) -> None:
         self.job = job
         self.log = log
         self.cancel = cancel
+        self.door = door
+        self.ended = threading.Event()
         names = names_of(job.nebula.name, job.run_id)
         top = os.path.join(place, "faber-" + hashlib.sha256(job.url.encode()).hexdigest()[:16])
         with _PREPARING:
@@ -120,8 +135,28 @@ class _Execution:
 
     def run(self) -> Report:
         """Do the job, from the clone to the last push."""
-        job, log, shared = self.job, self.log, self.shared
         checkpoint = self._take_over()
+        with self._alone():
+            return self._run(checkpoint)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Stop the execution of the phase that this one took over from, if that is on this worker, and wait for it."""
+        place = self.worktrees.layout.worktree(self.job.run_id, part(self.job.spec.id))
+        while (other := _running.setdefault(place, self)) is not self:
+            if (other.job.attempt, other.log.executions) > (self.job.attempt, self.log.executions):
+                raise Superseded(f"Another execution of {self.job.spec.id} took over.")
+            other.superseded = True
+            other.cancel.set()
+            other.ended.wait()
+        try:
+            yield
+        finally:
+            del _running[place]
+            self.ended.set()
+
+    def _run(self, checkpoint: Checkpoint | None) -> Report:
+        job, log, shared = self.job, self.log, self.shared
         with _PREPARING:
             self._place(checkpoint)
         # Unlike the leader's label: a leader on this machine kills processes with its own label when it starts.
@@ -139,7 +174,7 @@ class _Execution:
             notice=log.notice,
             force=job.force,
             slots=_SLOTS,
-            door=Door(job.wait, lambda text: log.notice(Notice("service_closed", Severity.INFO, text, ""))),
+            door=self.door,
         )
         phase = PhaseWork(shop, job.spec, replace(job.start, checkpoint=checkpoint), self.push)
         try:

@@ -182,6 +182,8 @@ class Application:
             )
         if not continued:
             take_over(journal, known, self._display.notice, fresh=self.wanted.fresh)
+        if self.fleet is not None:
+            self.fleet.recover(worktrees.main, worktrees.names, merged_phases(journal.state))
         retries = self.wanted.retry_failed or self.wanted.fresh
         again = None if retries else "--resume --retry-failed"
         require_merged(journal.state, worktrees, self.directory, again, self._display.notice, journal=journal)

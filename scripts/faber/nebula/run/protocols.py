@@ -1,6 +1,6 @@
 """The collaborators of a worker group: who does the work on a phase, and who shows it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from faber.errors import Notice
@@ -8,9 +8,11 @@ from faber.git.programs import Git
 from faber.model.documents import State
 from faber.nebula.phase.outcomes import TaskResult
 from faber.nebula.phase.phase_start import Start
+from faber.nebula.plan.names import Names
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.workshop import Workshop
 from faber.nebula.worktrees.integration import Merged
+from faber.nebula.worktrees.merged_work import MergedPhase
 
 
 class Work(Protocol):
@@ -66,6 +68,9 @@ class RemoteExecution(Protocol):
 
     def check(self, git: Git, isolation: str) -> None:
         """Raise a `FaberError` if the run cannot be shared with other machines."""
+
+    def recover(self, git: Git, names: Names, merged: Sequence[MergedPhase]) -> None:
+        """Fetch merged work that is gone here and still with the other machines."""
 
     def make_work(self, shop: Workshop, workers: int) -> MakeWork:
         """What makes the work of a run, for at most `workers` phases at once."""
