@@ -6,9 +6,13 @@ from typing import Literal, NamedTuple
 from faber.events import event_types
 from faber.events.drafts import Draft, draft
 
+# What a turn's tokens are recorded as: the names of the Messages API.
+TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
 
 class TurnFacts(NamedTuple):
-    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were refused."""
+    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were refused,
+    `usage` its tokens (of which `TOKENS` are recorded), `causes` the reasons for which requests were repeated."""
 
     cost_usd: float
     outcome: str
@@ -16,6 +20,8 @@ class TurnFacts(NamedTuple):
     denials: int | None = None
     session: str | None = None
     error: str | None = None
+    usage: Mapping[str, int] = {}
+    causes: Mapping[str, int] = {}
 
 
 def nebula_start(
@@ -108,6 +114,8 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "turns": facts.turns,
         "denials": facts.denials or None,
         "agent_session": facts.session,
+        "tokens": {name: facts.usage[name] for name in TOKENS if name in facts.usage} or None,
+        "causes": dict(facts.causes) or None,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)
 

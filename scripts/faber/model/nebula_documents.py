@@ -61,12 +61,22 @@ class NebulaPhase(TypedDict):
     event: NotRequired[Annotated[int, Keyword("minimum", 1)]]
 
 
+class NebulaTokens(TypedDict, total=False):
+    """The tokens of a nebula's agents, by the names of the Messages API."""
+
+    input_tokens: _Count
+    cache_creation_input_tokens: _Count
+    cache_read_input_tokens: _Count
+    output_tokens: _Count
+
+
 class NebulaSpent(TypedDict):
-    """What a nebula's run has spent: US dollars, how many of them on healing, and the agents' turns."""
+    """What a nebula's run has spent: US dollars, how many of them on healing, the agents' turns and their tokens."""
 
     cost: _Dollars
     healing_cost: _Dollars
     turns: _Count
+    tokens: NotRequired[NebulaTokens]
 
 
 class NebulaState(TypedDict):

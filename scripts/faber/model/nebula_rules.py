@@ -12,7 +12,7 @@ from faber.events import event_types
 from faber.events.drafts import Event
 from faber.model import feedback_rules  # noqa: F401 - the rules registered there get a second meaning here
 from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
-from faber.model.nebula_documents import NebulaPhase, NebulaState
+from faber.model.nebula_documents import NebulaPhase, NebulaState, NebulaTokens
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 from faber.model.state_parts import ErrorEntry
 from faber.text.safe_text import shorten
@@ -281,6 +281,12 @@ def _turn(state: State, event: Event) -> None:
     spent["turns"] += 1
     if given["role"] == "architect" or "remedies" in phase:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
+    if isinstance(given.get("tokens"), dict):
+        counted: dict[str, int] = spent.setdefault("tokens", {})  # type: ignore[assignment]
+        for name in NebulaTokens.__annotations__:
+            more = given["tokens"].get(name)
+            if isinstance(more, int) and more > 0:
+                counted[name] = counted.get(name, 0) + more
 
 
 @reduces(event_types.FILTER_RUN)

@@ -62,8 +62,10 @@ class Recovery(NamedTuple):
         """Itself; raises `InvalidInput` if a field has a value that the log cannot hold."""
         if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID or _SURROGATE.search(self.task_id):
             raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no lone surrogate.")
-        if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
-            raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
+        if not 0 <= self.turn_number < 2**63 or self.final_status not in (RESOLVED, EXHAUSTED):
+            raise InvalidInput(
+                "A turn's number is not negative and below 2^63, and its final status RESOLVED or EXHAUSTED."
+            )
         return self
 
 

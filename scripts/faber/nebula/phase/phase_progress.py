@@ -155,6 +155,8 @@ class PhaseProgress:
             denials=len(turn.denials),
             session=turn.session_id,
             error=shorten(turn.error, 300),
+            usage=turn.usage,
+            causes=turn.causes,
         )
         self.setup.record(nebula_events.agent_turn(self.task.id, role, facts, cycle=self.state.cycle))
 

@@ -56,7 +56,7 @@ class Turns(NamedTuple):
                 return turn
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_budget_spent()
-            if attempt == AGENT_TRIES:
+            if attempt == AGENT_TRIES or turn.outcome is Outcome.REFUSED:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {turn.error}")
 
     def _turn(self, role: str, turn: Callable[[float], T]) -> T:
