@@ -110,7 +110,7 @@ class TurnFailed(FaberError):
         self.result = result
 
 
-class Refused(TurnFailed):
+class AnswerRefused(TurnFailed):
     """The model, or a filter, refused to answer; the same question would be refused again."""
 
     code = "refused"
@@ -200,7 +200,7 @@ class Unavailable(TurnFailed):
 
 
 _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
-    Outcome.REFUSED: Refused,
+    Outcome.REFUSED: AnswerRefused,
     Outcome.EMPTY: EmptyAnswer,
     Outcome.BUDGET_STOP: BudgetStop,
     Outcome.TURN_STOP: TurnStop,

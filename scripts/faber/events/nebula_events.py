@@ -114,10 +114,16 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "turns": facts.turns,
         "denials": facts.denials or None,
         "agent_session": facts.session,
-        "tokens": {name: facts.usage[name] for name in TOKENS if name in facts.usage} or None,
+        "tokens": added_tokens({}, facts.usage) or None,
         "causes": dict(facts.causes) or None,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)
+
+
+def added_tokens(before: Mapping[str, int], given: Mapping[str, object]) -> dict[str, int]:
+    """The tokens of `before` and of one more turn; what is no number of `TOKENS` is left out."""
+    counts = {name: value for name, value in given.items() if name in TOKENS and isinstance(value, int) and value > 0}
+    return {name: before.get(name, 0) + counts.get(name, 0) for name in TOKENS if name in before or name in counts}
 
 
 def filter_run(

@@ -61,22 +61,14 @@ class NebulaPhase(TypedDict):
     event: NotRequired[Annotated[int, Keyword("minimum", 1)]]
 
 
-class NebulaTokens(TypedDict, total=False):
-    """The tokens of a nebula's agents, by the names of the Messages API."""
-
-    input_tokens: _Count
-    cache_creation_input_tokens: _Count
-    cache_read_input_tokens: _Count
-    output_tokens: _Count
-
-
 class NebulaSpent(TypedDict):
-    """What a nebula's run has spent: US dollars, how many of them on healing, the agents' turns and their tokens."""
+    """What a nebula's run has spent: US dollars, how many of them on healing, the turns of agents, and their tokens by
+    the names of the Messages API."""
 
     cost: _Dollars
     healing_cost: _Dollars
     turns: _Count
-    tokens: NotRequired[NebulaTokens]
+    tokens: NotRequired[dict[str, _Count]]
 
 
 class NebulaState(TypedDict):

@@ -8,11 +8,11 @@ completes by the `workflow_*` events, like every run.
 
 from typing import Any, cast
 
-from faber.events import event_types
+from faber.events import event_types, nebula_events
 from faber.events.drafts import Event
 from faber.model import feedback_rules  # noqa: F401 - the rules registered there get a second meaning here
 from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
-from faber.model.nebula_documents import NebulaPhase, NebulaState, NebulaTokens
+from faber.model.nebula_documents import NebulaPhase, NebulaState
 from faber.model.rules import ERROR_CHARS, KEPT_ERRORS, RULES, Rule, reduces
 from faber.model.state_parts import ErrorEntry
 from faber.text.safe_text import shorten
@@ -275,18 +275,12 @@ def _complete_cycle(state: State, event: Event) -> None:
 def _turn(state: State, event: Event) -> None:
     phase, given, spent = _phase(state, event), event["metadata"], _ensure_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
-    phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
-    phase["turns"] = phase.get("turns", 0) + 1
-    spent["cost"] = round(spent["cost"] + cost, 6)
-    spent["turns"] += 1
+    phase["cost"], spent["cost"] = (round(before + cost, 6) for before in (phase.get("cost", 0.0), spent["cost"]))
+    phase["turns"], spent["turns"] = phase.get("turns", 0) + 1, spent["turns"] + 1
     if given["role"] == "architect" or "remedies" in phase:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
     if isinstance(given.get("tokens"), dict):
-        counted: dict[str, int] = spent.setdefault("tokens", {})  # type: ignore[assignment]
-        for name in NebulaTokens.__annotations__:
-            more = given["tokens"].get(name)
-            if isinstance(more, int) and more > 0:
-                counted[name] = counted.get(name, 0) + more
+        spent["tokens"] = nebula_events.added_tokens(spent.get("tokens", {}), given["tokens"])
 
 
 @reduces(event_types.FILTER_RUN)
