@@ -16,6 +16,7 @@ from faber.responses.schema_validation import (
     MAX_SCHEMA_SENT,
     SchemaProblem,
     build_correction_prompt,
+    check_schema,
 )
 from responses.documents import slow_when_measured
 
@@ -117,6 +118,20 @@ def test_a_schema_stands_alone(schema: dict[str, Any], monkeypatch: pytest.Monke
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(InvalidSchema):
         validate("{}", schema)
+    with pytest.raises(InvalidSchema):
+        check_schema(schema)
+
+
+def test_a_schema_is_checked_before_anything_is_validated() -> None:
+    """A reference that only some responses reach is found in the schema itself, under the `$id` that it counts from."""
+    check_schema(SCHEMA)
+    missing = {"properties": {"a": {"items": {"$ref": "#/$defs/missing"}}}}
+    assert validate("{}", missing).ok
+    with pytest.raises(InvalidSchema, match="missing"):
+        check_schema(missing)
+    tree = {"$id": "tree", "$defs": {"t": {"$id": "t", "$ref": "tree"}}, "properties": {"t": {"$ref": "t"}, "u": True}}
+    check_schema(tree)
+    assert [each.path for each in validate('{"t": 1}', tree | {"type": "object"}).problems] == ["$.t"]
 
 
 def test_a_deep_schema_is_refused() -> None:

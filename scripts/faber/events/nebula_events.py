@@ -121,7 +121,7 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
 
 
 def added_tokens(before: Mapping[str, int], given: Mapping[str, object]) -> dict[str, int]:
-    """The tokens of `before` and of one more turn; what is no number of `TOKENS` is left out."""
+    """The tokens of `before` and of one more turn, without unknown names and values that are not numbers."""
     counts = {name: value for name, value in given.items() if name in TOKENS and isinstance(value, int) and value > 0}
     return {name: before.get(name, 0) + counts.get(name, 0) for name in TOKENS if name in before or name in counts}
 

@@ -104,27 +104,23 @@ class MalformedResponseHandler:
 
 
 def check_schema(schema: Schema) -> None:
-    """Raise `InvalidSchema` if no response could be validated against `schema`: before one is paid for."""
+    """Raise `InvalidSchema` if responses cannot be validated against `schema`, whichever part of it they reach."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
-    _validator(schema)
-    resource = DRAFT202012.create_resource(schema)
-    registry = Registry().with_resource(resource.id() or "", resource)
-    pending = [(resource, registry.resolver_with_root(resource))]
-    while pending:
-        part, resolver = pending.pop()
-        given = part.contents
-        references = (
-            [given[name] for name in ("$ref", "$dynamicRef") if name in given] if isinstance(given, dict) else []
-        )
-        for reference in references:
-            try:
-                resolver.lookup(reference)
-            except Unresolvable:
-                raise _outside(reference) from None
-        pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+    _problems(_validator(schema), {})
+    root = DRAFT202012.create_resource(schema)
+    pending = [(root, Registry().with_resource("", root).resolver())]
+    try:
+        while pending:
+            part, resolver = pending.pop()
+            if isinstance(part.contents, dict):
+                for name in {"$ref", "$dynamicRef"} & part.contents.keys():
+                    resolver.lookup(part.contents[name])
+            pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+    except Unresolvable as error:
+        raise _outside(error.ref) from None
 
 
 def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema, *, why: str = "") -> str:
