@@ -58,7 +58,8 @@ class Model:
         if role == "coder":
             return self.code(phase, request, first=first)
         said = self.plan(phase) if role == "architect" else self.review(phase, prompt)
-        return said.called() if STRUCTURED in request.tools else said
+        assert STRUCTURED in request.tools  # the client took the schema, and the agent may use the tool
+        return said.called()
 
     def code(self, phase: str, request: Request, *, first: bool) -> Reply:
         """Write the files, then say so."""
