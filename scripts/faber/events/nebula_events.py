@@ -5,14 +5,12 @@ from typing import Literal, NamedTuple
 
 from faber.events import event_types
 from faber.events.drafts import Draft, draft
-
-# What a turn's tokens are recorded as: the names of the Messages API.
-TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+from faber.events.token_counts import added_tokens
 
 
 class TurnFacts(NamedTuple):
     """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were refused,
-    `usage` its tokens (of which `TOKENS` are recorded), `causes` the reasons for which requests were repeated."""
+    `usage` its tokens (of which those in `token_counts` are recorded), `causes` the reasons for which requests were repeated."""
 
     cost_usd: float
     outcome: str
@@ -118,12 +116,6 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "causes": dict(facts.causes) or None,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)
-
-
-def added_tokens(before: Mapping[str, int], given: Mapping[str, object]) -> dict[str, int]:
-    """The tokens of `before` and of one more turn, without unknown names and values that are not numbers."""
-    counts = {name: value for name, value in given.items() if name in TOKENS and isinstance(value, int) and value > 0}
-    return {name: before.get(name, 0) + counts.get(name, 0) for name in TOKENS if name in before or name in counts}
 
 
 def filter_run(

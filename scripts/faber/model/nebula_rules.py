@@ -8,7 +8,7 @@ completes by the `workflow_*` events, like every run.
 
 from typing import Any, cast
 
-from faber.events import event_types, nebula_events
+from faber.events import event_types, token_counts
 from faber.events.drafts import Event
 from faber.model import feedback_rules  # noqa: F401 - the rules registered there get a second meaning here
 from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
@@ -280,7 +280,7 @@ def _turn(state: State, event: Event) -> None:
     if given["role"] == "architect" or "remedies" in phase:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
     if isinstance(given.get("tokens"), dict):
-        spent["tokens"] = nebula_events.added_tokens(spent.get("tokens", {}), given["tokens"])
+        spent["tokens"] = token_counts.added_tokens(spent.get("tokens", {}), given["tokens"])
 
 
 @reduces(event_types.FILTER_RUN)
