@@ -10,7 +10,7 @@ from faber.events.token_counts import added_tokens
 
 class TurnFacts(NamedTuple):
     """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were refused,
-    `usage` its tokens (of which those in `token_counts` are recorded), `causes` the reasons for which requests were repeated."""
+    `usage` its tokens, of which `token_counts.TOKENS` are recorded, and `causes` why requests were repeated."""
 
     cost_usd: float
     outcome: str
