@@ -177,7 +177,7 @@ def test_a_recovery_is_a_row(layout: Layout) -> None:
 def test_a_log_that_nobody_can_write_to_is_read(layout: Layout) -> None:
     """Where SQLite cannot make its files beside a database, the rows in it are read."""
     RecoveryLog(layout).record(ONE)
-    os.mkdir(f"{layout.database}-shm")
+    os.mkdir(f"{layout.database}-wal")
     assert [each["task_id"] for each in entries(layout)] == ["task-1"]
 
 

@@ -173,6 +173,18 @@ def test_a_correction_is_asked_for_with_the_problems() -> None:
     assert json.dumps(SCHEMA, separators=(",", ":")) in model.asked[1]
 
 
+def test_a_client_that_takes_schemas_is_asked_for_that_form() -> None:
+    """A correction by such a client is asked for with the schema, and validated as any other."""
+
+    class Structured(Model):
+        def answer(self, prompt: str, schema: Any) -> Completion:
+            assert schema is SCHEMA
+            return self.complete(prompt)
+
+    model = Structured('{"files": 1}', '{"files": []}')
+    assert MalformedResponseHandler.correct_with_retry(model, "nonsense", SCHEMA).attempts == 2
+
+
 def test_a_reply_is_completed_before_it_is_validated() -> None:
     """`complete` makes a whole response of each reply."""
     made = MalformedResponseHandler.correct_with_retry(

@@ -164,7 +164,7 @@ def _read(layout: Layout, query: str, values: list[Any]) -> list[tuple[Any, ...]
             raise
     # Nothing can be written here, which a database in WAL mode usually needs: nobody else writes to it either, unless
     # its WAL is there.
-    mode = "mode=ro" if os.path.exists(f"{layout.database}-wal") else "immutable=1"
+    mode = "mode=ro" if os.path.isfile(f"{layout.database}-wal") else "immutable=1"
     with closing(sqlite3.connect(f"{_uri(layout.database)}?{mode}", uri=True)) as connection:
         return connection.execute(query, values).fetchall()
 
