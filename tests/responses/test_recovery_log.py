@@ -286,6 +286,8 @@ def test_a_table_without_its_columns_is_damage(layout: Layout) -> None:
     connection.execute("CREATE TABLE partial_completion_log (a)")
     connection.close()
     assert "no such column" in str(examine(layout))
+    with pytest.raises(RecoveryLogUnreadable, match="no such column"):
+        entries(layout)
     assert [each.code for each in RecoveryLog(layout).record(ONE)] == ["recovery_log"]
 
 
