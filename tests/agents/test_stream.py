@@ -226,10 +226,11 @@ def test_the_causes_of_repeated_requests_are_kept() -> None:
     assert result.error == f"The account's limit is reached: API Error; the client repeated requests {why}"
     assert failure(result).as_dict()["causes"] == {"overloaded": 2, "rate_limit": 1}
     timed = {"status": 137, "ended_by": Outcome.TIMED_OUT}
-    assert judged(retry("unknown"), **timed).outcome is Outcome.UNAVAILABLE
+    waited = judged(retry("unknown"), **timed)
+    assert (waited.outcome, waited.cost_usd) == (Outcome.UNAVAILABLE, 0.0)
     assert judged(retry("rate_limit"), **timed).outcome is Outcome.LIMITED
     worked = judged(*response("let me look", "tool_use"), retry("overloaded"), **timed)
-    assert worked.outcome is Outcome.TIMED_OUT
+    assert (worked.outcome, worked.cost_usd) == (Outcome.TIMED_OUT, None)
     assert "ended; the client repeated requests because the service was overloaded (1 time)." in worked.error
 
 

@@ -238,6 +238,8 @@ def failure(result: TurnResult) -> TurnFailed:
 def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
+    # A client that was ended while it waited for its first response has not printed that it cost nothing.
+    unpaid = outcome is Outcome.CLIENT_MISSING or (outcome in TEMPORARY and not any(reading.usage.values()))
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
     return TurnResult(
         outcome=outcome,
@@ -245,7 +247,7 @@ def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: O
         pieces=reading.answer,
         stop_reason=reading.stop_reason,
         session_id=reading.session_id,
-        cost_usd=0.0 if outcome is Outcome.CLIENT_MISSING else reading.cost_usd,
+        cost_usd=0.0 if unpaid else reading.cost_usd,
         usage=reading.usage,
         turns=reading.turns,
         denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),
@@ -311,7 +313,7 @@ _REASONS = {
     "overloaded": "the service was overloaded",
     "server_error": "the service failed",
     "authentication_failed": "the login was refused",
-    "unknown": "the service was not reached",
+    "unknown": "the connection failed",
 }
 
 
