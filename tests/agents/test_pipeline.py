@@ -9,8 +9,8 @@ import pytest
 
 from faber.agents.outcome import BudgetStop, Outcome, TurnResult
 from faber.agents.pipeline import AgentLoop, AgentResponse
-from faber.errors import Notice, Severity
-from faber.responses import Completion, CorrectionExhausted
+from faber.errors import InvalidInput, Notice, Severity
+from faber.responses import Completion, CorrectionExhausted, InvalidSchema, NoAnswer
 from faber.responses.recovery_log import Recovery, RecoveryLog, entries
 from faber.store.layout import Layout
 
@@ -32,6 +32,8 @@ class Model:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Completion):
+            return answer
         if callable(answer):
             return Completion(answer(prompt), "end_turn", 0.25, "s-1")
         cut = answer in (WHOLE[:20], WHOLE[:25])
@@ -135,11 +137,12 @@ def test_everything_is_bounded() -> None:
 
 def test_a_stop_of_the_client_ends_the_turn() -> None:
     """Nothing is corrected after the budget was exhausted by the fallbacks."""
-    stop = BudgetStop(TurnResult(Outcome.BUDGET_STOP))
+    stop = BudgetStop(TurnResult(Outcome.BUDGET_STOP, cost_usd=0.05))
     model = Model(WHOLE[:20], stop)
+    loop = AgentLoop(model)
     with pytest.raises(BudgetStop):
-        run(model)
-    assert model.kinds == "pr"
+        loop.run_turn("task-9", 4, "Go.", SCHEMA)
+    assert (model.kinds, loop.cost_usd) == ("pr", 0.3)
 
 
 def test_the_order_is_written_where_it_is_decided() -> None:
@@ -154,6 +157,74 @@ def test_a_turn_is_logged_where_a_person_finds_it(tmp_path: Path) -> None:
     loop = AgentLoop(Model(WHOLE[:20], echo), RecoveryLog(layout).record)
     assert loop.run_turn("task-9", 4, "Go.", SCHEMA).notices == []
     assert [(each["task_id"], each["final_status"]) for each in entries(layout)] == [("task-9", "RESOLVED")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"task_id": " "},
+        {"task_id": "x" * 201},
+        {"turn_number": -1},
+        {"turn_number": 2**63},
+        {"prompt": " \n"},
+        {"schema": {"type": "no-such-type"}},
+        {"schema": {"properties": {"a": {"$ref": "#/$defs/missing"}}}},
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told_before_a_turn_is_paid(wrong: dict[str, Any]) -> None:
+    """A task, turn, prompt or schema that could only fail later is refused, and the model is not asked."""
+    given = {"task_id": "task-9", "turn_number": 4, "prompt": "Go.", "schema": SCHEMA, **wrong}
+    model = Model(WHOLE)
+    with pytest.raises((InvalidInput, InvalidSchema)):
+        AgentLoop(model).run_turn(**given)
+    assert model.asked == []
+    with pytest.raises(InvalidInput):
+        AgentLoop(model, max_resume_attempts=-1)
+    with pytest.raises(InvalidInput):
+        AgentLoop(model, max_correction_attempts=-1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kinds", "cost"),
+    [
+        ([Completion("I cannot.", "refusal", 0.5)], "p", 0.5),
+        ([Completion("", "end_turn", 0.5)], "p", 0.5),
+        ([WHOLE[:20], Completion("I cannot.", "refusal", 0.5)], "pr", 0.75),
+        (["{]", Completion("", "max_tokens", None)], "pc", None),
+    ],
+)
+def test_a_refusal_or_an_empty_answer_ends_the_turn(answers: list[Any], kinds: str, cost: float | None) -> None:
+    """It is one error, after which nothing more is asked for; what was paid is counted."""
+    model = Model(*answers)
+    loop = AgentLoop(model)
+    with pytest.raises(NoAnswer):
+        loop.run_turn("task-9", 4, "Go.", SCHEMA)
+    assert (model.kinds, loop.cost_usd) == (kinds, cost)
+
+
+class Structured(Model):
+    """A model that is asked for JSON of a form; `forms` says at which of the questions."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(*answers)
+        self.forms: list[int] = []
+
+    def answer(self, prompt: str, schema: Any) -> Completion:
+        assert schema == SCHEMA
+        self.forms.append(len(self.asked))
+        return self.complete(prompt)._replace(usage={"cache_read_input_tokens": 3})
+
+
+def test_a_client_that_takes_schemas_gets_them() -> None:
+    """The prompt and its corrections ask for that form, whose answer is validated all the same; the rest of a cut
+    answer has no form. Tokens are counted with the costs."""
+    model = Structured('{"action": "read"}', WHOLE[:20], echo)
+    loop = AgentLoop(model)
+    response = loop.run_turn("task-9", 4, "Go.", SCHEMA)
+    assert (response.value, response.corrections, response.resume_attempts) == (VALUE, 1, 1)
+    assert (model.kinds, model.forms) == ("pcr", [0, 1])
+    assert (loop.cost_usd, dict(loop.usage)) == (0.75, {"cache_read_input_tokens": 6})
 
 
 def test_a_number_that_stays_cut_is_no_answer() -> None:

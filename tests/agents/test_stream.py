@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from faber.agents.outcome import STDERR_TAIL, BudgetStop, Outcome, TurnFailed, TurnResult, failure, judge
 from faber.agents.process import Lines
 from faber.agents.stream import MAX_LINE, Denial, Piece, Reading, StreamReader
+from faber.responses.constants import UNFINISHED
 
 RESULT = {
     "type": "result",
@@ -60,6 +61,28 @@ def response(text: str, stop: str | None, number: int = 1, **more: Any) -> list[
         said,
         stream({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}, **more),
         stream({"type": "message_stop"}, **more),
+    ]
+
+
+def broken_off(text: str, number: int = 1) -> list[dict[str, Any]]:
+    """A response whose block came whole, and then its stream broke off."""
+    return response(text, "", number)[:-2]
+
+
+def called(sent: str, given: dict[str, Any], stop: str | None, number: int = 1) -> list[dict[str, Any]]:
+    """A `StructuredOutput` call and the client's answer to it, in the order of 2.1.197; without `stop`, the client ends
+    before it prints why the response stopped."""
+    message = {"id": f"msg_{number}", "model": "m", "usage": {"input_tokens": 7, "output_tokens": 1}}
+    block = {"type": "tool_use", "id": "toolu_1", "name": "StructuredOutput", "input": {}}
+    parts = [{"type": "input_json_delta", "partial_json": part} for part in (sent[:3], sent[3:])]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "as it happens"}
+    return [
+        stream({"type": "message_start", "message": message}),
+        stream({"type": "content_block_start", "index": 0, "content_block": block}),
+        *(stream({"type": "content_block_delta", "index": 0, "delta": part}) for part in parts),
+        {"type": "assistant", "message": {**message, "content": [{**block, "input": given}]}},
+        {"type": "user", "message": {"role": "user", "content": [result]}},
+        *([stream({"type": "message_delta", "delta": {"stop_reason": stop}})] if stop else []),
     ]
 
 
@@ -117,9 +140,11 @@ def test_what_a_subagent_says_is_no_part_of_the_answer() -> None:
 
 
 def test_a_response_that_broke_off_and_was_asked_for_again_counts_once() -> None:
-    """A broken response makes way for its repetition; the last one stays, as far as it came."""
+    """A broken response makes way for its repetition, streamed or not; the last one stays, as far as it came."""
     assert read(*response("bro", None, 1), *response("whole", "end_turn", 2)).answer == (Piece("whole", "end_turn"),)
-    assert read(*response("half", None, 1)).answer == (Piece("half", None),)
+    said = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "whole"}]}}
+    assert read(*response("bro", None, 1), said, RESULT).answer == (Piece("whole", None),)
+    assert read(*response("half", None, 1)).answer == (Piece("half", UNFINISHED),)
 
 
 def test_a_client_without_partial_messages_is_read_too() -> None:
@@ -127,6 +152,93 @@ def test_a_client_without_partial_messages_is_read_too() -> None:
     said = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "hello"}]}}
     result = judged(said, RESULT)
     assert (result.text, result.stop_reason) == ("hello", "end_turn")
+
+
+INIT = {"type": "system", "subtype": "init", "claude_code_version": "2.1.197"}
+VALUE = {"action": "read", "path": "ä"}
+SENT = json.dumps(VALUE, ensure_ascii=False)
+GAVE_UP = {**RESULT, "subtype": "error_max_structured_output_retries", "is_error": True, "stop_reason": None}
+
+
+def test_a_response_whose_stream_broke_off_is_cut() -> None:
+    """A client that calls half an answer a success (2.1.197 does) is not believed, nor that it was free; one that
+    continues it by itself (2.1.330) has two pieces, as after the output limit."""
+    result = judged(INIT, *broken_off("12"), {**RESULT, "stop_reason": None, "total_cost_usd": 0})
+    assert (result.outcome, result.first, result.cut) == (Outcome.CUT, Piece("12", UNFINISHED), True)
+    assert (result.cost_usd, result.error) == (None, "The answer broke off before its end.")
+    prompt = {
+        "type": "user",
+        "isSynthetic": True,
+        "message": {"content": "Your response above was cut off mid-stream."},
+    }
+    result = judged(*broken_off("12"), prompt, *response("34", "end_turn", 2), RESULT)
+    assert (result.outcome, result.cut, [each.text for each in result.pieces]) == (
+        Outcome.COMPLETED,
+        True,
+        ["12", "34"],
+    )
+    result = judged(*broken_off("12"), fault("unknown"), FAILED, status=1)
+    assert result.outcome is Outcome.UNAVAILABLE
+
+
+def test_a_structured_answer_is_the_input_of_its_call() -> None:
+    """What the client has checked comes first, then the call as it was streamed or printed; text around is none of it,
+    also not text that was cut before it."""
+    whole = Piece(SENT, "tool_use")
+    given = {**RESULT, "stop_reason": "tool_use", "structured_output": VALUE}
+    assert read(*response("{", "max_tokens", 1), *called(SENT, VALUE, "tool_use", 2), given).answer == (whole,)
+    result = judged(*response("I answer.", "tool_use", 1), *called(SENT, VALUE, "tool_use", 2), RESULT)
+    assert (result.pieces, result.structured, result.cut) == ((whole,), True, False)
+    printed = called(SENT, VALUE, None)[-2]
+    assert read(printed, RESULT).answer == (Piece(SENT, None),)
+
+
+def test_a_call_that_the_client_refused_is_an_answer() -> None:
+    """The client takes no second attempt: a call that does not fit its schema is left to the validation here, one that
+    was cut is all the text that came, which only the stream has. An old client does not count what it cost."""
+    wrong = judged(INIT, *called(SENT, VALUE, None), GAVE_UP, status=1)
+    assert (wrong.outcome, wrong.pieces, wrong.cost_usd) == (Outcome.COMPLETED, (Piece(SENT, None),), None)
+    assert wrong.error == ""
+    raw = {"__unparsedToolInput": {"raw": "{", "len": 9}}
+    cut = judged({**INIT, "claude_code_version": "2.1.330"}, *called(SENT[:9], raw, None), GAVE_UP, status=1)
+    assert (cut.outcome, cut.pieces, cut.cost_usd) == (Outcome.CUT, (Piece(SENT[:9], UNFINISHED),), 0.5)
+    again = judged(*called(SENT[:9], raw, "max_tokens"), *called(SENT, VALUE, "tool_use", 2), RESULT)
+    assert again.pieces == (Piece(SENT, "tool_use"),)
+
+
+@pytest.mark.parametrize("said", [[], response("I cannot", "refusal")])
+def test_a_refusal_has_a_name(said: list[dict[str, Any]]) -> None:
+    """A model that refuses, with words or without, is told from a client that fails."""
+    refused = {**FAILED, "stop_reason": "refusal", "result": "API Error: it violates our Usage Policy"}
+    result = judged(*said, fault("invalid_request"), refused, status=1)
+    assert result.outcome is Outcome.REFUSED
+    assert result.error == "The model refused to answer: API Error"
+
+
+def test_the_causes_of_repeated_requests_are_kept() -> None:
+    """What the client tells of each retry is counted and told; a turn that waited until its time limit did not
+    take too long, and costs nothing only if nothing was used."""
+    result = judged(
+        retry("overloaded"), retry("overloaded"), retry("rate_limit"), fault("rate_limit"), FAILED, status=1
+    )
+    assert (result.outcome, result.causes) == (Outcome.LIMITED, {"overloaded": 2, "rate_limit": 1})
+    why = "because the service was overloaded (2 times), a limit was reached (1 time)."
+    assert result.error == f"The account's limit is reached: API Error; the client repeated requests {why}"
+    assert failure(result).as_dict()["causes"] == {"overloaded": 2, "rate_limit": 1}
+    timed = {"status": 137, "ended_by": Outcome.TIMED_OUT}
+    waited = judged(retry("unknown"), **timed)
+    assert (waited.outcome, waited.cost_usd) == (Outcome.UNAVAILABLE, 0.0)
+    assert judged(retry("rate_limit"), **timed).outcome is Outcome.LIMITED
+    worked = judged(*response("let me look", "tool_use"), retry("overloaded"), **timed)
+    assert (worked.outcome, worked.cost_usd) == (Outcome.UNAVAILABLE, None)
+    assert "ended; the client repeated requests because the service was overloaded (1 time)." in worked.error
+
+
+def test_tokens_of_the_cache_are_counted() -> None:
+    """Tokens that were read from or written to the prompt cache are told apart, for each response of the turn."""
+    usage = {"input_tokens": 1, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 10}
+    begun = [stream({"type": "message_start", "message": {"id": name, "usage": usage}}) for name in "ab"]
+    assert judged(*begun, RESULT).usage == {name: 2 * count for name, count in usage.items()}
 
 
 def test_an_answer_cut_for_ever_is_cut() -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 from e2e.client import ENGINE
 from e2e.messages_api import MessagesApi
 from e2e.processes import kill_all, processes
-from e2e.replies import Reply, text, tool
+from e2e.replies import STRUCTURED, Reply, text, tool
 from e2e.request import Request
 from e2e.terminal import Shown, on_terminal
 from support.git_environment import CONFIGURATION
@@ -55,9 +55,11 @@ class Model:
             self.asked.append((role, phase))
             self.prompts.append(prompt)
         self.moment(role, phase, request)
-        if role == "architect":
-            return self.plan(phase)
-        return self.review(phase, prompt) if role == "reviewer" else self.code(phase, request, first=first)
+        if role == "coder":
+            return self.code(phase, request, first=first)
+        said = self.plan(phase) if role == "architect" else self.review(phase, prompt)
+        assert STRUCTURED in request.tools  # the client took the schema, and the agent may use the tool
+        return said.called()
 
     def code(self, phase: str, request: Request, *, first: bool) -> Reply:
         """Write the files, then say so."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+STRUCTURED = "StructuredOutput"  # the tool that the client offers with --json-schema
+
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -41,7 +43,8 @@ class Reply:
     """One response of the model, or of the API in its place.
 
     `stop_reason` None is what the blocks imply: `tool_use` if one is a tool call, else `end_turn`. With `hangs`, the
-    blocks are sent (nothing at all, if there are none) and the response never ends. A `status` other than 200 is an
+    blocks are sent (nothing at all, if there are none) and the response never ends; with `breaks`, the connection is
+    closed instead. A `status` other than 200 is an
     error with `message`.
     """
 
@@ -49,6 +52,7 @@ class Reply:
     stop_reason: str | None = None
     delay: float = 0.0
     hangs: bool = False
+    breaks: bool = False
     status: int = 200
     message: str = ""
     headers: tuple[tuple[str, str], ...] = ()
@@ -64,6 +68,16 @@ class Reply:
         *whole, last = self.blocks
         part = Text(last.text[:length]) if isinstance(last, Text) else replace(last, sent=last.sent[:length])
         return replace(self, blocks=(*whole, part), stop_reason="max_tokens")
+
+    def broken(self) -> "Reply":
+        """The beginning of this response: the last block is sent, and then the connection is closed."""
+        return replace(self, breaks=True)
+
+    def called(self) -> "Reply":
+        """The text of this response, JSON, as the input of a `StructuredOutput` call."""
+        [said] = self.blocks
+        assert isinstance(said, Text)
+        return replace(self, blocks=(ToolUse(STRUCTURED, said.text),))
 
     def after(self, seconds: float) -> "Reply":
         """This response, started `seconds` after the request."""
@@ -106,7 +120,7 @@ class Reply:
         }
 
     def events(self, number: int, model: str) -> Iterator[dict[str, Any]]:
-        """The server-sent events; a response that hangs lacks the last two."""
+        """The server-sent events; a response that hangs or breaks lacks the last two."""
         message = self.envelope(number, model)
         usage = {"input_tokens": self.input_tokens, "output_tokens": 1}
         yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": usage}}
@@ -120,7 +134,7 @@ class Reply:
             yield {"type": "content_block_start", "index": index, "content_block": begun}
             yield {"type": "content_block_delta", "index": index, "delta": delta}
             yield {"type": "content_block_stop", "index": index}
-        if not self.hangs:
+        if not self.hangs and not self.breaks:
             stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
             yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": self.output_tokens}}
             yield {"type": "message_stop"}

@@ -1,17 +1,33 @@
 """Agents in the real client: answers really cut, by a scripted API on loopback."""
 
 import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.client import Client
+from e2e.client import WINDOW, Client
 from e2e.messages_api import MessagesApi
-from e2e.replies import Reply, call, error, hang, text, tool
+from e2e.replies import STRUCTURED, Reply, ToolUse, call, error, hang, text, tool
 from e2e.request import Request
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
-from faber.agents.outcome import BudgetStop, NotLoggedIn, Outcome, TimedOut, TurnFailed, TurnStop
+from faber.agents.outcome import (
+    AnswerRefused,
+    BudgetStop,
+    EmptyAnswer,
+    NotLoggedIn,
+    Outcome,
+    TimedOut,
+    TurnFailed,
+    TurnStop,
+    Unavailable,
+)
 from faber.agents.pipeline import AgentLoop
+from faber.agents.stream import Piece
+from faber.responses.constants import UNFINISHED
 from faber.responses.recovery_log import Recovery
 
 VALUE = {"action": "write_file", "parameters": {"path": "/src/a.ts", "content": 'line 1\nline 2 — "é" 🙂\n' * 6}}
@@ -61,32 +77,58 @@ def echo(document: str, length: int | None = None) -> Any:
     return answer
 
 
+@pytest.fixture(params=["newest", pytest.param("oldest", marks=pytest.mark.full)])
+def either(
+    request: pytest.FixtureRequest,
+    needed: Callable[[str | None, str], str],
+    api: MessagesApi,
+    project: Path,
+    tmp_path: Path,
+) -> Iterator[Client]:
+    """The client of each end of the window."""
+    variable = WINDOW[request.param]
+    binary = needed(os.environ.get(variable), f"{variable} names no Claude Code client; tests/run sets it")
+    made = Client(binary, tmp_path / "home", project, api)
+    yield made
+    made.close()
+
+
+def structured(client: Client, **options: Any) -> ClaudeCodeClient:
+    """An agent in this client that takes schemas."""
+    given = {"command": [str(client.binary)], "inherited": client.environment(), "max_turns": 6, **options}
+    return ClaudeCodeClient(AgentOptions(str(client.project), **given))
+
+
 def test_an_answer_cut_twice_is_completed_in_its_session(
-    agent: Any, api: MessagesApi, recorded: list[Recovery]
+    either: Client, api: MessagesApi, recorded: list[Recovery]
 ) -> None:
-    """The client continues a cut answer by itself; its first piece is kept, and continued with an echo. That echo cut
-    too, the answer is joined twice; what the client continued by itself is never joined."""
-    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo(WHOLE, 100), text("y"), echo(WHOLE))
-    made = agent()
+    """A call with the answer that was cut is quoted, since the session keeps only its beginning, and continued with an
+    echo. That echo cut too, the answer is joined twice; what the client continued by itself is never joined."""
+    value = {**VALUE, "parameters": {"content": "".join(f"line {n} of the file\n" for n in range(200))}}
+    whole = json.dumps(value, ensure_ascii=False)
+    api.script.reply(call(STRUCTURED, value).cut(3000), echo(whole, 200), text("y"), echo(whole))
+    made = structured(either)
     response = loop(made, recorded).run_turn("task", 3, "Write it.", SCHEMA)
-    assert response.value == VALUE
+    assert response.value == value
     assert (response.final_status, response.resume_attempts, response.corrections) == ("RESOLVED", 2, 0)
-    assert [each[:2] + each[3:6] for each in recorded] == [("task", 3, 90, 2, "RESOLVED")]
+    assert [each[:2] + each[3:6] for each in recorded] == [("task", 3, 3000, 2, "RESOLVED")]
     assert len({each.session for each in api.turns}) == 1
     assert made.session_id == response.session_id == api.turns[-1].session
-    for resumed in (api.turns[2], api.turns[-1]):
+    assert [STRUCTURED in each.tools for each in api.turns] == [True, False, False, False]
+    for resumed in (api.turns[1], api.turns[3]):
         assert "Output ONLY the remaining JSON" in resumed.prompt
-        assert WHOLE[:60] not in resumed.prompt
-        assert resumed.has(WHOLE[:60])  # the model sees its own cut text
+        assert (f"<cut_input>\n{whole[:3000]}\n</cut_input>" in resumed.prompt) is (resumed is api.turns[1])
+        assert resumed.has(whole[:3000])  # the model sees its own cut text
     assert response.cost_usd == pytest.approx(made.spent_usd)
     assert response.cost_usd > 0
 
 
 def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recorded: list[Recovery]) -> None:
-    """Exhausted resumes fall back to a correction: the client exits with 1 after four cuts, and nothing is lost."""
+    """Exhausted resumes fall back to a correction: the client exits with 1 after a cut call, and after four cut texts,
+    and nothing is lost."""
     small = {"action": "write_file", "parameters": {}}
-    cut = text(WHOLE).cut(90)
-    api.script.reply(*[cut] * 4, *[text("nothing that fits").cut(10)] * 8, text(json.dumps(small)))
+    cut = call(STRUCTURED, VALUE).cut(90)
+    api.script.reply(cut, *[text("nothing that fits").cut(10)] * 8, call(STRUCTURED, small))
     made = agent()
     response = loop(made, recorded).run_turn("task", 1, "Write it.", SCHEMA)
     assert response.value == small
@@ -98,15 +140,48 @@ def test_an_answer_cut_for_ever_is_corrected(agent: Any, api: MessagesApi, recor
     assert "by JSON path" in api.turns[-1].prompt
 
 
+def test_a_turn_without_an_answer_says_why(either: Client, api: MessagesApi) -> None:
+    """A refusal, an empty answer, a stream that breaks off and a service that fails each have their name, in both
+    versions of the client."""
+    once = {**either.environment(), "CLAUDE_CODE_MAX_RETRIES": "1"}
+    refused = replace(text("I cannot help with that."), stop_reason="refusal")
+    api.script.always(refused)
+    with pytest.raises(AnswerRefused, match="The model refused to answer: API Error"):
+        structured(either).complete("go")
+    api.script.always(text(""))
+    with pytest.raises(EmptyAnswer):
+        structured(either).complete("go")
+    api.script.always(error(529, "Overloaded"))
+    with pytest.raises(Unavailable, match=r"because the service was overloaded \(1 time\)") as caught:
+        structured(either, inherited=once).complete("go")
+    assert caught.value.result.causes == {"overloaded": 1}
+    api.script.always(text(WHOLE))
+    api.script.reply(text("12").broken())
+    made = structured(either)
+    broken = made.turn("go")
+    assert broken.first == Piece("12", UNFINISHED)
+    assert (broken.outcome, broken.cost_usd is None) in ((Outcome.CUT, True), (Outcome.COMPLETED, False))
+
+
 def test_malformed_answers_are_corrected_and_never_resumed(agent: Any, api: MessagesApi) -> None:
-    """JSON that no continuation can fix goes to correction, with the validator's words."""
-    api.script.reply(text('{"action": "write_file", }'), text('{"action": "read"}'), text(WHOLE))
+    """JSON that no continuation can fix goes to correction, with the validator's words: the client does not ask again
+    by itself."""
+    malformed = Reply((ToolUse(STRUCTURED, '{"action": "write_file", }'),))
+    api.script.reply(malformed, call(STRUCTURED, {"action": "read"}), call(STRUCTURED, VALUE))
     recorded: list[Recovery] = []
     response = loop(agent(), recorded).run_turn("task", 1, "Write it.", SCHEMA)
     assert (response.value, response.final_status, response.corrections) == (VALUE, None, 2)
     assert recorded == []
     assert not any(each.has("Output ONLY the remaining JSON") for each in api.turns)
     assert "$.action" in api.turns[-1].prompt
+
+
+def test_a_schema_that_the_client_refuses_is_not_needed(agent: Any, api: MessagesApi) -> None:
+    """The client checks schemas by rules of its own and ends at once; the turn is then asked without one."""
+    odd = {"type": "object", "properties": {"a": {"pattern": "^a", "no-such-keyword": 1}}}
+    api.script.always(text("{}"))
+    made = agent()
+    assert (made.turn("Go.", odd).text, len(made.turns), len(api.turns)) == ("{}", 1, 1)
 
 
 def test_a_tool_call_cut_for_ever_stops_at_the_turn_limit(agent: Any, api: MessagesApi) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from e2e.client import WINDOW, Client
 from e2e.messages_api import MessagesApi
-from e2e.replies import Reply, error, text, tool
+from e2e.replies import STRUCTURED, Reply, call, error, text, tool
 from e2e.request import Request
 from faber.agents.claude import AgentOptions, ClaudeCodeClient
 from faber.agents.environment import agent_environment
@@ -59,14 +59,14 @@ def test_both_pieces_of_a_response_that_the_client_continued_are_seen(
 
 
 def test_a_cut_response_is_completed_and_recorded(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """A JSON answer that was cut is continued from its first piece, and the recovery is recorded."""
+    """An answer by schema whose call was cut is continued by an echo of it, and the recovery is recorded."""
     recorded: list[Recovery] = []
 
     def record(recovery: Recovery) -> list[object]:
         recorded.append(recovery)
         return []
 
-    api.script.reply(text(WHOLE).cut(90), text("or as I was saying"), echo)
+    api.script.reply(call(STRUCTURED, VALUE).cut(90), echo)
     response = AgentLoop(agent, record).run_turn("task", 1, "Write it.", SCHEMA)  # type: ignore[arg-type]
     assert response.value == VALUE
     assert [(each.final_status, each.initial_chunk_length) for each in recorded] == [("RESOLVED", 90)]

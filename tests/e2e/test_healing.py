@@ -1,6 +1,5 @@
 """Healing in the real client: its architect alone, and whole runs in which a phase fails."""
 
-import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
-from e2e.replies import Reply, text, tool
+from e2e.replies import STRUCTURED, Reply, call, tool
 from e2e.request import Request
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.cycle_state import CycleState, Stage
@@ -51,10 +50,10 @@ def test_an_architect_plans_in_the_real_client(faber: Faber, api: MessagesApi) -
     def architect(request: Request) -> Reply:
         said = "\n".join(request.texts)
         if "in your answer is invalid" in said:
-            return text(json.dumps({"phase_file": GOOD}))
+            return call(STRUCTURED, {"phase_file": GOOD})
         if request.results:
             seen.append("\n".join(map(str, request.results)))
-            return text(json.dumps({"phase_file": "no header"}))
+            return call(STRUCTURED, {"phase_file": "no header"})
         assert "Only half is there" in said
         assert "You write one phase file" in request.system
         return tool("Write", file_path=str(faber.root / "evil.txt"), content="x")

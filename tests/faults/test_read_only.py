@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from faber.responses.recovery_log import RESOLVED, Recovery, RecoveryLog
+from faber.store.layout import Layout
 from faults.mounts import in_namespace
 from faults.store import RUN, must, run_directory, snapshot, start
 
@@ -20,6 +22,7 @@ READERS: tuple[tuple[str, ...], ...] = (
     ("context", RUN),
     ("event", "list", RUN),
     ("session", "list", RUN),
+    ("response", "log"),
 )
 WRITERS: tuple[tuple[str, ...], ...] = (
     ("step", "complete", RUN, "frame:fetch-work"),
@@ -36,6 +39,7 @@ def root() -> Iterator[Path]:
     directory.chmod(0o755)
     must(directory, "run", "init", "--run-id", RUN, "--target", "Look, do not touch")
     must(directory, "step", "start", RUN, "frame:fetch-work")
+    RecoveryLog(Layout(str(directory))).record(Recovery("task", 1, 2, 3, 1, RESOLVED))
     yield directory
     for path in directory.rglob("*"):
         if path.is_dir():

@@ -174,6 +174,13 @@ def test_a_recovery_is_a_row(layout: Layout) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_a_log_that_nobody_can_write_to_is_read(layout: Layout) -> None:
+    """Where SQLite cannot make its files beside a database, the rows in it are read."""
+    RecoveryLog(layout).record(ONE)
+    os.mkdir(f"{layout.database}-wal")
+    assert [each["task_id"] for each in entries(layout)] == ["task-1"]
+
+
 def test_no_log_is_an_empty_one(layout: Layout) -> None:
     """Asking for entries makes no database."""
     assert entries(layout) == []
@@ -184,7 +191,14 @@ def test_no_log_is_an_empty_one(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"task_id": " "}, {"task_id": "x" * 201}, {"task_id": "\ud800"}, {"turn_number": -1}, {"final_status": "?"}],
+    [
+        {"task_id": " "},
+        {"task_id": "x" * 201},
+        {"task_id": "\ud800"},
+        {"turn_number": -1},
+        {"turn_number": 2**63},
+        {"final_status": "?"},
+    ],
 )
 def test_what_no_log_could_be_searched_by_is_refused(layout: Layout, wrong: dict[str, object]) -> None:
     """A recovery without a task, a turn or an end is a mistake of the caller."""
@@ -272,6 +286,8 @@ def test_a_table_without_its_columns_is_damage(layout: Layout) -> None:
     connection.execute("CREATE TABLE partial_completion_log (a)")
     connection.close()
     assert "no such column" in str(examine(layout))
+    with pytest.raises(RecoveryLogUnreadable, match="no such column"):
+        entries(layout)
     assert [each.code for each in RecoveryLog(layout).record(ONE)] == ["recovery_log"]
 
 

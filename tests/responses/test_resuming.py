@@ -10,6 +10,7 @@ from faber.responses import (
     ANCHOR_LENGTH,
     MAX_RESUME_ATTEMPTS,
     Completion,
+    NoAnswer,
     PartialCompletionResumeExhaustedError,
     PartialCompletionResumeProtocol,
     build_resume_prompt,
@@ -139,6 +140,24 @@ def test_a_refused_join_is_asked_again_with_a_longer_anchor():
     first, second = (prompt.partition("<<<<<<<<\n")[2].partition("\n>>>>>>>>")[0] for prompt in model.prompts)
     assert second.endswith(first)
     assert len(second) >= 2 * 48 > len(first)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Completion("", "end_turn"), "empty"),
+        (Completion(" \n", "max_tokens"), "empty"),
+        ("", "empty"),
+        (Completion("I cannot.", "refusal"), "refused"),
+        (Completion("", "content_filter"), "refused"),
+    ],
+)
+def test_a_refusal_or_an_empty_answer_is_not_asked_for_again(reply, reason):
+    """It is one error with that reason, and what it cost, after one question."""
+    model = Model(reply)
+    with pytest.raises(NoAnswer) as caught:
+        resume(model, DOCUMENT[:200], stop_reason="max_tokens")
+    assert (caught.value.reason, caught.value.as_dict()["reason"], len(model.prompts)) == (reason, reason, 1)
 
 
 def test_it_ends():

@@ -16,6 +16,7 @@ from faber.responses.schema_validation import (
     MAX_SCHEMA_SENT,
     SchemaProblem,
     build_correction_prompt,
+    check_schema,
 )
 from responses.documents import slow_when_measured
 
@@ -117,6 +118,20 @@ def test_a_schema_stands_alone(schema: dict[str, Any], monkeypatch: pytest.Monke
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(InvalidSchema):
         validate("{}", schema)
+    with pytest.raises(InvalidSchema):
+        check_schema(schema)
+
+
+def test_a_schema_is_checked_before_anything_is_validated() -> None:
+    """A reference that only some responses reach is found in the schema itself, under the `$id` that it counts from."""
+    check_schema(SCHEMA)
+    missing = {"properties": {"a": {"items": {"$ref": "#/$defs/missing"}}}}
+    assert validate("{}", missing).ok
+    with pytest.raises(InvalidSchema, match="missing"):
+        check_schema(missing)
+    tree = {"$id": "tree", "$defs": {"t": {"$id": "t", "$ref": "tree"}}, "properties": {"t": {"$ref": "t"}, "u": True}}
+    check_schema(tree)
+    assert [each.path for each in validate('{"t": 1}', tree | {"type": "object"}).problems] == ["$.t"]
 
 
 def test_a_deep_schema_is_refused() -> None:
@@ -156,6 +171,18 @@ def test_a_correction_is_asked_for_with_the_problems() -> None:
     assert "- $.files[0].path: 1 is not of type 'string'" in model.asked[1]
     assert "It was cut" not in model.asked[1]
     assert json.dumps(SCHEMA, separators=(",", ":")) in model.asked[1]
+
+
+def test_a_client_that_takes_schemas_is_asked_for_that_form() -> None:
+    """A correction by such a client is asked for with the schema, and validated as any other."""
+
+    class Structured(Model):
+        def answer(self, prompt: str, schema: Any) -> Completion:
+            assert schema is SCHEMA
+            return self.complete(prompt)
+
+    model = Structured('{"files": 1}', '{"files": []}')
+    assert MalformedResponseHandler.correct_with_retry(model, "nonsense", SCHEMA).attempts == 2
 
 
 def test_a_reply_is_completed_before_it_is_validated() -> None:

@@ -5,6 +5,7 @@ outlives the turn or faber. Comments note the client's measured behavior where c
 example.
 """
 
+import json
 import os
 import re
 import shutil
@@ -16,16 +17,25 @@ from typing import Any
 from faber.agents.environment import TURN, agent_environment
 from faber.agents.outcome import REFUSALS, Outcome, TurnResult, failure, judge
 from faber.agents.process import Running
-from faber.agents.stream import CUT, Reading, StreamReader
+from faber.agents.stream import NOT_WHOLE, STRUCTURED, Reading, StreamReader
 from faber.agents.versions import client_program, totals_cover_the_session
 from faber.errors import InvalidInput
-from faber.responses.llm import Completion
+from faber.responses.llm import Completion, Schema
 from faber.store.bundle import plugin_root
 
 MAX_OUTPUT = 512 * 1024 * 1024
+# The longest schema that is passed to the client, in bytes: Linux takes 128 KiB for one argument.
+MAX_SCHEMA = 100_000
+# How often the client lets the agent answer with a call that is cut or does not fit: the whole answer is paid for
+# again each time, where faber continues a cut one and names the problems of the other.
+ATTEMPTS = {"MAX_STRUCTURED_OUTPUT_RETRIES": "1"}
 # The plugin that this package is a part of, with its agents.
 PLUGIN = plugin_root()
 OnEvent = Callable[[Mapping[str, Any]], None]
+_CUT_CALL = (
+    f"Your last `{STRUCTURED}` call was cut off. This is all of its input that arrived:\n"
+    "<cut_input>\n{}\n</cut_input>\n\n"
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +75,9 @@ class AgentOptions:
         if not re.fullmatch(r"[\w/.-]*[^\W_][\w/.-]*", self.label):
             raise InvalidInput("A label consists of letters, digits, '/', '-', '_' and '.'.", label=self.label)
 
-    def arguments(self, session_id: str | None, budget: float) -> list[str]:
-        """The client's arguments for a turn in `session_id` (None: a new session) that may spend `budget` US dollars.
+    def arguments(self, session_id: str | None, budget: float, schema: str | None = None) -> list[str]:
+        """The client's arguments for a turn in `session_id` (None: a new session) that may spend `budget` US dollars
+        and is to answer with JSON that fits `schema`.
 
         The prompt is not among them: it goes to stdin, where it may have any length and no other user can read it.
         """
@@ -79,6 +90,7 @@ class AgentOptions:
             ("--model", self.model),
             ("--permission-mode", self.permission_mode),
             ("--plugin-dir", self.plugin_dir),
+            ("--json-schema", schema),
         ):
             words += [option, value] if value else []
         return words + (["--allowedTools", *self.allowed_tools] if self.allowed_tools else [])
@@ -107,17 +119,28 @@ class ClaudeCodeClient:
         self.turns: list[TurnResult] = []
         self.on_event = on_event
         self._session_usd = 0.0  # the last total of the session, as the client printed it
+        self._unseen = ""  # the end of the conversation, where the session has not all of it
+        self._takes_schemas = True
 
     def cancel(self) -> None:
         """End the running turn, from any thread; its outcome is then `Outcome.CANCELLED`."""
         self.cancelled.set()
 
-    def turn(self, prompt: str) -> TurnResult:
+    def turn(self, prompt: str, schema: Schema | None = None) -> TurnResult:
         """Send `prompt` and wait for the end of the turn. Never raises for anything that the agent or its client did.
 
-        An exception from outside (KeyboardInterrupt) is raised once every process of the turn has ended.
+        With `schema` the agent is made to answer with a `StructuredOutput` call, if the client takes that schema.
+        Whether the answer fits is for the caller to check. An exception from outside (KeyboardInterrupt) is raised once
+        every process of the turn has ended.
         """
-        result = self._turn(prompt)
+        asked = schema_argument(schema) if schema is not None and self._takes_schemas else None
+        result = self._turn(prompt, asked)
+        if asked and result.outcome is Outcome.AGENT_ERROR and "--json-schema" in result.error and not result.usage:
+            # The client checks schemas by other rules than faber, and ends before it asks anything.
+            self._takes_schemas = False
+            result = self._turn(prompt, None)
+        # Of a call that was cut, the session has the first 2,048 characters.
+        self._unseen = result.first.text if result.structured and result.cut else ""
         self.turns.append(result)
         self.spent_usd += result.cost_usd or 0.0
         # A session without a response of the model cannot be resumed; the next turn begins a new one.
@@ -130,13 +153,13 @@ class ClaudeCodeClient:
 
         If the client continued the answer by itself, this is the first piece: no echo proves the join with the others.
         """
-        result = self.turn(prompt)
-        if result.outcome not in (Outcome.COMPLETED, Outcome.CUT):
-            raise failure(result)
-        reason = CUT if result.cut else result.stop_reason
-        return Completion(result.first.text, reason, result.cost_usd, result.session_id)
+        return _completion(self.turn(prompt))
 
-    def _turn(self, prompt: str) -> TurnResult:
+    def answer(self, prompt: str, schema: Schema) -> Completion:
+        """The answer to `prompt` as JSON, as for `StructuredClient`; raises like `complete`."""
+        return _completion(self.turn(prompt, schema))
+
+    def _turn(self, prompt: str, schema: str | None) -> TurnResult:
         options = self.options
         budget = options.max_budget_usd - self.spent_usd
         if self.cancelled.is_set():
@@ -150,7 +173,7 @@ class ClaudeCodeClient:
             )
         inherited = os.environ if options.inherited is None else options.inherited
         marker = f"{options.label}.{os.urandom(8).hex()}"
-        environment = agent_environment(inherited, options.environment, marker)
+        environment = agent_environment(inherited, {**options.environment, **(ATTEMPTS if schema else {})}, marker)
         command = [*(options.command or [client_program({**inherited, **options.environment})])]
         reader = StreamReader()
 
@@ -160,11 +183,11 @@ class ClaudeCodeClient:
                 self.on_event(event)
 
         running = Running(
-            command=[*command, *options.arguments(self.session_id, budget)],
+            command=[*command, *options.arguments(self.session_id, budget, schema)],
             cwd=options.cwd,
             environment=environment,
             marker=f"{TURN}={marker}",
-            prompt=prompt,
+            prompt=f"{_CUT_CALL.format(self._unseen)}{prompt}" if self._unseen else prompt,
             grace=options.grace,
         )
         ended = running.wait(
@@ -190,3 +213,22 @@ def require_client(environ: Mapping[str, str]) -> None:
     """Raise `ClientMissing` if there is nothing that starts agents."""
     if shutil.which(client_program(environ), path=environ.get("PATH")) is None:
         raise failure(TurnResult(Outcome.CLIENT_MISSING, error="No Claude Code client was found; nothing was started."))
+
+
+def schema_argument(schema: Schema) -> str | None:
+    """`schema` for `--json-schema`; None if the client cannot take it: it is not of an object, or too long.
+
+    The client knows no `$schema` but its own: the older one then drops the schema without a word.
+    """
+    sent = json.dumps({name: value for name, value in schema.items() if name != "$schema"}, separators=(",", ":"))
+    return sent if schema.get("type") == "object" and len(sent) <= MAX_SCHEMA else None
+
+
+def _completion(result: TurnResult) -> Completion:
+    if result.outcome not in (Outcome.COMPLETED, Outcome.CUT):
+        raise failure(result)
+    first = result.first
+    if not first.text.strip():
+        raise failure(result.without_answer())
+    reason = first.stop_reason if first.stop_reason in NOT_WHOLE else result.stop_reason
+    return Completion(first.text, reason, result.cost_usd, result.session_id, result.usage)

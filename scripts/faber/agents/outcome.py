@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from faber.agents.stream import CUT, Denial, Piece, Reading
+from faber.agents.stream import NOT_WHOLE, Denial, Piece, Reading
 from faber.errors import Exit, FaberError
+from faber.responses.constants import REFUSED_STOP_REASONS, UNFINISHED
 from faber.text.safe_text import inert, redact, shorten
 
 STDERR_TAIL = 4_000
@@ -17,8 +18,10 @@ REFUSALS = 2
 class Outcome(StrEnum):
     """How a turn ended.
 
-    `completed`: by the agent. `cut`: at its output limit, even after the client's own continuations. `budget_stop`,
-    `turn_stop`: at a limit that the client enforces. `timed_out`, `cancelled`, `too_much_output`: by faber.
+    `completed`: by the agent. `cut`: at its output limit, even after the client's own continuations, or because its
+    stream broke off. `refused`: the model, or a filter, refused to answer. `empty`: without the answer that was asked
+    for. `budget_stop`, `turn_stop`: at a limit that the client enforces. `timed_out`, `cancelled`, `too_much_output`:
+    by faber.
     `not_logged_in`, `no_credit`, `client_missing`: before it began. `limited`: the account's limit is reached.
     `unavailable`: the service is overloaded, fails or is not reached. `agent_error`: any other way, with exit status
     and stderr.
@@ -26,6 +29,8 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     CUT = "cut"
+    REFUSED = "refused"
+    EMPTY = "empty"
     BUDGET_STOP = "budget_stop"
     TURN_STOP = "turn_stop"
     TIMED_OUT = "timed_out"
@@ -49,9 +54,11 @@ class TurnResult(NamedTuple):
     """The result of a turn.
 
     `text` is the answer, the `pieces` joined. There is more than one piece if the client continued a cut response by
-    itself. Since no echo proves that join, JSON is read from the `first` piece alone. `cost_usd` is None if the client
-    ended before it reported the cost; `usage` still counts the tokens. `error` is one line for a person, empty if the
-    turn completed; `error` and `stderr` are inert and redacted. `exit_status` is None if no client was started.
+    itself. Since no echo proves that join, JSON is read from the `first` piece alone. `structured`: the answer is the
+    input of a `StructuredOutput` call. `cost_usd` is None if the client ended before it reported the cost; `usage`
+    still counts the tokens. `causes` counts the requests that the client repeated, by reason. `error` is one line for a
+    person, empty if the turn completed; `error` and `stderr` are inert and redacted. `exit_status` is None if no client
+    was started.
     """
 
     outcome: Outcome
@@ -66,11 +73,17 @@ class TurnResult(NamedTuple):
     error: str = ""
     stderr: str = ""
     exit_status: int | None = None
+    structured: bool = False
+    causes: Mapping[str, int] = {}
 
     @property
     def cut(self) -> bool:
-        """True if the first piece was cut at the output limit, even if the client continued it."""
-        return bool(self.pieces) and self.pieces[0].stop_reason == CUT
+        """True if the first piece is not whole, even if the client continued it."""
+        return bool(self.pieces) and self.pieces[0].stop_reason in NOT_WHOLE
+
+    def without_answer(self) -> "TurnResult":
+        """This result, where an answer was asked for and there is none."""
+        return self._replace(outcome=Outcome.EMPTY, error=_SAID[Outcome.EMPTY])
 
     @property
     def first(self) -> Piece:
@@ -92,8 +105,25 @@ class TurnFailed(FaberError):
             session_id=result.session_id,
             cost_usd=result.cost_usd,
             stderr=result.stderr,
+            causes=dict(result.causes),
         )
         self.result = result
+
+
+class AnswerRefused(TurnFailed):
+    """The model, or a filter, refused to answer; the same question would be refused again."""
+
+    code = "refused"
+    exit_code = Exit.UNFINISHED
+    recovery = "Word the task differently, or use another model."
+
+
+class EmptyAnswer(TurnFailed):
+    """The agent was asked for an answer and ended without one."""
+
+    code = "empty"
+    exit_code = Exit.UNFINISHED
+    recovery = "Ask again, or ask for a shorter answer."
 
 
 class BudgetStop(TurnFailed):
@@ -173,6 +203,8 @@ class Unavailable(TurnFailed):
 
 
 _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
+    Outcome.REFUSED: AnswerRefused,
+    Outcome.EMPTY: EmptyAnswer,
     Outcome.BUDGET_STOP: BudgetStop,
     Outcome.TURN_STOP: TurnStop,
     Outcome.TIMED_OUT: TimedOut,
@@ -192,6 +224,13 @@ _FAULTS = {
     "server_error": Outcome.UNAVAILABLE,
     "billing_error": Outcome.NO_CREDIT,
 }
+# Why a client repeats requests, where that is temporary; `unknown` if the service is not reached.
+_REPEATED = {
+    **{word: _FAULTS[word] for word in ("rate_limit", "overloaded", "server_error")},
+    "unknown": Outcome.UNAVAILABLE,
+}
+# The client has refused the agent's `StructuredOutput` call as often as it may.
+_REFUSED_CALL = "error_max_structured_output_retries"
 
 
 def failure(result: TurnResult) -> TurnFailed:
@@ -202,7 +241,8 @@ def failure(result: TurnResult) -> TurnFailed:
 def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
-    free = outcome is Outcome.CLIENT_MISSING or (outcome in TEMPORARY and not any(reading.usage.values()))
+    # A client that was ended while it waited for its first response has not printed that it cost nothing.
+    unpaid = outcome is Outcome.CLIENT_MISSING or (outcome in TEMPORARY and not any(reading.usage.values()))
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
     return TurnResult(
         outcome=outcome,
@@ -210,13 +250,15 @@ def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: O
         pieces=reading.answer,
         stop_reason=reading.stop_reason,
         session_id=reading.session_id,
-        cost_usd=0.0 if free and reading.cost_usd is None else reading.cost_usd,
+        cost_usd=0.0 if unpaid and reading.cost_usd is None else reading.cost_usd,
         usage=reading.usage,
         turns=reading.turns,
         denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),
         error=_error(outcome, reading, exit_status, tail),
         stderr=tail,
         exit_status=exit_status,
+        structured=reading.structured,
+        causes=reading.causes,
     )
 
 
@@ -227,25 +269,34 @@ def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None
         return Outcome.BUDGET_STOP
     if reading.subtype == "error_max_turns":
         return Outcome.TURN_STOP
-    if ended_by is Outcome.TIMED_OUT and reading.retried and not reading.ended:
-        return _FAULTS.get(reading.retried, Outcome.UNAVAILABLE)  # it waited for the service, not for the agent
+    # It waited for the service, not for the agent.
+    if ended_by is Outcome.TIMED_OUT and reading.waiting in _REPEATED and not reading.ended:
+        return _REPEATED[reading.waiting]
     # A client that had printed its answer before it was ended has done its work. An interrupted one may print a result
     # that is an error.
     if ended_by is not None and (reading.is_error or not reading.ended):
         return ended_by
+    if reading.ended and reading.stop_reason in REFUSED_STOP_REASONS:
+        return Outcome.REFUSED
     if reading.is_error and reading.fault == "max_output_tokens":
         return Outcome.CUT
+    broken = bool(reading.answer) and reading.answer[-1].stop_reason in NOT_WHOLE
+    if reading.subtype == _REFUSED_CALL and reading.answer:
+        return Outcome.CUT if broken else Outcome.COMPLETED
     # An interrupted client exits with 0 and prints nothing, so that only a printed result is a success.
     if reading.ended and not reading.is_error and (exit_status == 0 or ended_by is not None):
-        return Outcome.CUT if reading.answer and reading.answer[-1].stop_reason == CUT else Outcome.COMPLETED
+        return Outcome.CUT if broken else Outcome.COMPLETED
     if reading.is_error and reading.fault in _FAULTS:
         return _FAULTS[reading.fault]
+    if reading.is_error and broken and reading.answer[-1].stop_reason == UNFINISHED:
+        return Outcome.UNAVAILABLE
     return Outcome.AGENT_ERROR
 
 
 _SAID = {
     Outcome.COMPLETED: "",
     Outcome.CUT: "The answer was cut at the output limit, and so was each of its continuations.",
+    Outcome.EMPTY: "The agent's answer is empty.",
     Outcome.BUDGET_STOP: "The turn's budget is exhausted.",
     Outcome.TURN_STOP: "The agent reached its limit of steps.",
     Outcome.TIMED_OUT: "The turn exceeded its time limit and was ended.",
@@ -258,14 +309,35 @@ _SAID = {
 _REFUSED = {
     Outcome.LIMITED: "The account's limit is reached",
     Outcome.UNAVAILABLE: "The service is not available",
+    Outcome.REFUSED: "The model refused to answer",
+}
+_REASONS = {
+    "rate_limit": "a limit was reached",
+    "overloaded": "the service was overloaded",
+    "server_error": "the service failed",
+    "authentication_failed": "the login was refused",
+    "unknown": "the connection failed",
 }
 
 
 def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
+    said = _said(outcome, reading, exit_status, stderr)
+    if outcome is Outcome.COMPLETED:
+        return said
+    why = ", ".join(
+        f"{_REASONS.get(word, word)} ({count} time{'s' * (count > 1)})" for word, count in reading.causes.items()
+    )
+    text = f"{said.rstrip('.')}; the client repeated requests because {why}." if why else said
+    return shorten(inert(redact(text)), _MESSAGE)
+
+
+def _said(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
+    if outcome is Outcome.CUT and reading.answer and reading.answer[-1].stop_reason == UNFINISHED:
+        return "The answer broke off before its end."
     if outcome in _SAID:
         return _SAID[outcome]
     if outcome in _REFUSED:
-        return shorten(inert(redact(f"{_REFUSED[outcome]}: {reading.complaint or reading.retried}")), _MESSAGE)
+        return f"{_REFUSED[outcome]}: {reading.complaint}" if reading.complaint else f"{_REFUSED[outcome]}."
     said = ["the client was not started"]
     if exit_status is not None:
         said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)
@@ -273,4 +345,4 @@ def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: 
         said.append(f"after {reading.garbage} lines that are not events, the first: {reading.garbage_sample!a}")
     why = reading.complaint or stderr.rpartition("\n")[2]
     text = ", ".join(said) + (f": {why}" if why else "")
-    return shorten(inert(redact(text[:1].upper() + text[1:])), _MESSAGE)
+    return text[:1].upper() + text[1:]

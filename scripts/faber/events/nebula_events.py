@@ -5,11 +5,13 @@ from typing import Literal, NamedTuple
 
 from faber.events import event_types
 from faber.events.drafts import Draft, draft
+from faber.events.token_counts import added_tokens
 
 
 class TurnFacts(NamedTuple):
-    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied;
-    `denied` names some of them. `tokens` are those that went in and came out."""
+    """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied, some
+    named in `denied`; `usage` has its tokens, of which `token_counts.TOKENS` are recorded; `causes` says why requests
+    were repeated."""
 
     cost_usd: float
     outcome: str
@@ -17,8 +19,9 @@ class TurnFacts(NamedTuple):
     denials: int | None = None
     session: str | None = None
     error: str | None = None
-    tokens: tuple[int, int] = (0, 0)
     denied: Sequence[str] = ()
+    usage: Mapping[str, int] = {}
+    causes: Mapping[str, int] = {}
 
 
 def nebula_start(
@@ -122,9 +125,9 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "turns": facts.turns,
         "denials": facts.denials or None,
         "denied": [*facts.denied] or None,
-        "tokens_in": facts.tokens[0] or None,
-        "tokens_out": facts.tokens[1] or None,
         "agent_session": facts.session,
+        "tokens": added_tokens({}, facts.usage) or None,
+        "causes": dict(facts.causes) or None,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)
 

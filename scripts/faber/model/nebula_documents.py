@@ -36,10 +36,9 @@ class NebulaPhase(TypedDict):
     # US dollars and turns of all its agents.
     cost: NotRequired[_Dollars]
     turns: NotRequired[_Count]
-    # Their tokens (those read from caches went in as well), and the calls of tools that they were denied; `denied`
-    # names those of the last turn that had any.
-    tokens_in: NotRequired[_Count]
-    tokens_out: NotRequired[_Count]
+    # Their tokens by the names of the Messages API, and the calls of tools that they were denied; `denied` names those
+    # of the last turn that had any.
+    tokens: NotRequired[dict[str, _Count]]
     denials: NotRequired[_Count]
     denied: NotRequired[list[Annotated[str, Keyword("maxLength", 160)]]]
     branch: NotRequired[str]
@@ -68,11 +67,13 @@ class NebulaPhase(TypedDict):
 
 
 class NebulaSpent(TypedDict):
-    """What a nebula's run has spent: US dollars, how many of them on healing, and the agents' turns."""
+    """What a nebula's run has spent: US dollars, how many of them on healing, the turns of agents, and their tokens by
+    the names of the Messages API."""
 
     cost: _Dollars
     healing_cost: _Dollars
     turns: _Count
+    tokens: NotRequired[dict[str, _Count]]
 
 
 class NebulaState(TypedDict):

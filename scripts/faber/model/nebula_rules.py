@@ -8,7 +8,7 @@ completes by the `workflow_*` events, like every run.
 
 from typing import Any, cast
 
-from faber.events import event_types
+from faber.events import event_types, token_counts
 from faber.events.drafts import Event
 from faber.model import feedback_rules  # noqa: F401 - the rules registered there get a second meaning here
 from faber.model.documents import NebulaRunState, State, is_nebula_run, nebula_of
@@ -163,7 +163,7 @@ def _reset(state: State, event: Event) -> None:
     """Reset the phase. Its cost, its tokens and its number of healing attempts stay."""
     phases = _ensure_nebula(state)["phases"]
     old = phases.get(event["phase"], {"status": "pending"})
-    kept = ("digest", "cost", "turns", "tokens_in", "tokens_out", "heal_attempts", "remediation", "remedies")
+    kept = ("digest", "cost", "turns", "tokens", "heal_attempts", "remediation", "remedies")
     fresh: Any = {"status": "pending", **{key: old[key] for key in kept if key in old}}  # type: ignore[literal-required]
     fresh["event"] = event["event_id"]
     phases[event["phase"]] = fresh
@@ -263,18 +263,17 @@ def _complete_cycle(state: State, event: Event) -> None:
 def _turn(state: State, event: Event) -> None:
     phase, given, spent = _phase(state, event), event["metadata"], _ensure_nebula(state)["spent"]
     cost = float(given.get("cost_usd") or 0.0)
-    phase["cost"] = round(phase.get("cost", 0.0) + cost, 6)
-    phase["turns"] = phase.get("turns", 0) + 1
-    counted: Any = phase
-    for key in ("tokens_in", "tokens_out", "denials"):
-        if given.get(key):
-            counted[key] = counted.get(key, 0) + int(given[key])
+    phase["cost"], spent["cost"] = (round(before + cost, 6) for before in (phase.get("cost", 0.0), spent["cost"]))
+    phase["turns"], spent["turns"] = phase.get("turns", 0) + 1, spent["turns"] + 1
+    if given.get("denials"):
+        phase["denials"] = phase.get("denials", 0) + int(given["denials"])
     if given.get("denied"):
         phase["denied"] = [str(each)[:DENIED_CHARS] for each in given["denied"]][:KEPT_DENIED]
-    spent["cost"] = round(spent["cost"] + cost, 6)
-    spent["turns"] += 1
     if given["role"] == "architect" or "remedies" in phase:
         spent["healing_cost"] = round(spent["healing_cost"] + cost, 6)
+    if isinstance(given.get("tokens"), dict):
+        spent["tokens"] = token_counts.added_tokens(spent.get("tokens", {}), given["tokens"])
+        phase["tokens"] = token_counts.added_tokens(phase.get("tokens", {}), given["tokens"])
 
 
 @reduces(event_types.FILTER_RUN)

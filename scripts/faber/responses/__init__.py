@@ -8,7 +8,7 @@ call a model; the others are pure.
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, MAX_RESUME_ATTEMPTS, Join
 from faber.responses.detect import detect_truncation
 from faber.responses.envelope import extract_envelope
-from faber.responses.llm import Completion, LLMClient
+from faber.responses.llm import Completion, LLMClient, NoAnswer, StructuredClient
 from faber.responses.merge import Chunk, join_chunks, merge_chunks
 from faber.responses.response_errors import (
     ChunkMergeError,
@@ -36,10 +36,12 @@ __all__ = [
     "JsonScanner",
     "LLMClient",
     "MalformedResponseHandler",
+    "NoAnswer",
     "PartialCompletionResumeExhaustedError",
     "PartialCompletionResumeProtocol",
     "RecoveryLogUnreadable",
     "ResponseTooLarge",
+    "StructuredClient",
     "build_resume_prompt",
     "detect_truncation",
     "extract_envelope",

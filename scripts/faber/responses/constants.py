@@ -14,7 +14,11 @@ MAX_RESPONSE = 64 * 1024 * 1024
 # How many lines of prose may precede a response or a continuation, and their length in characters.
 MAX_PROSE_LINES = 8
 MAX_PROSE_LINE = 500
-# The stop reasons that mean: the output limit was reached.
-CUT_STOP_REASONS = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded"})
+# The stop reason of a response whose stream broke off, which no interface has a word for.
+UNFINISHED = "unfinished"
+# The stop reasons that mean: more was to come. Except for the last, the output limit was reached.
+CUT_STOP_REASONS = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", UNFINISHED})
+# The stop reasons that mean: the model, or a filter, refused to answer.
+REFUSED_STOP_REASONS = frozenset({"refusal", "content_filter"})
 
 Join = Literal["consistent", "proven"]

@@ -62,8 +62,10 @@ class Recovery(NamedTuple):
         """Itself; raises `InvalidInput` if a field has a value that the log cannot hold."""
         if not self.task_id.strip() or len(self.task_id) > MAX_TASK_ID or _SURROGATE.search(self.task_id):
             raise InvalidInput(f"A task id has 1 to {MAX_TASK_ID} characters, and no lone surrogate.")
-        if self.turn_number < 0 or self.final_status not in (RESOLVED, EXHAUSTED):
-            raise InvalidInput("A turn's number is not negative, and its final status RESOLVED or EXHAUSTED.")
+        if not 0 <= self.turn_number < 2**63 or self.final_status not in (RESOLVED, EXHAUSTED):
+            raise InvalidInput(
+                "A turn's number is not negative and below 2^63, and its final status RESOLVED or EXHAUSTED."
+            )
         return self
 
 
@@ -145,13 +147,26 @@ def entries(layout: Layout, *, task_id: str | None = None, last: int | None = No
     where, values = ("WHERE task_id = ?", [task_id]) if task_id is not None else ("", [])
     query = f"SELECT id, {', '.join(_COLUMNS)} FROM partial_completion_log {where} ORDER BY id DESC LIMIT ?"
     try:
-        with database(layout) as connection:
-            found = connection.execute(query, [*values, -1 if last is None else last]).fetchall()
+        found = _read(layout, query, [*values, -1 if last is None else last])
     except (sqlite3.Error, OSError) as error:
         raise RecoveryLogUnreadable(
             f"The recovery log cannot be read: {error}.", path=layout.database, recovery=CORRUPT
         ) from None
     return [dict(zip(("id", *_COLUMNS), row, strict=True)) for row in reversed(found)]
+
+
+def _read(layout: Layout, query: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    try:
+        with database(layout) as connection:
+            return connection.execute(query, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            raise
+    # Nothing can be written here, which a database in WAL mode usually needs: nobody else writes to it either, unless
+    # its WAL is there.
+    mode = "mode=ro" if os.path.isfile(f"{layout.database}-wal") else "immutable=1"
+    with closing(sqlite3.connect(f"{_uri(layout.database)}?{mode}", uri=True)) as connection:
+        return connection.execute(query, values).fetchall()
 
 
 def rebuild(layout: Layout) -> Rebuilt:

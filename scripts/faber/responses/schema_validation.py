@@ -5,12 +5,12 @@ is handled before.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber.responses.constants import MAX_RESPONSE
 from faber.responses.envelope import extract_envelope
-from faber.responses.llm import Asked, Completion, ask
+from faber.responses.llm import Asked, Completion, Schema, ask
 from faber.responses.response_errors import CorrectionExhausted, InvalidSchema, ResponseTooLarge
 from faber.store import strict_json
 from faber.text.safe_text import shorten
@@ -23,8 +23,6 @@ MAX_PROBLEM = 300
 # The longest schema that a correction prompt includes, in characters.
 MAX_SCHEMA_SENT = 8_000
 _EXCERPT = 60
-
-Schema = Mapping[str, Any]
 
 
 class SchemaProblem(NamedTuple):
@@ -91,9 +89,9 @@ class MalformedResponseHandler:
     ) -> Correction:
         """Ask `llm_client` for corrections until the response fits `schema`; none if `raw` already does.
 
-        Each prompt lists the problems of the last response by path, and its length is bounded. `complete` turns a reply
-        into its whole text, resuming a cut one. `why` comes first in the first prompt. Raises `CorrectionExhausted`
-        after `max_attempts`, and whatever the client raises.
+        A `StructuredClient` is asked for JSON of that form. Each prompt lists the problems of the last response by
+        path, and its length is bounded. `complete` turns a reply into its whole text, resuming a cut one. `why` comes
+        first in the first prompt. Raises `CorrectionExhausted` after `max_attempts`, and whatever the client raises.
         """
         for attempt in range(max_attempts + 1):
             found = MalformedResponseHandler.validate(raw, schema)
@@ -101,8 +99,28 @@ class MalformedResponseHandler:
                 return Correction(found.value, raw, attempt)
             if attempt < max_attempts:
                 prompt = build_correction_prompt(found.problems, schema, why=why)
-                raw, why = complete(ask(llm_client, prompt)), ""
+                raw, why = complete(ask(llm_client, prompt, schema)), ""
         raise CorrectionExhausted(max_attempts, raw, found.as_dicts())
+
+
+def check_schema(schema: Schema) -> None:
+    """Raise `InvalidSchema` if responses cannot be validated against `schema`, whichever part of it they reach."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    _problems(_validator(schema), {})
+    root = DRAFT202012.create_resource(schema)
+    pending = [(root, Registry().with_resource("", root).resolver())]
+    try:
+        while pending:
+            part, resolver = pending.pop()
+            if isinstance(part.contents, dict):
+                for name in {"$ref", "$dynamicRef"} & part.contents.keys():
+                    resolver.lookup(part.contents[name])
+            pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+    except Unresolvable as error:
+        raise _outside(error.ref) from None
 
 
 def build_correction_prompt(problems: tuple[SchemaProblem, ...], schema: Schema, *, why: str = "") -> str:
@@ -161,13 +179,17 @@ def _problems(validator: Any, value: Any) -> tuple[SchemaProblem, ...]:
         # More than are listed, so that the list has the first ones by path; but never a million of them.
         errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS * 10))
     except Unresolvable as error:
-        raise InvalidSchema(f"The schema refers to {str(error.ref)[:200]!a}, which is not in it.") from None
+        raise _outside(error.ref) from None
     except RecursionError:
         raise InvalidSchema("The schema refers to itself without end.") from None
     except ValueError as error:  # a malformed URL in the schema
         raise InvalidSchema(f"The schema has a bad address: {shorten(str(error), MAX_PROBLEM)}.") from None
     errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
     return tuple(_problem(error) for error in errors[:MAX_PROBLEMS])
+
+
+def _outside(reference: object) -> InvalidSchema:
+    return InvalidSchema(f"The schema refers to {str(reference)[:200]!a}, which is not in it.")
 
 
 def _problem(error: Any) -> SchemaProblem:

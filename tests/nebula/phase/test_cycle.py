@@ -138,7 +138,7 @@ def test_denied_calls_and_tokens_of_a_turn_are_recorded_and_said(one: Bench) -> 
     assert told.startswith("The coder of parser was denied 2 calls: Bash: npm test. Allow what it needs in agent_tools")
     given = next(given for kind, _, given in work.events if kind == "agent_turn")
     assert (given["denials"], given["denied"]) == (2, ["Bash: npm test"])
-    assert (given["tokens_in"], given["tokens_out"]) == (43, 5)
+    assert given["tokens"] == usage
 
 
 def test_findings_go_back_to_the_coder_until_they_are_fixed(one: Bench) -> None:
@@ -342,6 +342,25 @@ def test_an_agent_that_gives_nothing_is_tried_twice(one: Bench) -> None:
     with pytest.raises(AgentFailed, match="exit status 1"):
         (work := Work(one, [crash, crash], [])).loop().run_task()
     assert work.agents.roles == ["coder"] * 2
+
+
+@pytest.mark.parametrize("role", ["coder", "reviewer"])
+def test_a_refusal_is_not_asked_for_again(one: Bench, role: str) -> None:
+    """A model that refuses is asked once; the phase fails with what was said, and the event has the turn's tokens and
+    what the service refused before."""
+    facts: dict[str, Any] = {"cost_usd": 0.1, "error": "The model refused to answer.", "causes": {"overloaded": 2}}
+    facts["usage"] = {"input_tokens": 1, "cache_read_input_tokens": 9, "other": 3}
+    refused = ReviewTurn(None, "", Outcome.REFUSED, **facts)
+    work = Work(one, [writes({"p": "1"})], [refused])
+    if role == "coder":
+        work = Work(one, [ends(TurnResult(Outcome.REFUSED, **facts))], [])
+    with pytest.raises(AgentFailed, match="The model refused"):
+        work.loop().run_task()
+    assert work.agents.roles[-1] == role
+    assert work.agents.roles.count(role) == 1
+    [turn] = [given for _, _, given in work.events if given.get("outcome") == "refused"]
+    assert turn["tokens"] == {"input_tokens": 1, "cache_read_input_tokens": 9}
+    assert turn["causes"] == {"overloaded": 2}
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,13 @@ def at(minute: int) -> str:
 
 def done(minutes: int, cost: float) -> dict[str, Any]:
     """A phase that took so long."""
-    return {"status": "done", "started_at": at(0), "ended_at": at(minutes), "cost": cost, "tokens_in": 1_000}
+    return {
+        "status": "done",
+        "started_at": at(0),
+        "ended_at": at(minutes),
+        "cost": cost,
+        "tokens": {"input_tokens": 1_000},
+    }
 
 
 def facts(phases: Mapping[str, Any], **changes: Any) -> StatusFacts:

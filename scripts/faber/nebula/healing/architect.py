@@ -6,7 +6,7 @@ phase file may be corrected once.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faber.agents.outcome import Cancelled, TurnFailed
@@ -19,7 +19,7 @@ from faber.nebula.healing.remediation import finalize_remediation_spec, remediat
 from faber.nebula.plan.phase_file import FENCE, parse_phase, write_phase
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Nebula, PhaseSpec
-from faber.responses.llm import Completion, LLMClient, ask
+from faber.responses.llm import LLMClient, NoAnswer
 from faber.responses.response_errors import CorrectionExhausted
 
 MAX_PHASE_FILE = 60_000
@@ -42,26 +42,36 @@ ARCHITECT_SCHEMA: dict[str, Any] = {
 
 
 class ArchitectFailed(FaberError):
-    """The architect gave no usable phase. `cost_usd` is what it cost nevertheless, None if unknown."""
+    """The architect gave no usable phase. `cost_usd` is what it cost nevertheless, None if unknown; `usage` its
+    tokens."""
 
     code = "architect_failed"
     exit_code = Exit.UNFINISHED
     recovery = "The phase stays failed. `faber heal plan DIR PHASE` asks again, or write the phase by hand."
 
-    def __init__(self, message: str, cost_usd: float | None, problems: Sequence[NebulaProblem] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        cost_usd: float | None,
+        problems: Sequence[NebulaProblem] = (),
+        *,
+        usage: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(message, cost_usd=cost_usd, problems=[each.as_dict() for each in problems[:20]])
         self.cost_usd = cost_usd
+        self.usage = usage or {}
 
 
 class Planned(NamedTuple):
     """A remediation ready to be inserted: its `spec`, the `text` of its file, the architect's cost in US dollars (None:
-    unknown), how often it had to correct its phase file, and warnings of the response pipeline."""
+    unknown), how often it had to correct its phase file, warnings of the response pipeline, and the tokens."""
 
     spec: PhaseSpec
     text: str
     cost_usd: float | None
     corrections: int
     notices: list[Notice]
+    usage: Mapping[str, int] = {}
 
 
 def plan_remediation(
@@ -79,8 +89,7 @@ def plan_remediation(
     `record` logs responses that were cut. Raises `ArchitectFailed` if there is no usable answer, and `Cancelled` if the
     turn was cancelled from outside.
     """
-    counting = _Counting(client)
-    loop = AgentLoop(counting, record, max_correction_attempts=1)
+    loop = AgentLoop(client, record, max_correction_attempts=1)
     prompt = build_remediation_request(diagnosis, nebula, failed_spec, partial_work, new_id=new_id)
     notices: list[Notice] = []
     problems: list[NebulaProblem] = []
@@ -89,17 +98,18 @@ def plan_remediation(
             said = loop.run_turn(new_id, turn, prompt, ARCHITECT_SCHEMA)
         except Cancelled:
             raise
-        except (TurnFailed, CorrectionExhausted) as error:
-            raise ArchitectFailed(f"The architect gave no phase: {error.message}", counting.cost_usd) from error
+        except (TurnFailed, NoAnswer, CorrectionExhausted) as error:
+            reason = f"The architect gave no phase: {error.message}"
+            raise ArchitectFailed(reason, loop.cost_usd, usage=loop.usage) from error
         notices += said.notices
         spec, problems = read_answer(said.value["phase_file"], new_id)
         if spec is not None:
             final = finalize_remediation_spec(spec, failed_spec, nebula, new_id=new_id, partial_work=partial_work)
-            return Planned(final, write_phase(final), counting.cost_usd, turn - 1, notices)
+            return Planned(final, write_phase(final), loop.cost_usd, turn - 1, notices, loop.usage)
         prompt = correction_request(problems)
     wrong = next((each for each in problems if each.severity is Severity.ERROR), problems[0])
     reason = f"The architect's phase file is invalid, even after a correction: {wrong.message}"
-    raise ArchitectFailed(reason, counting.cost_usd, problems)
+    raise ArchitectFailed(reason, loop.cost_usd, problems, usage=loop.usage)
 
 
 def read_answer(text: str, new_id: str) -> tuple[PhaseSpec | None, list[NebulaProblem]]:
@@ -137,23 +147,3 @@ def unwrapped(text: str) -> str:
 
 def _closes(line: str, fence: str) -> bool:
     return line.strip().startswith(fence) and not line.strip().strip(fence[0])
-
-
-class _Counting:
-    """A client that adds up the cost of its turns."""
-
-    def __init__(self, client: LLMClient) -> None:
-        self._client = client
-        self.cost_usd: float | None = 0.0
-
-    def complete(self, prompt: str) -> Completion:
-        try:
-            reply = ask(self._client, prompt)
-        except TurnFailed as error:
-            self._add(error.result.cost_usd)
-            raise
-        self._add(reply.cost_usd)
-        return reply
-
-    def _add(self, cost: float | None) -> None:
-        self.cost_usd = None if cost is None or self.cost_usd is None else round(self.cost_usd + cost, 6)

@@ -299,12 +299,12 @@ class GroupHealer:
                         record=self._architects.record,
                     )
                 except ArchitectFailed as error:
-                    self._count(phase, grant.settle(error.cost_usd))
+                    self._count(phase, grant.settle(error.cost_usd), error.usage)
                     refused = error.__cause__
                     if isinstance(refused, TurnFailed) and refused.result.outcome in TEMPORARY | HOPELESS:
                         raise refused from None
                     raise
-                self._count(phase, grant.settle(planned.cost_usd))
+                self._count(phase, grant.settle(planned.cost_usd), planned.usage)
             return planned
 
         return lambda: self._architects.door.ask(self._architects.cancel, plan)
@@ -315,8 +315,8 @@ class GroupHealer:
         of_run = None if limit is None else self.ledger.reserve or limit * RESERVED_SHARE
         return min(share for share in (ARCHITECT_USD, of_phase, of_run) if share is not None)
 
-    def _count(self, phase: str, cost: float) -> None:
-        facts = nebula_events.TurnFacts(round(cost, 6), "completed")
+    def _count(self, phase: str, cost: float, usage: Mapping[str, int]) -> None:
+        facts = nebula_events.TurnFacts(round(cost, 6), "completed", usage=usage)
         self.journal.record(nebula_events.agent_turn(phase, "architect", facts))
 
     def _known(self, phase: str) -> NebulaPhase:

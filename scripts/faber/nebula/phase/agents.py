@@ -6,6 +6,7 @@ setting of the nebula reaches every agent or none.
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -43,7 +44,7 @@ class ReviewTurn(NamedTuple):
     """The outcome of a reviewer's turn.
 
     `answer` fits the review's schema, or is None: then `outcome` and `error` say why. `cost_usd` is in US dollars, None
-    if unknown.
+    if unknown; `usage` and `causes` are as in `TurnResult`.
     """
 
     answer: Mapping[str, Any] | None
@@ -55,6 +56,7 @@ class ReviewTurn(NamedTuple):
     denials: Sequence[Denial] = ()
     error: str = ""
     usage: Mapping[str, int] = {}
+    causes: Mapping[str, int] = {}
 
 
 class Agents(Protocol):
@@ -136,8 +138,9 @@ class ClaudeAgents:
         self.reviews += 1
         answer: Mapping[str, Any] | None = None
         text, outcome, error = "", Outcome.COMPLETED, ""
+        loop = AgentLoop(client, self.record)
         try:
-            said = AgentLoop(client, self.record).run_turn(self.task_id, self.reviews, prompt, REVIEW_SCHEMA)
+            said = loop.run_turn(self.task_id, self.reviews, prompt, REVIEW_SCHEMA)
             answer, text = said.value, said.text
         except TurnFailed as failed:
             outcome, error = failed.result.outcome, failed.result.error
@@ -149,10 +152,11 @@ class ClaudeAgents:
             text,
             outcome,
             # A turn that was killed does not report its cost; the cost of the review is then unknown.
-            client.spent_usd if all(turn.cost_usd is not None for turn in turns) else None,
+            loop.cost_usd,
             client.session_id,
             sum(turn.turns for turn in turns),
             tuple(denial for turn in turns for denial in turn.denials),
             error,
-            {name: sum(turn.usage.get(name, 0) for turn in turns) for turn in turns for name in turn.usage},
+            loop.usage,
+            sum((Counter(turn.causes) for turn in turns), Counter()),
         )

@@ -187,7 +187,7 @@ class Loop:
                 break
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_budget_spent()
-            if attempt == AGENT_TRIES:
+            if attempt == AGENT_TRIES or turn.outcome is Outcome.REFUSED:
                 progress.fail(AgentFailed, f"The coder's turn produced nothing: {turn.error}")
         if turn.outcome in _STOPPED:
             progress.notes.append(f"Your last turn was ended early: {turn.error}")

@@ -26,7 +26,7 @@ from faber.nebula.phase.outcomes import (
 )
 from faber.nebula.phase.phase_task import PhaseTask
 from faber.nebula.phase.reviews import Review, fingerprint
-from faber.nebula.phase.tool_calls import denied_calls, tokens_of
+from faber.nebula.phase.tool_calls import denied_calls
 from faber.nebula.worktrees.phase_tree import PhaseTree
 from faber.text.safe_text import shorten
 
@@ -154,8 +154,9 @@ class PhaseProgress:
             denials=len(turn.denials),
             session=turn.session_id,
             error=shorten(turn.error, 300),
-            tokens=tokens_of(turn.usage),
             denied=denied_calls(turn.denials),
+            usage=turn.usage,
+            causes=turn.causes,
         )
         self.setup.record(nebula_events.agent_turn(self.task.id, role, facts, cycle=self.state.cycle))
 

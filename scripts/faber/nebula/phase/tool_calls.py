@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from faber.agents.stream import Denial
 from faber.text.safe_text import inert, one_line, redact
@@ -36,8 +36,3 @@ def denied_calls(denials: Sequence[Denial]) -> list[str]:
 def denied_words(denials: Sequence[Denial]) -> str:
     """`2 calls: Bash: npm test; Bash: make`."""
     return f"{len(denials)} call{'s' if len(denials) > 1 else ''}: {'; '.join(denied_calls(denials))}"
-
-
-def tokens_of(usage: Mapping[str, int]) -> tuple[int, int]:
-    """The tokens that went in, with those read from caches and written to them, and those that came out."""
-    return sum(count for name, count in usage.items() if name.endswith("input_tokens")), usage.get("output_tokens", 0)

@@ -65,7 +65,7 @@ class Turns(NamedTuple):
                 error = f"It judged the tree {shown(judged)[:12]}, but it was to review {tree[:12]}."
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_budget_spent()
-            if attempt == AGENT_TRIES:
+            if attempt == AGENT_TRIES or turn.outcome is Outcome.REFUSED:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {error}")
 
     def _turn(self, role: str, turn: Callable[[float], T]) -> T:

@@ -5,6 +5,7 @@ from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from faber.events.token_counts import in_and_out
 from faber.model.documents import State, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaSpent
 from faber.nebula.healing.refusals import refusal
@@ -58,14 +59,15 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
     phases = facts.phases
     frontier = _frontier(facts.dag, phases)
     ready = frontier.ready()
+    tokens_in, tokens_out = in_and_out(facts.spent.get("tokens", {}))
     settled = frontier.done | frontier.failed | frontier.skipped | frontier.running
     return {
         "working": dict(facts.worker) if facts.worker else None,
         "paused": facts.state.get("paused") if facts.state else None,
         "request": _request(facts.state, None),
         "cost_usd": facts.spent["cost"],
-        "tokens_in": sum(phase.get("tokens_in", 0) for phase in phases.values()),
-        "tokens_out": sum(phase.get("tokens_out", 0) for phase in phases.values()),
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
         "budget": _budget(facts),
         "queue": {"ready": ready, "waiting": len(facts.dag.dependencies.keys() - settled) - len(ready)},
         "estimate": _estimate(facts),
@@ -81,6 +83,7 @@ def phase_view(facts: StatusFacts, name: str) -> dict[str, object]:
     """
     phase = facts.phases.get(name, NEW)
     check = facts.checks.get(name)
+    tokens_in, tokens_out = in_and_out(phase.get("tokens", {}))
     refused = phase.get("not_healed") if "remediation" not in phase else None
     return {
         "status": phase["status"],
@@ -88,8 +91,8 @@ def phase_view(facts: StatusFacts, name: str) -> dict[str, object]:
         "cycle": phase.get("cycle"),
         "elapsed_s": _elapsed(facts, phase),
         "cost_usd": phase.get("cost", 0.0),
-        "tokens_in": phase.get("tokens_in", 0),
-        "tokens_out": phase.get("tokens_out", 0),
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
         "findings": phase.get("findings", 0),
         "denials": phase.get("denials", 0),
         "denied": phase.get("denied", []),
