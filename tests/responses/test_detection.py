@@ -68,7 +68,7 @@ def test_the_index_is_the_end_of_the_last_complete_token(cut):
 
 @given(cuts())
 def test_the_joint_in_a_string_is_between_characters(cut):
-    r"""Inside a string, a continuation is joined before `\`, `\u12` or half a surrogate pair, and at no earlier place."""
+    r"""Inside a string, a continuation is joined before `\`, `\u12` or half a pair, and at no earlier place."""
     text, end = cut
     answer = found(text[:end])
     if answer.truncated and read(text[:end]).token == "string":

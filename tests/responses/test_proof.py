@@ -78,7 +78,7 @@ def test_a_token_ends_at_a_word_or_a_line():
 
 @pytest.mark.parametrize("between", [0, 20_000, 300_000])
 def test_a_token_stands_once_in_the_whole_text(between):
-    """However far back a block was there before, the token tells its copies apart, and going on elsewhere is refused."""
+    """However far back a block stood before, the token tells its copies apart, and going on elsewhere is refused."""
     block, other = SOURCES[1][:3000], "".join(f"row {n}\n" for n in range(between // 9))
     text = json.dumps({"a": block, "b": other, "c": block + "# another end\n" + block, "d": 1})
     copy = text.rindex(json.dumps(block)[1:200])
@@ -164,7 +164,7 @@ def test_what_is_there_in_two_spellings_is_no_echo_in_a_third():
     ],
 )
 def test_a_retracted_answer_is_no_answer(before, after):
-    """A document that another one follows, or a brace, or a sentence that was cut, is malformed: it is asked for again."""
+    """A document that another one follows, or a brace, or a sentence that was cut, is malformed: asked for again."""
     text = before + '{"verdict": "approved"}' + "\n```" * before.startswith("`") + after
     assert extract_envelope(text).text == text
     assert detect_truncation(extract_envelope(text).text).status == "malformed"

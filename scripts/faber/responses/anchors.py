@@ -6,7 +6,8 @@ anchor and the joint, the *piece*, is not shown: a model that puts a space after
 leaves words out does not write the piece next. An anchor is chosen so that a continuation that begins with it and the
 piece can only be an echo:
 
-- It cannot be another place of the chunk: the anchor occurs nowhere else before the joint, and neither does the piece.
+- It cannot be another place of the chunk: the anchor occurs nowhere else before the joint.
+- It cannot be the anchor with some of its end repeated: the piece does not occur in it, or near before.
 - It cannot be another overlap with the chunk: no prefix of the two is also their suffix.
 - It cannot be new text, where the grammar rules that out: nothing that may follow the chunk begins with them.
 
@@ -96,7 +97,7 @@ def anchor(
 
 
 def _end(text: str, joint: int) -> int:
-    """Where the anchor ends: before a piece that occurs nowhere else; 0 if there is no such place.
+    """Where the anchor ends: before a piece that does not occur near before; 0 if there is no such place.
 
     What was cut within a token, after the joint, belongs to the piece; white space before it does not count.
     """
@@ -110,7 +111,7 @@ def _end(text: str, joint: int) -> int:
             size = stop - end
         if not end or size > ANCHOR_LIMIT:
             break
-        larger = size and _recurring(text, stop, stop, size)
+        larger = size and _recurring(text, stop, stop, size, max(0, stop - size - ANCHOR_LIMIT))
         if not larger:
             return end
         size = larger + attempt * attempt
@@ -173,10 +174,13 @@ def _larger(text: str, joint: int, size: int) -> int:
     return 0
 
 
-def _recurring(text: str, joint: int, end: int, size: int) -> int:
-    """The least size with which the text from there to `end` is not what its first occurrence is; 0 if it is."""
+def _recurring(text: str, joint: int, end: int, size: int, since: int = 0) -> int:
+    """The least size with which the text from there to `end` differs from its first occurrence; 0 if it has no other.
+
+    Occurrences before `since` do not count.
+    """
     begin = joint - size
-    before = text.find(text[begin:end], 0, end - 1)
+    before = text.find(text[begin:end], since, end - 1)
     return joint - end + _matched(text, end, begin - before) + 1 if before >= 0 else 0
 
 

@@ -9,7 +9,6 @@ proves nothing there: only a repetition too long to be an accident does.
 *consistent*: otherwise, all places that give valid JSON must give the same document.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from faber.responses.anchors import Anchor, anchor
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
 from faber.responses.detect import TruncationDetectionResult, result
 from faber.responses.envelope import beginnings_of_continuation, examine, is_talk, suffix_removed
-from faber.responses.overlaps import echo, overlaps
+from faber.responses.overlaps import begins_with, echo, overlaps
 from faber.responses.response_errors import ChunkMergeError, ResponseTooLarge
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
@@ -189,9 +188,7 @@ class Chunk:
         rest = view[size:]
         cut = self.text[self.joint :]
         if self._scanner.in_string:
-            # The character whose escape was cut may be there without one.
-            spellings = (rest[: len(cut)], json.dumps(rest[:1])[1:-1], "\\/" if rest[:1] == "/" else "")
-            return rest if any(each.lower().startswith(cut.lower()) for each in spellings) else None
+            return rest if begins_with(rest, cut) else None
         return rest if rest.lstrip(SPACES).startswith(cut.lstrip(SPACES)) else None
 
     def _plain(self, view: str) -> Iterator[str | None]:

@@ -59,6 +59,16 @@ def echo(certain: str, size: int, view: str) -> int:
     return end if unique and end > 0 and _meaning(view[:end]) == wanted else 0
 
 
+def begins_with(view: str, cut: str) -> bool:
+    """True if `view` begins with `cut`, an unfinished escape or nothing, or with the character that it begins."""
+    found = _ESCAPE.match(view)
+    character = _spelled(found[0]) if found else view[:1]
+    if view.startswith(cut) or not (found or character > "\x7f" or character == "/"):
+        return view.startswith(cut)
+    units = json.loads(f'"{character}"').encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)).startswith(cut.lower())
+
+
 def _meaning(text: str) -> str:
     """`text` with the shortest escape of each character, or none."""
     return _ESCAPE.sub(lambda found: _spelled(found[0]), text) if "\\" in text else text
