@@ -20,6 +20,7 @@ from faber.responses import (
     merge_chunks,
     resume_if_truncated,
 )
+from responses.documents import slow_when_measured
 
 SOURCES = [inspect.getsource(module) for module in (textwrap, string)]
 CODE = json.dumps({"path": "a.py", "content": SOURCES[0], "mode": 420})
@@ -59,30 +60,46 @@ SLIPS = {
 }
 
 
+@slow_when_measured
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_after_the_echo_is_refused(slip):
     """What does not go on exactly where the token ends is never joined, unless it says the same."""
-    for random_, text, end, token, certain in cuts(120):
+    for random_, text, end, token, certain in cuts(60):
         made = proven(text[:end], SLIPS[slip](random_, token, text[certain:]))
         assert isinstance(made, str) or made == json.loads(text), (end, token)
 
 
+@slow_when_measured
 def test_a_token_ends_at_a_word_or_a_line():
     """Neither of two letters, nor an escape, nor a surrogate pair is parted where a token ends; no space ends it."""
-    for _, text, end, token, certain in cuts(300):
+    for _, text, end, token, certain in cuts(120):
         assert not re.search(r"\w$", re.sub(r"\\.", "--", token)) or not re.match(r"\w", text[certain:end])
         assert not token[-1].isspace()
         assert (len(re.search(r"\\*$", token)[0]) % 2, re.search(r"\\u\w{0,3}$|\\u[dD][89abAB]..$", token)) == (0, None)
         assert proven(text[:end], token + text[certain:]) == json.loads(text)
 
 
-@pytest.mark.parametrize("between", [0, 20_000, 300_000])
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":"' + " " * 150 + "x" * 9, "[" + " " * 500 + "1, 2", '{"a":"' + "😀" * 300, '{"a":"' + "\\ud83d\\ude00" * 99],
+)
+def test_a_text_of_one_kind_of_character_has_a_token_or_none(text):
+    """Among spaces, or in a word without end, the echo of the token is an echo, or the whole document is asked for."""
+    rest = '"}' if '"' in text else "]"
+    found = detect_truncation(text)
+    assert not found.proves or not found.last_valid_token[-1].isspace()
+    reply = text[found.certain_end - len(found.last_valid_token) :] if found.proves else text
+    assert proven(text, reply + rest) == json.loads(text + rest)
+
+
+@slow_when_measured
+@pytest.mark.parametrize("between", [0, 20_000, 200_000])
 def test_a_token_stands_once_in_the_whole_text(between):
     """However far back a block stood before, the token tells its copies apart, and going on elsewhere is refused."""
     block, other = SOURCES[1][:3000], "".join(f"row {n}\n" for n in range(between // 9))
     text = json.dumps({"a": block, "b": other, "c": block + "# another end\n" + block, "d": 1})
     copy = text.rindex(json.dumps(block)[1:200])
-    for end in range(copy + 10, copy + 2900, 170):
+    for end in range(copy + 10, copy + 2900, 550):
         found = detect_truncation(text[:end])
         token = found.last_valid_token
         assert text[:end].count(token) == 1

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from faber.responses import (
     ANCHOR_LENGTH,
     MAX_RESUME_ATTEMPTS,
+    Chunk,
     Completion,
     PartialCompletionResumeExhaustedError,
     PartialCompletionResumeProtocol,
@@ -62,8 +63,8 @@ def test_the_prompt_holds_the_token_and_the_instruction(cut):
     prompt = build_resume_prompt(found.last_valid_token)
     assert found.last_valid_token in prompt
     assert INSTRUCTION in prompt
-    if len(text[: found.certain_end].lstrip()) > ANCHOR_LENGTH:
-        assert text[: found.certain_end].lstrip() not in prompt
+    if len(text[:end].strip()) > ANCHOR_LENGTH:
+        assert text[:end].strip() not in prompt
 
 
 def test_the_prompt_does_not_grow_with_the_chunk():
@@ -77,14 +78,12 @@ def test_the_prompt_does_not_grow_with_the_chunk():
 @pytest.mark.parametrize("unit", ["0,", "[", '"", ', '{"a":1},', "[[1],"])
 def test_the_prompt_never_holds_the_whole_of_a_longer_chunk(unit):
     """Not even of one that repeats itself from its beginning: such a chunk has no token that proves, and is refused."""
-    for times in range(1, 400, 7):
-        chunk = "[" + unit * times
-        found = detect_truncation(chunk)
-        if len(chunk) > ANCHOR_LENGTH:
-            assert chunk.rstrip() not in build_resume_prompt(found.last_valid_token)
-            assert not found.proves
-        else:
-            assert found.proves
+    for times in range(2, 400, 7):
+        chunk = Chunk.of("[" + unit * times)
+        assert chunk.text.rstrip() != chunk.token()
+        if len(chunk.text) > ANCHOR_LENGTH:
+            assert (chunk.token(), chunk.detection.proves) == ("", False)
+            assert chunk.text.rstrip() not in chunk.detection.last_valid_token
 
 
 @pytest.mark.parametrize(

@@ -57,15 +57,17 @@ def anchor(
     """The anchor of a truncated `text` with this `joint`, about `length` characters long.
 
     `token_end` is where the last complete JSON token ends. `scanner` is one that has read up to `joint`, if there is
-    one. The anchor begins neither with white space, which models drop, nor inside an escape. It begins with the text
-    only if it has at most `ANCHOR_LENGTH` characters and every later beginning could be something else.
+    one. The anchor begins neither with white space, which models drop, nor inside an escape. It begins where the text
+    begins only if that has at most `ANCHOR_LENGTH` characters and every later beginning could be something else.
     """
     indent = WHITESPACE.match(text).end()  # type: ignore[union-attr]  # it also matches nothing
     end = _end(text, joint)
     short = joint - indent <= ANCHOR_LENGTH
+    # What proves nothing: all of a short text, the end of a long one.
+    begin = indent if short else joint - ANCHOR_LENGTH
+    unproven = Anchor(text[begin:joint].lstrip(SPACES), joint, joint - begin, not joint)
     if not end:
-        begin = indent if short else joint - ANCHOR_LENGTH
-        return Anchor(text[begin:joint].lstrip(SPACES), joint, joint - begin, short)
+        return unproven
     piece = joint - end
     opening = joint if joint == token_end else text.find('"', token_end)
     most = min(joint - 1 - indent, max(ANCHOR_LIMIT, length) + piece)  # all but one character
@@ -90,10 +92,9 @@ def anchor(
         if size >= length:
             usable = usable or size
         size += 1 + attempt // 4
-    if usable or not short:
-        proves, size = bool(usable), usable or ANCHOR_LENGTH + piece
-        return Anchor(text[joint - size : end].lstrip(SPACES), end, size, proves)
-    return Anchor(text[indent:end], end, joint - indent, True)
+    if short and not usable and text.find(text[indent:end], indent + 1) < 0:
+        usable = joint - indent
+    return Anchor(text[joint - usable : end], end, usable, True) if usable else unproven
 
 
 def _end(text: str, joint: int) -> int:
@@ -103,19 +104,18 @@ def _end(text: str, joint: int) -> int:
     """
     cut = text[joint:].strip(SPACES)
     stop = text.index(cut, joint) + len(cut)
-    size = max(min(PIECE_LENGTH, stop // 3), len(cut))
-    for attempt in range(_TRIES):
+    size, step = max(min(PIECE_LENGTH, max(1, stop // 3)), len(cut)), 0
+    while True:
         end = joint
         if size > len(cut):
             end = _word_end(text, min(joint, stop - size))
             size = stop - end
         if not end or size > ANCHOR_LIMIT:
-            break
-        larger = size and _recurring(text, stop, stop, size, max(0, stop - size - ANCHOR_LIMIT))
+            return 0
+        larger = _recurring(text, stop, stop, size, max(0, stop - size - ANCHOR_LIMIT))
         if not larger:
             return end
-        size = larger + attempt * attempt
-    return 0
+        size, step = larger + step, step + 8
 
 
 def _word_end(text: str, latest: int) -> int:
@@ -127,13 +127,9 @@ def _word_end(text: str, latest: int) -> int:
             begin -= 1
         if _AFTER_HIGH_SURROGATE.search(text, max(0, begin - 6), begin):
             begin -= 6
-        ends = 0
-        for run in _RUN.finditer(text, begin, latest + _STRETCH):
-            if run.end() > latest:
-                break
-            ends = ends if run["space"] else run.end()
-        if ends:
-            return ends
+        runs = _RUN.finditer(text, begin, latest + _STRETCH)
+        if ends := [run.end() for run in runs if run.end() <= latest and not run["space"]]:
+            return ends[-1]
         latest = begin
     return 0
 
@@ -181,7 +177,9 @@ def _recurring(text: str, joint: int, end: int, size: int, since: int = 0) -> in
     """
     begin = joint - size
     before = text.find(text[begin:end], since, end - 1)
-    return joint - end + _matched(text, end, begin - before) + 1 if before >= 0 else 0
+    if before >= 0:
+        return joint - end + _matched(text, end, begin - before) + 1
+    return size + 1 if text.find(text[begin:end], begin + 1) >= 0 else 0
 
 
 def _matched(text: str, end: int, shift: int) -> int:
