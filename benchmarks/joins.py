@@ -29,16 +29,16 @@ class Cut(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A cut document and what its model was asked: to go on from `token`, which ends at `certain`.
+    """A cut document and what its model was asked: to continue from `token`, which ends at `certain`.
 
-    `index` is where its last complete JSON token ends.
+    `complete` is where its last complete JSON token ends.
     """
 
     text: str
     cut: int
     token: str
     certain: int
-    index: int
+    complete: int
 
     @property
     def rest(self) -> str:
@@ -104,9 +104,9 @@ def _written(random_: random.Random, content: str, at: int) -> tuple[str, int]:
     return text, before + len(json.dumps(content[:at], ensure_ascii=not plain)) - 2
 
 
-def asked(cut: Cut, token: str, index: int) -> Asked:
-    """A cut document with the token of its prompt, which stands where it stands last; `index` as in `Asked`."""
-    return Asked(*cut, token, cut.text[: cut.at].rindex(token) + len(token), index)
+def asked(cut: Cut, token: str, complete: int) -> Asked:
+    """A cut document with the token of its prompt, at its last place; `complete` as in `Asked`."""
+    return Asked(*cut, token, cut.text[: cut.at].rindex(token) + len(token), complete)
 
 
 def _other_escapes(asked: Asked) -> str:
@@ -139,7 +139,7 @@ def _elsewhere(asked: Asked) -> str:
 
 
 def _last_word(asked: Asked) -> str:
-    return (re.findall(r"\w+", asked.token) or [""])[-1]
+    return str((re.findall(r"\w+", asked.token) or [""])[-1])
 
 
 def _first_place(asked: Asked) -> str:
@@ -162,7 +162,7 @@ ECHOED: dict[str, _Style] = {
     "echo, fenced": lambda random_, asked: f"```json\n{asked.token}{asked.rest}\n```",
     "echo after prose": lambda random_, asked: f"Here is the rest of the JSON:\n\n{asked.token}{asked.rest}",
     "echo, prose and fence": lambda random_, asked: (
-        f"I go on.\n\n```json\n{asked.token}{asked.rest}\n```\nThat is all."
+        f"I continue.\n\n```json\n{asked.token}{asked.rest}\n```\nThat is all."
     ),
     "echo, other escapes": lambda random_, asked: _other_escapes(asked),
     "echo, its first place": lambda random_, asked: _first_place(asked),
@@ -175,7 +175,7 @@ PLAIN: dict[str, _Style] = {
     "exact, fenced": lambda random_, asked: f"```json\n{asked.text[asked.cut :]}\n```",
     "exact after prose": lambda random_, asked: f"Here is the rest of the JSON:\n\n{asked.text[asked.cut :]}",
     "overlap": lambda random_, asked: asked.text[max(0, asked.cut - random_.randrange(1, 25)) :],
-    "token again": lambda random_, asked: asked.text[asked.index :].lstrip(),
+    "token again": lambda random_, asked: asked.text[asked.complete :].lstrip(),
     "line again": lambda random_, asked: asked.text[_line_begin(asked) :],
     "gap": lambda random_, asked: asked.text[asked.cut + random_.randrange(1, 25) :],
     "other place": lambda random_, asked: _elsewhere(asked),
@@ -187,8 +187,8 @@ SLIPS: dict[str, _Style] = {
     "space, word again": lambda random_, asked: f"{asked.token} {_last_word(asked)}{asked.rest}",
     "end again": lambda random_, asked: asked.token + asked.token[-random_.randrange(1, 40) :] + asked.rest,
     "token twice": lambda random_, asked: asked.token * 2 + asked.rest,
-    "echo, gap": lambda random_, asked: asked.token + asked.rest[random_.randrange(1, 25) :],
-    "echo, line break": lambda random_, asked: f"{asked.token}\n{asked.rest}",
+    "token, gap": lambda random_, asked: asked.token + asked.rest[random_.randrange(1, 25) :],
+    "token, line break": lambda random_, asked: f"{asked.token}\n{asked.rest}",
     "unfinished": _unfinished,
     "retracted": _retracted,
 }

@@ -63,7 +63,7 @@ SLIPS = {
 @slow_when_measured
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_after_the_echo_is_refused(slip):
-    """What does not go on exactly where the token ends is never joined, unless it says the same."""
+    """What does not continue exactly where the token ends is never joined, unless it says the same."""
     for random_, text, end, token, certain in cuts(60):
         made = proven(text[:end], SLIPS[slip](random_, token, text[certain:]))
         assert isinstance(made, str) or made == json.loads(text), (end, token)
@@ -95,7 +95,7 @@ def test_a_text_of_one_kind_of_character_has_a_token_or_none(text):
 @slow_when_measured
 @pytest.mark.parametrize("between", [0, 20_000, 200_000])
 def test_a_token_stands_once_in_the_whole_text(between):
-    """However far back a block stood before, the token tells its copies apart, and going on elsewhere is refused."""
+    """However far back a block stood before, the token tells its copies apart, and continuing elsewhere is refused."""
     block, other = SOURCES[1][:3000], "".join(f"row {n}\n" for n in range(between // 9))
     text = json.dumps({"a": block, "b": other, "c": block + "# another end\n" + block, "d": 1})
     copy = text.rindex(json.dumps(block)[1:200])

@@ -67,7 +67,7 @@ def check(file: str, stop_reason: str | None) -> None:
     type=click.Choice(["consistent", "proven"]),
     default="proven",
     show_default=True,
-    help="What to require of a join: that the continuation begins with the last valid token and goes on as the "
+    help="What to require of a join: that the continuation begins with the last valid token and continues as the "
     "response does (proven), or only that it can be read in one way (consistent). A gap between the two then goes "
     "unnoticed: in real files, 80 % of those are joined wrong.",
 )
