@@ -97,7 +97,7 @@ def test_a_text_of_one_kind_of_character_has_a_token_or_none(text):
 def test_a_token_stands_once_in_the_whole_text(between):
     """However far back a block stood before, the token tells its copies apart, and continuing elsewhere is refused."""
     block, other = SOURCES[1][:3000], "".join(f"row {n}\n" for n in range(between // 9))
-    text = json.dumps({"a": block, "b": other, "c": block + "# another end\n" + block, "d": 1})
+    text = json.dumps({"a": block, "b": other, "c": "copy: " + block + "its end", "d": 1})
     copy = text.rindex(json.dumps(block)[1:200])
     for end in range(copy + 10, copy + 2900, 550):
         found = detect_truncation(text[:end])
