@@ -1,4 +1,4 @@
-"""A corpus of agent envelopes, the same in every run: complete, cut, malformed; and replies that continue them.
+"""A corpus of agent envelopes, the same in every run: complete, cut, malformed.
 
 What a text is follows from how it was made, not from a parser: a strict prefix of an object is truncated, and a text
 with a mistake in it stays malformed however it is cut after the mistake.
@@ -132,29 +132,3 @@ def classified(random_: random.Random, documents: list[str], cuts: int) -> Itera
         places = range(len(text)) if len(text) <= cuts else sorted(random_.sample(range(len(text)), cuts))
         yield from (Case(text[:place], "truncated") for place in places)
         yield from (Case(malformed(random_, text), "malformed") for _ in range(min(cuts, 40)))
-
-
-ECHOED = ("echo", "echo, fenced", "echo after prose", "echo, prose and fence", "whole", "whole, fenced")
-UNPROVEN = ("exact", "exact, fenced", "exact after prose", "overlap", "token again", "line again", "gap")
-
-
-def reply(random_: random.Random, style: str, text: str, cut: int, token: str, certain: int, index: int) -> str:
-    """What a model that was cut at `cut` of `text` answers in `style`, asked to continue from `token`.
-
-    `certain` is where the token ends in `text`, `index` where the last complete token does.
-    """
-    rest = token + text[certain:] if style.startswith("echo") else text[cut:]
-    match style.split(",")[0].split(" after")[0]:
-        case "whole":
-            rest = text
-        case "overlap":
-            rest = text[max(0, cut - random_.randrange(1, 25)) :]
-        case "token again":
-            rest = text[index:].lstrip()
-        case "line again":
-            rest = text[max(text.rfind("\n", 0, cut) + 1, text.rfind("\\n", 0, cut) + 2) :]
-        case "gap":
-            rest = text[cut + random_.randrange(1, 25) :]
-    if "fence" in style:
-        rest = f"```json\n{rest}\n```"
-    return f"Here is the rest of the JSON:\n\n{rest}" if "prose" in style else rest

@@ -4,9 +4,9 @@ Usage:
     benchmarks/responses.py [--quick] [--json] [--rounds N] [--directory DIR] [--peers DIR]
 
 Three tables: what share of a corpus each library classifies right; the outcome of a cut response and its continuation,
-by the way in which models continue; the time of `detect_truncation` as a multiple of `json.loads` on the same text.
-Exits with 1 if faber calls a text wrong, joins anything wrong that it proved, refuses an echo, or is wrong without one
-on anything but a gap. Times never decide.
+by the way in which models continue and slip (see joins.py), over made envelopes and real files; the time of
+`detect_truncation` as a multiple of `json.loads` on the same text. Exits with 1 if faber calls a text wrong, joins
+anything wrong that it proved, or does not bring the document back from an echo. Times never decide.
 
 The peers are not part of faber's environment. To measure beside them:
 
@@ -21,16 +21,26 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 # isort: split  (measure makes the following importable)
 import envelopes
+import joins
 import measure
 from repairers import Peer, installed
 
-from faber.responses import ChunkMergeError, Join, detect_truncation, merge_chunks
+from faber.responses import (
+    ChunkMergeError,
+    Completion,
+    Join,
+    PartialCompletionResumeExhaustedError,
+    detect_truncation,
+    join_chunks,
+    resume_if_truncated,
+)
 
 _FLOOR = "json.loads"
 Shares = dict[str, dict[str, float]]
@@ -50,7 +60,10 @@ def main() -> int:
         "faber": _accuracy(lambda text: detect_truncation(text).status, cases),
         **{peer.name: _accuracy(peer.classify, _fewer(cases, quick)) for peer in peers},
     }
-    recovery = _recovery(random_, [text for text in documents if len(text) < 30_000], 20 if quick else 200, peers)
+    real = joins.files(random_, 12 if quick else 600, 60_000 if quick else 200_000, everywhere=not quick)
+    small = [text for text in documents if len(text) < 30_000]
+    count = arguments.joins or (12 if quick else 1_250)
+    recovery = _recovery(random_, joins.cuts(random_, small, real), count, peers)
     wrong = _wrong(accuracy, recovery)
     with measure.workplace(arguments) as place:
         ratios = _speed(arguments, peers)
@@ -60,14 +73,16 @@ def main() -> int:
                 "texts": len(cases),
                 "versions": versions,
                 "accuracy": accuracy,
+                "files": len(real),
                 "recovery": recovery,
                 "wrong": wrong,
             }
             measure.report(arguments, "Cut responses", ratios, place, **more)
         else:
             _print_shares(f"Classified right, of {len(cases)} texts (%)", accuracy)
-            for style, shares in recovery.items():
-                _print_shares(f"Continued in the style: {style} (%)", shares)
+            for name in recovery["echo"]:
+                shares = {style: found[name] for style, found in recovery.items() if name in found}
+                _print_shares(f"{name}, with {len(real)} real files (%)", shares)
             measure.report(arguments, "Detection beside json.loads on the same text", ratios, place, **versions)
             print("".join(f"! {line}\n" for line in wrong), end="")
     return 1 if wrong else 0
@@ -75,6 +90,7 @@ def main() -> int:
 
 def _peers_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peers", metavar="DIR", help="where the peers are installed; see above")
+    parser.add_argument("--joins", type=int, metavar="N", help="how many of each style; 1,250 are 33,750 in all")
 
 
 def _fewer(cases: list[envelopes.Case], quick: bool) -> list[envelopes.Case]:
@@ -92,48 +108,67 @@ def _accuracy(classify: Callable[[str], str], cases: list[envelopes.Case]) -> di
     return {kind: 100 * right[kind] / total[kind] for kind in sorted(total)}
 
 
-def _recovery(random_: random.Random, documents: list[str], count: int, peers: list[Peer]) -> dict[str, Shares]:
+def _recovery(random_: random.Random, cut: Iterator[joins.Cut], count: int, peers: list[Peer]) -> dict[str, Shares]:
     """By style and by way of joining: the percentages exact, refused and silently wrong."""
     table: dict[str, Shares] = {}
-    for style in (*envelopes.ECHOED, *envelopes.UNPROVEN):
+    for style in (*joins.STYLES, joins.IN_PIECES):
         seen: dict[str, Counter[str]] = {}
-        for _ in range(count):
-            text = random_.choice(documents)
-            cut = random_.randrange(1, len(text))
-            found = detect_truncation(text[:cut])
-            token, certain, index = found.last_valid_token or "", found.certain_end or 0, found.truncation_index or 0
-            said = envelopes.reply(random_, style, text, cut, token, certain, index)
-            meant = json.loads(text)
-            for name, join in _ways(peers).items():
-                seen.setdefault(name, Counter())[_outcome(join, text[:cut], said, meant)] += 1
+        for case in islice(cut, count):
+            initial, meant = case.text[: case.at], json.loads(case.text)
+            found = detect_truncation(initial)
+            if not found.truncated:  # a number, or all but the white space after the document
+                continue
+            ways: dict[str, Callable[[], Any]]
+            if style == joins.IN_PIECES:
+                ways = {"faber proven": partial(_in_pieces, joins.InPieces(random_, case.text), initial)}
+            else:
+                token = found.last_valid_token or "" if found.proves else ""
+                asked = joins.asked(case, token, found.truncation_index or 0)
+                said = joins.reply(random_, style, asked)
+                ways = _ways(initial, said, peers)
+            for name, way in ways.items():
+                seen.setdefault(name, Counter())[_outcome(way, meant)] += 1
         table[style] = {
-            name: {kind: 100 * counts[kind] / count for kind in ("exact", "refused", "wrong")}
+            name: {"joins": counts.total()}
+            | {kind: 100 * counts[kind] / counts.total() for kind in ("exact", "refused", "wrong")}
             for name, counts in seen.items()
         }
     return table
 
 
-def _ways(peers: list[Peer]) -> dict[str, Callable[[str, str], Any]]:
-    ways: dict[str, Callable[[str, str], Any]] = {
-        "faber proven": partial(_merged, "proven"),
-        "faber consistent": partial(_merged, "consistent"),
-        "concatenated": lambda initial, said: json.loads(initial + said),
+def _ways(initial: str, said: joins.Reply, peers: list[Peer]) -> dict[str, Callable[[], Any]]:
+    ways: dict[str, Callable[[], Any]] = {
+        "faber proven": partial(_merged, "proven", initial, said),
+        "faber consistent": partial(_merged, "consistent", initial, said),
+        "concatenated": lambda: json.loads(initial + said.text),
     }
-    return ways | {f"and {peer.name}": partial(_repaired, peer.repair) for peer in peers if peer.repair}
+    return ways | {
+        f"and {peer.name}": partial(_repaired, peer.repair, initial + said.text) for peer in peers if peer.repair
+    }
 
 
-def _merged(join: Join, initial: str, said: str) -> Any:
-    return json.loads(merge_chunks(initial, said, join))
+def _merged(join: Join, initial: str, said: joins.Reply) -> Any:
+    made = join_chunks(initial, said.text, join, stop_reason=said.stop_reason)
+    if not made.complete:
+        raise ChunkMergeError("The source says that it was cut.", reason="unfinished")
+    return json.loads(made.text)
 
 
-def _repaired(repair: Callable[[str], Any], initial: str, said: str) -> Any:
-    return repair(initial + said)
+def _in_pieces(model: joins.InPieces, initial: str) -> Any:
+    def client(prompt: str) -> Completion:
+        return Completion(*model.complete(prompt))
+
+    return json.loads(resume_if_truncated(client, initial, 200))
 
 
-def _outcome(join: Callable[[str, str], Any], initial: str, said: str, meant: Any) -> str:
+def _repaired(repair: Callable[[str], Any], text: str) -> Any:
+    return repair(text)
+
+
+def _outcome(way: Callable[[], Any], meant: Any) -> str:
     try:
-        return "exact" if join(initial, said) == meant else "wrong"
-    except (ChunkMergeError, ValueError, RecursionError):
+        return "exact" if way() == meant else "wrong"
+    except (ChunkMergeError, PartialCompletionResumeExhaustedError, ValueError, RecursionError):
         return "refused"
 
 
@@ -143,9 +178,7 @@ def _wrong(accuracy: Shares, recovery: dict[str, Shares]) -> list[str]:
     for style, shares in recovery.items():
         if shares["faber proven"]["wrong"]:
             found.append(f"proven, {style}: {shares['faber proven']['wrong']:.2f} % silently wrong")
-        if shares["faber consistent"]["wrong"] and style != "gap":
-            found.append(f"consistent, {style}: {shares['faber consistent']['wrong']:.2f} % silently wrong")
-        if style in envelopes.ECHOED and shares["faber proven"]["exact"] < 100:
+        if style in (*joins.ECHOED, joins.IN_PIECES) and shares["faber proven"]["exact"] < 100:
             found.append(f"proven, {style}: {shares['faber proven']['exact']:.2f} % exact")
     return found
 
@@ -209,7 +242,7 @@ def _print_shares(title: str, table: Shares) -> None:
     kinds = list(next(iter(table.values())))
     print(f"{title}\n{'':<26}" + "".join(f"{kind:>12}" for kind in kinds))
     for name, shares in table.items():
-        print(f"  {name:<24.24}" + "".join(f"{shares[kind]:>12.2f}" for kind in kinds))
+        print(f"  {name:<24.24}" + "".join(f"{shares[kind]:>12.{0 if kind == 'joins' else 2}f}" for kind in kinds))
     print()
 
 

@@ -231,7 +231,7 @@ def test_the_causes_of_repeated_requests_are_kept() -> None:
     assert judged(retry("rate_limit"), **timed).outcome is Outcome.LIMITED
     worked = judged(*response("let me look", "tool_use"), retry("overloaded"), **timed)
     assert (worked.outcome, worked.cost_usd) == (Outcome.UNAVAILABLE, None)
-    assert "ended; the client repeated requests because the service was overloaded (1 time)." in worked.error
+    assert "; the client repeated requests because the service was overloaded (1 time)." in worked.error
 
 
 def test_tokens_of_the_cache_are_counted() -> None:

@@ -76,9 +76,9 @@ def test_cut_responses_are_recognised_and_never_joined_wrong(run: Run) -> None:
     assert result["wrong"] == []
     assert set(result["accuracy"]["faber"].values()) == {100}
     styles = result["recovery"]
-    assert len(styles) >= 12
+    assert len(styles) >= 24
     assert {shares["faber proven"]["wrong"] for shares in styles.values()} == {0}
-    assert {shares["faber consistent"]["wrong"] for style, shares in styles.items() if style != "gap"} == {0}
+    assert sum(shares["faber proven"]["joins"] for shares in styles.values()) > 250
     assert {
         shares["faber proven"]["exact"] for style, shares in styles.items() if style.startswith(("echo", "whole"))
     } == {100}

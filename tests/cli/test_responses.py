@@ -27,7 +27,7 @@ def faber(*arguments, stdin=b"", cwd=None):
     ("text", "options", "answer"),
     [
         ('{"a":1}', [], ["complete", False, None, None, None]),
-        ('{"a":"hel', [], ["truncated", True, 5, '"a":"hel', None]),
+        ('{"a":"hel', [], ["truncated", True, 5, '"a":"', None]),
         ("", [], ["truncated", True, 0, "", None]),
         ("{a}", [], ["malformed", False, None, None, {"message": "Expected a key or '}'", "position": 1}]),
         ("12", [], ["complete", False, None, None, None]),
@@ -51,15 +51,18 @@ def test_check_says_what_stood_around_the_json(tmp_path):
     assert said["envelope"] == {"prefix": "Here:\n```json\n", "suffix": "", "removed": ["prose before", "code fence"]}
 
 
+ANY = ["--join", "consistent"]
+
+
 @pytest.mark.parametrize(
     ("chunks", "options", "status", "answer"),
     [
-        (['{"a":"hel', 'p me"}'], [], 0, {"merged": '{"a":"help me"}', "proofs": ["consistent"]}),
-        (['{"a":"hel', '"a":"help', '"a":"help me"}'], ["--join", "proven"], 0, {"proofs": ["echo", "echo"]}),
-        (['{"a":"hel', 'p me"}'], ["--join", "proven"], 1, {"code": "chunks_do_not_join", "reason": "no_echo"}),
-        (['{"a":"hel', 'lo"}'], [], 1, {"reason": "ambiguous"}),
-        (['{"a":[1,', "2"], [], 1, {"reason": "unfinished", "truncation_index": 8}),
-        (['{"a":[1,', "2]}", "]"], [], 1, {"reason": "not_truncated"}),
+        (['{"a":"hel', 'p me"}'], ANY, 0, {"merged": '{"a":"help me"}', "proofs": ["consistent"]}),
+        (['{"a":"hel', '"a":"help', '"a":"help me"}'], [], 0, {"proofs": ["echo", "echo"]}),
+        (['{"a":"hel', 'p me"}'], [], 1, {"code": "chunks_do_not_join", "reason": "no_echo"}),
+        (['{"a":"hel', 'lo"}'], ANY, 1, {"reason": "ambiguous"}),
+        (['{"a":[1,', "2"], ANY, 1, {"reason": "unfinished", "truncation_index": 8}),
+        (['{"a":[1,', "2]}", "]"], ANY, 1, {"reason": "not_truncated"}),
         (['{"a":1}', "}"], [], 1, {"reason": "not_truncated", "status": "complete"}),
     ],
 )
@@ -77,7 +80,7 @@ def test_merge(tmp_path, chunks, options, status, answer):
 def test_merge_reads_one_of_them_from_stdin(tmp_path):
     """`-` is stdin."""
     (tmp_path / "first").write_text('{"a":[1,')
-    assert faber("merge", "first", "-", stdin=b"2]}", cwd=tmp_path)[1]["merged"] == '{"a":[1,2]}'
+    assert faber("merge", "first", "-", stdin=b'{"a":[1,2]}', cwd=tmp_path)[1]["merged"] == '{"a":[1,2]}'
 
 
 def test_prompt():
@@ -94,7 +97,7 @@ def test_prompt():
     ("data", "words"),
     [
         (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
-        (b'{"a": "\xe2\x82', "unexpected end of data"),
+        (b'{"a": "\xe2\x82"}', "invalid continuation byte"),
         (b'\x00\x01{"a"', "binary"),
         ('{"a":1}'.encode("utf-16"), "not UTF-8"),
     ],
@@ -105,6 +108,23 @@ def test_what_is_no_text_is_refused(data, words):
         status, said = faber(command, stdin=data)
         assert (status, said["error"]["code"]) == (2, "invalid_input")
         assert words in said["error"]["message"]
+
+
+def test_bytes_that_are_cut_inside_a_character_are_read(tmp_path):
+    """A source may cut bytes: what there is of the last character is left out, and said; never after complete JSON."""
+    data = '{"a": "so gro\u00df"}'.encode()[:-3]
+    (tmp_path / "first").write_bytes(data)
+    status, said = faber("check", stdin=data)
+    assert (status, said["status"], said["truncation_index"], said["cut_bytes"]) == (0, "truncated", 5, 1)
+    assert faber("prompt", stdin=data)[1]["last_valid_token"] == said["last_valid_token"]
+    whole = '{"a": "so groß"}'.encode()
+    assert faber("merge", "first", "-", stdin=whole, cwd=tmp_path)[1]["merged"].encode() == whole
+    for ended in (
+        faber("check", stdin=whole + b"\xe2"),
+        faber("merge", "first", "-", stdin=whole + b"\xe2", cwd=tmp_path),
+    ):
+        assert (ended[0], ended[1]["error"]["code"]) == (2, "invalid_input")
+        assert "after the complete JSON" in ended[1]["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["missing.json", ".", "nul\udcff"])

@@ -11,6 +11,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 
+@pytest.mark.full
 @pytest.mark.skipif("FABER_TEST_BRANCHES" in os.environ, reason="this is the run that is measured")
 def test_every_branch_is_taken(tmp_path):
     """The tests beside this one reach every line and both ways of every condition of the package."""

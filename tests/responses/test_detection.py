@@ -62,20 +62,20 @@ def test_the_index_is_the_end_of_the_last_complete_token(cut):
     if answer.truncated:
         machine = read(text[:end])
         assert answer.truncation_index == machine.ended
-        assert answer.truncation_index <= answer.certain_end <= end
-        assert machine.token == "string" or answer.certain_end == answer.truncation_index
+        assert answer.truncation_index <= answer.joint <= end
+        assert machine.token == "string" or answer.joint == answer.truncation_index
 
 
 @given(cuts())
-def test_the_certain_part_of_a_string_ends_between_characters(cut):
-    r"""Inside a string, the certain part ends before `\`, `\u12` or half a surrogate pair, and at no earlier place."""
+def test_the_joint_in_a_string_is_between_characters(cut):
+    r"""Inside a string, a continuation is joined before `\`, `\u12` or half a pair, and at no earlier place."""
     text, end = cut
     answer = found(text[:end])
     if answer.truncated and read(text[:end]).token == "string":
-        certain = text[: answer.certain_end]
+        certain = text[: answer.joint]
         assert read(certain).inner == ""
         assert not _ends_in_high_surrogate(certain)
-        for later in range(answer.certain_end + 1, end + 1):
+        for later in range(answer.joint + 1, end + 1):
             assert read(text[:later]).inner or _ends_in_high_surrogate(text[:later])
 
 
@@ -109,19 +109,19 @@ def test_pieces_are_read_as_the_whole(cut, data):
         ('{"a": tr', 5, '"a":'),
         ('{"a": 12', 5, '"a":'),
         ("[" + "9" * 100, 1, "["),
-        ('{"a": true', 10, '"a": true'),
-        ('{"a": 1 ', 7, '"a": 1'),
-        ('{"a":  "hel', 5, '"a":  "hel'),
-        ('{"action":"incomplete', 10, '"action":"incomplete'),
-        ('{"a":"say \\"hi', 5, '"a":"say \\"hi'),
-        ('{"a":"x\\', 5, '"a":"x'),
+        ('{"a": true', 10, '"a":'),
+        ('{"a": 1 ', 7, '"a":'),
+        ('{"a":  "hel', 5, '"a":  "'),
+        ('{"action":"incomplete', 10, '"action":"'),
+        ('{"a":"say \\"hi', 5, '"a":"say'),
+        ('{"a":"x\\', 5, '"a":"'),
         ('{"a":"x\\u00', 5, '"a":"x'),
         ('{"a":"x\\ud83d', 5, '"a":"x'),
         ('{"a":"x\\ud83d\\ude0', 5, '"a":"x'),
-        ('{"a":"x\\ud83d\\ude00', 5, '"a":"x\\ud83d\\ude00'),
-        ('{"a":"x\\ud83d\\n', 5, '"a":"x\\ud83d\\n'),
-        ('{"a":"x\\\\u12', 5, '"a":"x\\\\u12'),
-        ('{"a":"x\ud83d', 5, '"a":"x'),
+        ('{"a":"x\\ud83d\\ude00', 5, '"a":"'),
+        ('{"a":"x\\ud83d\\n', 5, '"a":"'),
+        ('{"a":"x\\\\u12', 5, '"a":"x'),
+        ('{"a":"x\ud83d', 5, '"a":"'),
     ],
 )
 def test_where_a_text_was_cut(text, index, token):

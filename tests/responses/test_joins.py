@@ -82,13 +82,14 @@ def test_the_anchor_that_is_asked_for_is_the_one_that_counts(cut):
     text, end = cut
     found = detect_truncation(text[:end])
     assume(found.truncated)
-    assert Chunk.of(text[:end]).anchor() == found.last_valid_token
+    assert Chunk.of(text[:end]).anchor() == found.anchor
+    assert (found.anchor.token, found.anchor.end) == (found.last_valid_token, found.certain_end)
 
 
 def test_spaces_after_prose_belong_to_the_string_that_was_cut():
     """A sentence and an empty line before the rest of a string take none of its indentation with them."""
     text = '{"content":"if rows:\\n    return","mode":420}'
-    made = merge_chunks(text[:22], "Here is the rest:\n\n" + text[22:])
+    made = merge_chunks(text[:22], "Here is the rest:\n\n" + text[22:], "consistent")
     assert made == text
 
 
@@ -144,8 +145,8 @@ def test_a_cut_continuation_is_an_unfinished_merge(cut, data):
         with pytest.raises(ChunkMergeError) as refused:
             merge_chunks(text[:end], echo, "proven")
         assert refused.value.reason in ("unfinished", "ambiguous")
-    assume(made.detection.proves)
-    rest = made.chunk.anchor() + text[made.chunk.certain_end :]
+    assume(made.chunk.token())
+    rest = made.chunk.token() + text[made.chunk.anchor().end :]
     assert same(made.chunk.join(rest, "proven").text, text)
 
 
@@ -232,7 +233,7 @@ def test_refusals_say_why(initial, continuation, join, reason):
 def test_a_lone_number_goes_on_where_the_source_says_so():
     """`12`, cut at the limit, is continued by `34`; what may be the number started again is refused."""
     chunk = Chunk.of("12", "max_tokens")
-    assert chunk.join(".5").text == "12.5"
+    assert chunk.join(".5", "consistent").text == "12.5"
     for reply in ("34", "12.5"):
         with pytest.raises(ChunkMergeError):
             chunk.join(reply, "proven", "end_turn")
@@ -241,9 +242,10 @@ def test_a_lone_number_goes_on_where_the_source_says_so():
 
 def test_a_stop_signal_settles_what_is_finished():
     """What could be a finished document or the beginning of a longer one is finished if its source ended by itself."""
-    assert join_chunks("[[", "[1],[2]]", stop_reason="end_turn").text in ("[[[1],[2]]", "[[1],[2]]")
+    made = join_chunks("[[", "[1],[2]]", "consistent", stop_reason="end_turn").text
+    assert made in ("[[[1],[2]]", "[[1],[2]]")
     with pytest.raises(ChunkMergeError):
-        join_chunks("[[", "[1],[2]]", stop_reason="max_tokens")
+        join_chunks("[[", "[1],[2]]", "consistent", stop_reason="max_tokens")
 
 
 def test_an_anchor_is_long_where_it_recurs():
@@ -251,10 +253,10 @@ def test_an_anchor_is_long_where_it_recurs():
     line = "        assert rows == [1, 2, 3], 'the same line again'\\n"
     text = '{"content":"first' + line * 3
     anchor = detect_truncation(text).last_valid_token
-    assert len(anchor) > 2 * len(line)
+    echoed = text[text.index(anchor) :]
+    assert len(echoed) > 2 * len(line)
     assert text.count(anchor) == 1
-    assert text.endswith(anchor)
-    assert not any(anchor.startswith(anchor[at:]) for at in range(1, len(anchor)))
+    assert not any(echoed.startswith(echoed[at:]) for at in range(1, len(echoed)))
 
 
 def test_what_repeats_for_longer_than_an_anchor_is_refused():
@@ -262,9 +264,9 @@ def test_what_repeats_for_longer_than_an_anchor_is_refused():
     block = "".join(f"{number} of a thousand, " for number in range(250))
     text = '{"content":"' + block * 3
     chunk = Chunk.of(text)
-    assert len(chunk.anchor()) < 100
+    assert (len(chunk.anchor().token), chunk.token()) == (48, "")
     with pytest.raises(ChunkMergeError) as refused:
-        chunk.join(chunk.anchor() + 'end"}', "proven")
+        chunk.join(chunk.anchor().token + 'end"}', "proven")
     assert refused.value.reason == "ambiguous"
     assert chunk.join(text + 'end"}', "proven").text == text + 'end"}'
 
@@ -291,8 +293,8 @@ def test_an_anchor_among_numbers():
         text = json.dumps({"rows": rows})
         end = text.index(",", 800) + 1
         chunk = Chunk.of(text[:end])
-        assert 48 <= len(chunk.anchor()) <= 60
-        assert merge_chunks(text[:end], chunk.anchor() + text[chunk.certain_end :], "proven") == text
+        assert 48 <= len(chunk.token()) <= 60
+        assert merge_chunks(text[:end], chunk.token() + text[chunk.anchor().end :], "proven") == text
 
 
 def test_a_longer_anchor_proves_as_well():
@@ -300,10 +302,11 @@ def test_a_longer_anchor_proves_as_well():
     text = '{"content":"' + "".join(f"row {number}, " for number in range(100))
     chunk = Chunk.of(text)
     long = chunk.anchor(192)
-    assert len(long) >= 192
+    assert len(long.token) >= 192
+    reply = text[-long.size :] + 'end"}'
     with pytest.raises(ChunkMergeError):
-        chunk.join(long + 'end"}', "proven")
-    assert chunk.join(long + 'end"}', "proven", None, 192).text == text + 'end"}'
+        chunk.join(reply, "proven")
+    assert chunk.join(reply, "proven", None, 192).text == text + 'end"}'
 
 
 def test_the_limit_holds_for_what_is_merged():
@@ -323,7 +326,7 @@ def test_the_limit_holds_for_what_is_merged():
 def test_deep_documents_are_joined():
     """100,000 open brackets are continued without recursion."""
     depth = 100_000
-    assert merge_chunks("[" * depth + "1,", "2" + "]" * depth) == "[" * depth + "1,2" + "]" * depth
+    assert merge_chunks("[" * depth + "1,", "2" + "]" * depth, "consistent") == "[" * depth + "1,2" + "]" * depth
 
 
 @slow_when_measured
@@ -349,8 +352,8 @@ def test_an_anchor_ends_otherwise_than_what_stands_before_it():
         text = '{"content":"' + line[number:] + line[:number] + line[number:] + line[:number]
         for end in range(60, 110):
             found = detect_truncation(text[:end])
-            begin = found.certain_end - len(found.last_valid_token)
-            assert found.raw[begin - 1] != found.last_valid_token[-1]
+            begin = found.joint - found.anchor.size
+            assert found.raw[begin - 1] != found.raw[-1]
             assert begin != len('{"content":"')
 
 
@@ -392,19 +395,19 @@ def test_few_characters_prove_only_what_the_grammar_does(initial, reply, stop_re
 def test_talk_is_no_piece_of_a_string(reply):
     """A sentence that never leaves the string is not taken for a piece of it, unless its source says it was cut."""
     with pytest.raises(ChunkMergeError):
-        join_chunks(STRING, reply)
-    assert join_chunks(STRING, reply, stop_reason="max_tokens").text == STRING + reply
-    assert join_chunks(STRING, "and so on, ").text == STRING + "and so on, "
+        join_chunks(STRING, reply, "consistent")
+    assert join_chunks(STRING, reply, "consistent", stop_reason="max_tokens").text == STRING + reply
+    assert join_chunks(STRING, "and so on, ", "consistent").text == STRING + "and so on, "
 
 
 @slow_when_measured
 def test_repetitive_chunks_do_not_take_for_ever():
     """What fits at many places, or nearly does, is decided on without comparing everything with everything."""
     indented = "                   x = 1\\n" * 40_000
-    made = merge_chunks('{"a":"' + indented, "                  y = 2" + indented + '"}')
+    made = merge_chunks('{"a":"' + indented, "                  y = 2" + indented + '"}', "consistent")
     assert made.endswith("y = 2" + indented + '"}')
     with pytest.raises(ChunkMergeError):
-        merge_chunks('{"a":"b' + "a" * 60, "a" * 3_000_000 + '"}')
+        merge_chunks('{"a":"b' + "a" * 60, "a" * 3_000_000 + '"}', "consistent")
     near = "a" * 200_000 + "b" + "a" * 99_999
     with pytest.raises(ChunkMergeError, match="too many"):
         overlaps(near, "a" * 150_000 + "c" + "a" * 150_000)

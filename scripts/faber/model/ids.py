@@ -24,9 +24,9 @@ RESERVED = frozenset(
 # What stands where a command takes a run, or a command in the same place: no new run may be called so.
 COMMAND_WORDS = frozenset(
     {
-        "adopt", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context", "demo", "diagnose",
-        "doctor", "emit", "event", "fail", "feedback", "from-event", "heal", "history", "init", "land", "latest",
-        "list", "log", "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull", "push",
+        "adopt", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context", "demo",
+        "diagnose", "doctor", "emit", "event", "fail", "feedback", "from-event", "heal", "history", "init", "land",
+        "latest", "list", "log", "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull", "push",
         "repair", "request", "rerun", "respond", "response", "resume", "run", "save", "session", "show", "skip",
         "start", "status", "step", "sync", "takeover", "validate", "workflow",
     }

@@ -7,8 +7,8 @@ MAX_RESUME_ATTEMPTS = 2
 # The usual length of an anchor in characters. It grows, to `ANCHOR_LIMIT` at most, if that text recurs.
 ANCHOR_LENGTH = 48
 ANCHOR_LIMIT = 4096
-# How many characters back an earlier occurrence of an anchor is searched for.
-ANCHOR_WINDOW = 16 * 1024
+# The usual length of the piece between the anchor and the joint, which a continuation writes again.
+PIECE_LENGTH = 24
 # The limit of a response in characters, merged ones included.
 MAX_RESPONSE = 64 * 1024 * 1024
 # How many lines of prose may precede a response or a continuation, and their length in characters.

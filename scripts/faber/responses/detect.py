@@ -8,7 +8,7 @@ standard (NaN, nesting beyond its recursion limit, numbers with thousands of dig
 import json
 from typing import NamedTuple, NoReturn
 
-from faber.responses.anchors import anchor, is_unambiguous
+from faber.responses.anchors import Anchor, anchor
 from faber.responses.constants import CUT_STOP_REASONS, MAX_RESPONSE
 from faber.responses.response_errors import ResponseTooLarge
 from faber.responses.scanner import JsonScanner
@@ -28,22 +28,34 @@ class TruncationDetectionResult(NamedTuple):
     """The result of `detect_truncation`.
 
     `status` is `complete`, `truncated` or `malformed`. For a truncated text, `truncation_index` is the end of its last
-    complete token (a cut string is not one: the index lies before it), and `certain_end` the end of what a continuation
-    can be joined to (inside a cut string, after its last complete character). For a malformed text, `error` says what
-    is wrong at which character. Fields that do not apply are None. `raw` is the text.
+    complete token (a cut string is not one: the index lies before it), and `joint` the end of what a continuation can
+    be joined to (inside a cut string, after its last complete character). For a malformed text, `error` says what is
+    wrong at which character. Fields that do not apply are None. `raw` is the text.
     """
 
     truncated: bool
     status: str
     truncation_index: int | None
-    certain_end: int | None
+    joint: int | None
     error: SyntaxProblem | None
     raw: str
 
     @property
+    def anchor(self) -> Anchor | None:
+        """What a continuation is asked to begin with; None if nothing was cut."""
+        return anchor(self.raw, self.joint or 0, self.truncation_index or 0) if self.truncated else None
+
+    @property
     def last_valid_token(self) -> str | None:
-        """The text before `certain_end` that a continuation is asked to begin with; None if nothing was cut."""
-        return anchor(self.raw, self.certain_end or 0, self.truncation_index or 0) if self.truncated else None
+        """The text that a continuation is asked to begin with; None if nothing was cut."""
+        found = self.anchor
+        return found and found.token
+
+    @property
+    def certain_end(self) -> int | None:
+        """Where `last_valid_token` ends in the text: at a word or a line; None if nothing was cut."""
+        found = self.anchor
+        return found and found.end
 
     @property
     def proves(self) -> bool:
@@ -51,8 +63,8 @@ class TruncationDetectionResult(NamedTuple):
 
         It does not if the text repeats itself from its beginning, or for longer than an anchor may be.
         """
-        token = self.last_valid_token
-        return token is not None and is_unambiguous(self.raw, self.certain_end or 0, len(token))
+        found = self.anchor
+        return found is not None and found.proves
 
     def as_dict(self) -> dict[str, object]:
         """The result as `faber response check` prints it."""
@@ -151,8 +163,8 @@ def _cut_outside(raw: str, at: int) -> TruncationDetectionResult:
     return _cut(raw, index, index)
 
 
-def _cut(raw: str, index: int, certain: int) -> TruncationDetectionResult:
-    return TruncationDetectionResult(True, "truncated", index, certain, None, raw)
+def _cut(raw: str, index: int, joint: int) -> TruncationDetectionResult:
+    return TruncationDetectionResult(True, "truncated", index, joint, None, raw)
 
 
 def _scanned(raw: str, stop_reason: str | None) -> TruncationDetectionResult:
@@ -167,8 +179,8 @@ def result(scanner: JsonScanner, raw: str, stop_reason: str | None = None) -> Tr
         return TruncationDetectionResult(False, status, None, None, scanner.problem, raw)
     if status == "complete" and not (scanner.lone_number and stop_reason in CUT_STOP_REASONS):
         return TruncationDetectionResult(False, "complete", None, None, None, raw)
-    certain = scanner.token_end
+    joint = scanner.token_end
     if scanner.in_string:
         opening = WHITESPACE.match(raw, scanner.token_end).end()  # type: ignore[union-attr]
-        certain = len(raw) - uncertain_in_string(raw, opening + 1)
-    return _cut(raw, scanner.token_end, certain)
+        joint = len(raw) - uncertain_in_string(raw, opening + 1)
+    return _cut(raw, scanner.token_end, joint)

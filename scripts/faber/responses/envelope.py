@@ -26,6 +26,11 @@ _CANDIDATE = re.compile(r"^[ \t]*([{\[])", re.MULTILINE)
 _INLINE = re.compile(r"(?<=[:\s])\{(?=\s*[\"}])")
 _CANDIDATES = 8
 _SENTENCE_ENDS = ":.!?…。："
+# Where another document may begin in prose: before the one that counts, only what looks like one; after it, any brace.
+_ANOTHER_BEFORE = re.compile(r"""\{\s*(?:["}]|\Z)""")
+_ANOTHER_AFTER = re.compile(
+    r"""[{}]|\[(?!\d+\])\s*(?:[\[\]"\d-]|true|false|null|\Z)|^[ \t]*(?:```|~~~)""", re.MULTILINE
+)
 
 
 class Envelope(NamedTuple):
@@ -47,8 +52,9 @@ class Envelope(NamedTuple):
 def extract_envelope(text: str) -> Envelope:
     """The JSON in `text`, complete or cut, without what a model put around it; all of `text` if it has no JSON.
 
-    The JSON may follow a byte order mark or prose, stand in a fence (which may be cut too), or precede prose. Two
-    documents in one text are not separated. Raises `ResponseTooLarge`.
+    The JSON may follow a byte order mark or prose, stand in a fence (which may be cut too), or precede whole sentences.
+    It must be the only document: text with another one, or a brace after it, is left unchanged, because what follows
+    may retract what precedes it. Raises `ResponseTooLarge`.
     """
     return examine(text)[0]
 
@@ -62,7 +68,10 @@ def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, Trunca
     if found.status != "malformed":
         return Envelope(body, mark, "", marks), found
     for begin, outside in _beginnings(body):
-        if not all(_begins_like_prose(line) for line in body[:outside].split("\n") if line.strip()):
+        prose = body[:outside]
+        if _ANOTHER_BEFORE.search(prose) or not all(
+            _begins_like_prose(line) for line in prose.split("\n") if line.strip()
+        ):
             continue
         rest = body[begin:]
         inside = detect_truncation(rest, stop_reason)
@@ -74,7 +83,7 @@ def examine(text: str, stop_reason: str | None = None) -> tuple[Envelope, Trunca
             rest, inside = rest[:end], detect_truncation(rest[:end])
         else:
             suffix = ()
-        before = (PROSE_BEFORE,) * bool(body[:outside].strip()) + (FENCE,) * (outside < begin)
+        before = (PROSE_BEFORE,) * bool(prose.strip()) + (FENCE,) * (outside < begin)
         removed = marks + before + tuple(word for word in suffix if word not in before)
         return Envelope(rest, mark + body[:begin], body[begin + len(rest) :], removed), inside
     return Envelope(text), found if not mark else detect_truncation(text)
@@ -104,18 +113,24 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def suffix_removed(suffix: str) -> tuple[str, ...] | None:
-    """What `suffix`, the text after a complete value, consists of: a closing fence, prose on its own line, or both.
+    """What `suffix`, the text after a complete value, consists of: a closing fence, whole sentences on lines of their
+    own, or both.
 
-    None if it is anything else.
+    None if it is anything else, or if another document may begin in it.
     """
     removed: tuple[str, ...] = ()
     closing = _CLOSING.match(suffix) or _CUT_CLOSING.match(suffix)
     if closing:
         removed, suffix = (FENCE,), suffix[closing.end() :]
-    rest = suffix.lstrip(SPACES)
+    rest = suffix.strip(SPACES)
     if not rest:
         return removed
-    if "\n" not in suffix[: len(suffix) - len(rest)] or not all(_begins_like_prose(line) for line in rest.splitlines()):
+    if (
+        "\n" not in suffix[: suffix.index(rest[0])]
+        or _ANOTHER_AFTER.search(rest)
+        or rest[-1] not in _SENTENCE_ENDS
+        or not all(_begins_like_prose(line) for line in rest.splitlines())
+    ):
         return None
     return (*removed, PROSE_AFTER)
 

@@ -5,7 +5,8 @@ document, wrap it in a fence, begin with a sentence, or leave a gap. A join puts
 repeats the end of the first chunk, or right after it. Inside a string nearly every place is valid JSON, so the grammar
 proves nothing there: only a repetition too long to be an accident does.
 
-*proven*: the continuation begins with the anchor, or with everything that is certain of the document.
+*proven*: the continuation begins with the anchor and what the chunk has after it, or with everything that is certain of
+the document; and it completes the document, or its source was cut.
 *consistent*: otherwise, all places that give valid JSON must give the same document.
 """
 
@@ -13,15 +14,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from faber.responses.anchors import anchor, is_unambiguous
+from faber.responses.anchors import Anchor, anchor
 from faber.responses.constants import ANCHOR_LENGTH, CUT_STOP_REASONS, MAX_RESPONSE, Join
 from faber.responses.detect import TruncationDetectionResult, result
 from faber.responses.envelope import beginnings_of_continuation, examine, is_talk, suffix_removed
-from faber.responses.overlaps import overlaps
+from faber.responses.overlaps import begins_with, echo, overlaps
 from faber.responses.response_errors import ChunkMergeError, ResponseTooLarge
 from faber.responses.scanner import JsonScanner
 from faber.responses.syntax import SPACES
 
+_UNFINISHED = "The continuation ends without completing the response."
+_NO_ECHO = "The continuation does not begin with the anchor."
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 
 
@@ -58,7 +61,7 @@ class Chunk:
         self.text = text
         self.detection = result(scanner, text, stop_reason)
         self._scanner = scanner
-        self._anchors: dict[int, str] = {}
+        self._anchors: dict[int, Anchor] = {}
 
     @classmethod
     def of(cls, raw: str, stop_reason: str | None = None) -> "Chunk":
@@ -72,24 +75,24 @@ class Chunk:
     def token(self, length: int = ANCHOR_LENGTH) -> str:
         """The anchor for the prompt; empty if it would prove nothing, so that the model rewrites the whole document."""
         made = self.anchor(length)
-        return made if is_unambiguous(self.text, self.certain_end, len(made)) else ""
+        return made.token if made.proves else ""
 
     @property
-    def certain_end(self) -> int:
-        """Where the certain part of the text ends."""
-        return self.detection.certain_end or 0
+    def joint(self) -> int:
+        """Where a continuation is joined: after the last complete character or token."""
+        return self.detection.joint or 0
 
-    def anchor(self, length: int = ANCHOR_LENGTH) -> str:
-        """The text that a continuation is asked to begin with, about `length` characters."""
+    def anchor(self, length: int = ANCHOR_LENGTH) -> Anchor:
+        """The anchor that a continuation is asked to begin with, about `length` characters."""
         if length not in self._anchors:
-            end, token_end = self.certain_end, self.detection.truncation_index or 0
-            self._anchors[length] = anchor(self.text, end, token_end, length, self._scanner.certain(end))
+            joint, token_end = self.joint, self.detection.truncation_index or 0
+            self._anchors[length] = anchor(self.text, joint, token_end, length, self._scanner.certain(joint))
         return self._anchors[length]
 
     def join(
         self,
         continuation: str,
-        join: Join = "consistent",
+        join: Join = "proven",
         stop_reason: str | None = None,
         asked: int = ANCHOR_LENGTH,
     ) -> Merge:
@@ -102,60 +105,61 @@ class Chunk:
         views = [continuation[begin:] for begin in beginnings_of_continuation(continuation)]
         echoed = False
         for view in views:
-            rests = self._echoed(view, asked)
-            echoed = echoed or bool(rests)
-            if found := self._decided(rests, stop_reason):
-                if self._doubtful(found, view, stop_reason):
+            for repeated, rest in self._echoes(view, asked):
+                echoed = True
+                found = self._decided([rest], stop_reason)
+                if found and self._doubtful(found, view, repeated, stop_reason):
                     raise ChunkMergeError("What is repeated is too short to prove a join.", reason="ambiguous")
-                return self._merged(found, "echo", stop_reason)
+                if found and not found.complete and stop_reason not in (None, *CUT_STOP_REASONS):
+                    raise ChunkMergeError(_UNFINISHED, reason="unfinished")
+                if found:
+                    return self._merged(found, "echo", stop_reason)
         if echoed:
             raise ChunkMergeError("What follows the repeated anchor does not fit.", reason="no_join")
-        if join == "proven" and not self.detection.proves:
+        if join == "proven" and not self.anchor().proves:
             raise ChunkMergeError(
                 "The chunk repeats itself: only repeating all of it proves a join.",
                 reason="ambiguous",
             )
+        token = self.token(asked)
+        begun = bool(token) and any(view.startswith(token) for view in views)
         if join == "proven":
-            raise ChunkMergeError("The continuation does not begin with the anchor.", reason="no_echo")
-        if self._scanner.in_string and len(self.anchor()) >= ANCHOR_LENGTH and self.anchor() in continuation:
-            raise ChunkMergeError("The anchor is there, but not at the beginning.", reason="ambiguous")
+            what = "What follows the anchor is not what the chunk has there." if begun else _NO_ECHO
+            raise ChunkMergeError(what, reason="no_echo")
+        if len(token) >= ANCHOR_LENGTH and (begun or (self._scanner.in_string and token in continuation)):
+            raise ChunkMergeError("The anchor is there, but no echo of what the chunk has.", reason="ambiguous")
         for group in self._grouped(views):
             rests = [rest for view in group for rest in self._fitting(view)]
             found = self._decided(rests, stop_reason)
             if found and not found.complete and not self._may_be_cut(group, stop_reason):
-                raise ChunkMergeError("The continuation ends without completing the response.", reason="unfinished")
+                raise ChunkMergeError(_UNFINISHED, reason="unfinished")
             if found:
                 return self._merged(found, "consistent", stop_reason)
         raise ChunkMergeError("No place of the continuation fits the first chunk.", reason="no_join")
 
-    def _echoed(self, view: str, asked: int) -> list[str | None]:
-        """What follows the certain part, for each place where `view` repeats enough of it to prove the join."""
-        end = self.certain_end
-        if not end:  # nothing is certain, so only the whole document from its start can be an echo
+    def _echoes(self, view: str, asked: int) -> Iterator[tuple[int, str | None]]:
+        """How much of `view` repeats what proves the join, and what follows it; nothing if it does not."""
+        joint = self.joint
+        if not joint:  # nothing is certain, so only the whole document from its start can be an echo
             begun = self.text.lstrip(SPACES)
-            if begun and self._scanner.copy().feed(view).status != "malformed":
-                return []
-            return [view] if view.lstrip(SPACES).startswith(begun) else []
-        found = overlaps(self.text[:end], view)
-        sizes = {len(self.anchor(size)) for size in (ANCHOR_LENGTH, asked)}
-        whole = len(self.text[:end].lstrip(SPACES))
-        all_of_it = [size for size in found if size >= whole]
-        proving = all_of_it or [size for size in found if size in sizes]
-        return [self._rest(view, size) for size in proving if is_unambiguous(self.text, end, size)]
+            new = begun and self._scanner.copy().feed(view).status != "malformed"
+            if not new and view.lstrip(SPACES).startswith(begun):
+                yield 0, view
+            return
+        sizes = {len(self.text[:joint].lstrip(SPACES))}
+        sizes |= {made.size for made in map(self.anchor, (ANCHOR_LENGTH, asked)) if made.proves}
+        for size in sizes:
+            if repeated := echo(self.text[:joint], size, view):
+                yield repeated, self._rest(view, repeated)
 
-    def _doubtful(self, found: _Reading, view: str, stop_reason: str | None) -> bool:
+    def _doubtful(self, found: _Reading, view: str, repeated: int, stop_reason: str | None) -> bool:
         """True if `found` repeats so few characters that `view` may just as well repeat nothing.
 
         The whole text may be that short; then the end of the document decides. New text cannot close the brackets that
         the text and its repetition open together. A document that is complete with the repetition is therefore right,
         unless the source says that it was cut.
         """
-        repeated = len(view) - len(found.rest)
-        if not self.certain_end or (
-            repeated >= ANCHOR_LENGTH and is_unambiguous(self.text, self.certain_end, repeated)
-        ):
-            return False
-        if found.complete and stop_reason not in CUT_STOP_REASONS:
+        if not self.joint or repeated >= ANCHOR_LENGTH or (found.complete and stop_reason not in CUT_STOP_REASONS):
             return False
         return any(rest is not None and self._read(rest, stop_reason) for rest in self._plain(view))
 
@@ -177,20 +181,20 @@ class Chunk:
 
     def _fitting(self, view: str) -> Iterator[str | None]:
         """What follows the certain part, for each place where `view` may belong."""
-        yield from (self._rest(view, size) for size in overlaps(self.text[: self.certain_end], view))
+        yield from (self._rest(view, size) for size in overlaps(self.text[: self.joint], view))
         yield from self._plain(view)
 
     def _rest(self, view: str, size: int) -> str | None:
         """What follows the certain part if `view` repeats `size` characters; None if it contradicts the cut piece."""
         rest = view[size:]
-        cut = self.text[self.certain_end :]
+        cut = self.text[self.joint :]
         if self._scanner.in_string:
-            return rest if rest.startswith(cut) else None
+            return rest if begins_with(rest, cut) else None
         return rest if rest.lstrip(SPACES).startswith(cut.lstrip(SPACES)) else None
 
     def _plain(self, view: str) -> Iterator[str | None]:
         """What follows the certain part if `view` repeats none of it, though perhaps some of the cut piece."""
-        cut = self.text[self.certain_end :]
+        cut = self.text[self.joint :]
         if cut:
             yield self._rest(view, 0)
         for kept in range(1, len(cut) + 1) if cut else [0]:
@@ -217,7 +221,7 @@ class Chunk:
 
     def _read(self, rest: str, stop_reason: str | None) -> _Reading | None:
         """`rest` after the certain part, without what follows a complete value; None if it is not JSON."""
-        end = self.certain_end
+        end = self.joint
         scanner = self._scanner.certain(end).feed(rest)
         if scanner.status == "malformed":
             value_end = scanner.value_end
@@ -231,10 +235,10 @@ class Chunk:
 
     def _tokens(self, rest: str) -> tuple[str, ...]:
         """The tokens of the certain part and `rest`, regardless of white space."""
-        return tuple(_TOKENS.findall(self.text[: self.certain_end] + rest))
+        return tuple(_TOKENS.findall(self.text[: self.joint] + rest))
 
     def _merged(self, reading: _Reading, proof: str, stop_reason: str | None) -> Merge:
-        text = self.text[: self.certain_end] + reading.rest
+        text = self.text[: self.joint] + reading.rest
         return Merge(text, reading.complete, proof, Chunk(text, reading.scanner, stop_reason))
 
 
@@ -242,7 +246,7 @@ def _said(found: TruncationDetectionResult) -> str:
     return f"{found.error.message} at character {found.error.position}" if found.error else found.status
 
 
-def join_chunks(initial: str, continuation: str, join: Join = "consistent", *, stop_reason: str | None = None) -> Merge:
+def join_chunks(initial: str, continuation: str, join: Join = "proven", *, stop_reason: str | None = None) -> Merge:
     """Join `continuation` to `initial`; `stop_reason` is the continuation's.
 
     Raises `ChunkMergeError` like `merge_chunks`, except that a continuation that is cut itself gives an unfinished
@@ -251,13 +255,13 @@ def join_chunks(initial: str, continuation: str, join: Join = "consistent", *, s
     return Chunk.of(initial).join(continuation, join, stop_reason)
 
 
-def merge_chunks(initial: str, continuation: str, join: Join = "consistent") -> str:
+def merge_chunks(initial: str, continuation: str, join: Join = "proven") -> str:
     """The complete JSON text of the cut `initial` and its `continuation` (seed 003, `mergeChunks`).
 
     `join="proven"` accepts only a continuation that repeats the anchor (`detect_truncation(initial).last_valid_token`)
-    or more of what precedes the cut. `"consistent"` also accepts one without it, if every place where it fits gives
-    the same document; a gap then goes unnoticed. Raises `ChunkMergeError`, also if the merged text is still cut
-    (`unfinished`).
+    and what follows it, or the whole document. `"consistent"` also accepts one without it, if every place where it fits
+    gives the same document; a gap then goes unnoticed (80 % of those in real files are joined wrong). Raises
+    `ChunkMergeError`, also if the merged text is still cut (`unfinished`).
     """
     merge = join_chunks(initial, continuation, join)
     if not merge.complete:

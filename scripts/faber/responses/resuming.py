@@ -56,7 +56,7 @@ def resume(
     max_resume_attempts: int = MAX_RESUME_ATTEMPTS,
     *,
     stop_reason: str | None = None,
-    join: Join = "consistent",
+    join: Join = "proven",
 ) -> Resumption:
     """Complete `raw` if it was cut, asking `llm_client` for the rest; `stop_reason` is what ended `raw`.
 
@@ -92,7 +92,7 @@ def resume_if_truncated(
     max_resume_attempts: int = MAX_RESUME_ATTEMPTS,
     *,
     stop_reason: str | None = None,
-    join: Join = "consistent",
+    join: Join = "proven",
 ) -> str:
     """The text of `resume` (seed 003, `resumeIfTruncated`): the complete JSON, or malformed text unchanged."""
     return resume(llm_client, raw, max_resume_attempts, stop_reason=stop_reason, join=join).text
