@@ -26,8 +26,8 @@ COMMAND_WORDS = frozenset(
     {
         "adopt", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context", "demo",
         "diagnose", "doctor", "emit", "event", "fail", "feedback", "from-event", "heal", "history", "init", "land",
-        "latest", "list", "log", "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull", "push",
-        "repair", "request", "rerun", "respond", "response", "resume", "run", "save", "session", "show", "skip",
+        "latest", "list", "log", "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull",
+        "push", "repair", "request", "rerun", "respond", "response", "resume", "run", "save", "session", "show", "skip",
         "start", "status", "step", "sync", "takeover", "validate", "workflow",
     }
 )  # fmt: skip
