@@ -3,7 +3,7 @@
 import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class Durations:
             if took >= A_WHILE:
                 item.add_marker("slow")
         # By file: the tests of one share its fixtures.
-        items.sort(key=lambda item: -longest[item.path])
+        items.sort(key=lambda item: (-longest[item.path], item.path))
 
     def pytest_collection_finish(self) -> None:
         """What was collected stays to the end: the garbage collector need not look at it again and again."""
@@ -63,6 +63,17 @@ class Durations:
         """Keep what was measured beside what was known."""
         if self.cache and self.now and "PYTEST_XDIST_WORKER" not in os.environ:
             self.cache.set(_RECORD, self.seconds | {name: round(took, 2) for name, took in self.now.items()})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Of two workers, one begins with the last file: each compiles half of the tests, and reads what the other did."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
+        report.result.reverse()
+    return report
 
 
 def pytest_configure(config: pytest.Config) -> None:
