@@ -29,6 +29,7 @@ SLOW = (
 )  # fmt: skip
 A_WHILE = 0.05  # seconds: seven tests in ten are faster
 _RECORD = "faber/seconds"
+_WORKER = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 
 
 class Durations:
@@ -54,6 +55,7 @@ class Durations:
     def pytest_collection_finish(self) -> None:
         """What was collected stays to the end: the garbage collector need not look at it again and again."""
         gc.freeze()
+        gc.set_threshold(10_000)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up setup, call and teardown."""
@@ -69,10 +71,12 @@ class Durations:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Of two workers, one begins with the last file: each compiles half of the tests, and reads what the other did."""
+    """Each worker begins with another directory, and so compiles other tests: the rest it finds compiled."""
     report = yield
-    if isinstance(collector, pytest.Directory) and os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
-        report.result.reverse()
+    if isinstance(collector, pytest.Directory) and collector.path == HERE:
+        worker, workers = (int(os.environ.get(name, "0").removeprefix("gw")) for name in _WORKER)
+        begin = len(report.result) * worker // max(workers, 1)
+        report.result = report.result[begin:] + report.result[:begin]
     return report
 
 

@@ -1,6 +1,7 @@
-"""Imports click without two modules of the standard library that it imports and a short command never uses.
+"""Imports click without three modules of the standard library that it imports and a short command never uses.
 
-`inspect` and `uuid` bring what parses Python and names the platform: a third of what importing click costs.
+`inspect` and `uuid` bring what parses Python and names the platform: a third of what importing click costs. `gettext`
+looks on disk for translations of each message, which click does not have.
 """
 
 import sys
@@ -13,6 +14,8 @@ class _Later(ModuleType):
     """Stands for a module until something of it is used."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # asked for by `from … import …`
+            raise AttributeError(name)
         self.step_aside()
         return getattr(import_module(self.__name__), name)
 
@@ -34,14 +37,21 @@ def cleandoc(text: str) -> str:
     return "\n".join(lines)
 
 
+def _ngettext(singular: str, plural: str, number: int) -> str:
+    return singular if number == 1 else plural
+
+
 def import_click() -> None:
-    """Import click; what it needs of the two modules is loaded when it uses it."""
-    stand_ins = {name: _Later(name) for name in ("inspect", "uuid") if name not in sys.modules}
-    sys.modules.update(stand_ins)
-    if "inspect" in stand_ins:
-        stand_ins["inspect"].__dict__["cleandoc"] = cleandoc
-    if "uuid" in stand_ins:
-        stand_ins["uuid"].__dict__["UUID"] = Any  # while click is imported, only a parameter of a type
+    """Import click; what else it needs of the three modules is loaded when it uses it."""
+    provided: dict[str, dict[str, Any]] = {
+        "inspect": {"cleandoc": cleandoc},
+        "gettext": {"gettext": str, "ngettext": _ngettext},
+        "uuid": {"UUID": Any},  # while click is imported, only a parameter of a type
+    }
+    stand_ins = {name: _Later(name) for name in provided if name not in sys.modules}
+    for name, module in stand_ins.items():
+        module.__dict__.update(provided[name])
+        sys.modules[name] = module
     try:
         import click  # noqa: F401 - loaded for those who import it next
     finally:
