@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.git_environment import CONFIGURATION
+from support.terminals import need_controlling_terminal
 
 if TYPE_CHECKING:
     from github.fake import FakeGitHub
@@ -83,6 +84,7 @@ def pytest_make_collect_report(
 def pytest_configure(config: pytest.Config) -> None:
     """Durations are recorded by the process that all reports come to, and read by every worker."""
     config.pluginmanager.register(Durations(config), "faber-durations")
+    need_controlling_terminal()  # tests act for a person
 
 
 def _needed(found: str | None, what: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from faber.agents.known_clients import SIGNS
 from faber.cli import main
 from support.git_environment import COMMITTER
 
@@ -42,7 +43,7 @@ Faber = Callable[..., Answer]
 @pytest.fixture(autouse=True)
 def _person(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run as a person in a plain terminal, whoever started them."""
-    for name in ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT", "FABER_DEBUG"):
+    for name in (*SIGNS, "GITHUB_ACTIONS", "FABER_ROOT", "FABER_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("CLAUDE_CODE_EXECPATH", raising=False)
     monkeypatch.setenv("FABER_CLAUDE", os.devnull + "/claude")  # no client, whatever is on PATH

@@ -27,17 +27,6 @@ def test_a_key_of_another_command_is_refused(faber: Faber, run: str) -> None:
     assert faber("event", "emit", run, "--type", "checkpoint", "--key", "K").json["repeated"] is True
 
 
-@pytest.mark.parametrize("variable", ["CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD"])
-@pytest.mark.parametrize("value", ["1", ""])
-def test_an_agent_is_known_by_any_sign(
-    faber: Faber, run: str, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
-    """An emptied variable does not make an agent a person."""
-    faber("feedback", "request", run, "--prompt", "May I?")
-    monkeypatch.setenv(variable, value)
-    assert faber("feedback", "respond", run, "approve").code == "person_required"
-
-
 def test_an_agent_does_not_free_itself(faber: Faber, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More autonomy than the project gives, adopting, and cancelling while a person is asked are a person's."""
     run = faber("run", "init", "--run-id", "r").json["run_id"]

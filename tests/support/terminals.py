@@ -1,15 +1,30 @@
 """faber on a terminal: what a person sees, stdout and stderr together."""
 
+import fcntl
 import os
 import pty
 import sys
+import termios
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from select import select
 from time import monotonic
 from typing import NamedTuple
 
 MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
+
+
+def need_controlling_terminal() -> None:
+    """Give this process a controlling terminal for as long as it lives, if it has none: what it starts acts for a
+    person then. A new session (`start_new_session`) has none, as an agent's shell."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        with suppress(PermissionError):  # it leads a session already
+            os.setsid()
+        _, own = pty.openpty()
+        fcntl.ioctl(own, termios.TIOCSCTTY, 0)
 
 
 class Screen(NamedTuple):

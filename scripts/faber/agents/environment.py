@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-CHILD = "FABER_CHILD"
+from faber.agents.known_clients import CHILD as CHILD
+
 TURN = "FABER_TURN"
 
 # What a client sets for the programs it runs. A child that inherited it would act as a part of that session.

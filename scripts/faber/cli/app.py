@@ -138,10 +138,10 @@ def _run(arguments: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except FaberError as error:
-        if invocation.is_agent and invocation.run is not None:
+        if invocation.run is not None and not invocation.is_person:
             from faber.console.refusal_audit import keep_refusal
 
-            keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.session_id)
+            keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.writer)
         print_error(error, invocation.run)
         return error.exit_code
     except click.exceptions.Exit as error:

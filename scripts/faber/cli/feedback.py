@@ -7,6 +7,7 @@ import click
 
 from faber.console.arguments import (
     complete_run,
+    forbid_agent,
     format_option,
     key_option,
     place,
@@ -245,7 +246,7 @@ def from_event(obj: Invocation, event_path: str) -> None:
     """
     from faber.github.comment_command import handle_comment
 
-    require_person(obj, "faber feedback from-event")
+    (forbid_agent if os.environ.get("GITHUB_ACTIONS") == "true" else require_person)(obj, "faber feedback from-event")
     outcome = handle_comment(event_path, lambda: obj.layout)
     print_json(outcome)
     if outcome["result"] in ("denied", "stale", "ambiguous"):

@@ -52,7 +52,7 @@ def phase_start(obj: Invocation, run: str, name: str, message: str | None, key: 
     """Start PHASE, which must be that of the next unfinished step."""
     check_name(name, "phase")
     starts = partial(commands.start_phase, phase=name, message=message)
-    record(obj, run, after_failure(starts, agent=obj.is_agent), key=key, work=True)
+    record(obj, run, after_failure(starts, agent=not obj.is_person), key=key, work=True)
 
 
 @phase.command("complete")
@@ -106,7 +106,7 @@ def step_start(obj: Invocation, run: str, where: str, message: str | None, key: 
     is_next = not made.foreign and next_place(made.state, made.plan) == (in_phase, name)
     base = base_commit(made, in_phase, name) if is_next else None
     starts = partial(commands.start_step, phase=in_phase, step=name, message=message, base_commit=base)
-    begins = after_failure(held(obj.layout, obj.session_id, starts, begins=True), agent=obj.is_agent)
+    begins = after_failure(held(obj.layout, obj.session_id, starts, begins=True), agent=not obj.is_person)
     record(obj, made, begins, key=key)
 
 

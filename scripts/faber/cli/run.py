@@ -212,7 +212,7 @@ def resume(obj: Invocation, run: str, *, following: bool) -> None:
 
     made = open_named(obj.layout, run)
     _bind_unless_held(obj, made)
-    resumes = after_failure(resuming(obj.layout, obj.session_id, commands.resume_run), agent=obj.is_agent)
+    resumes = after_failure(resuming(obj.layout, obj.session_id, commands.resume_run), agent=not obj.is_person)
     record(obj, made, resumes, following=following)
 
 
@@ -240,7 +240,7 @@ def fail(obj: Invocation, run: str, error: str) -> None:
 def cancel(obj: Invocation, run: str, reason: str) -> None:
     """End a run for good. While a request is open, only a person may."""
     made = open_named(obj.layout, run)
-    if obj.is_agent and made.state["feedback_queue"]:
+    if made.state["feedback_queue"]:
         require_person(obj, "faber run cancel, while a request is open,", run)
     record(obj, made, lambda state, plan: commands.cancel_run(state, plan, reason))
 

@@ -107,8 +107,20 @@ def generic_format() -> click.Option:
 
 
 def require_person(invocation: Invocation, command: str, run: str | None = None) -> None:
-    """Raise `PersonRequired` if an agent calls a command that speaks for a person; `run` is the run it would change."""
+    """Raise `PersonRequired` unless a person calls a command that speaks for one; `run` is the run it would change."""
     invocation.run = run
+    forbid_agent(invocation, command)
+    if not invocation.is_person:
+        raise PersonRequired(
+            f"Only a person may use `{command}`; this process has no terminal.",
+            command=command,
+            recovery="Call it in a terminal. A project lets programs without one speak for a person by "
+            "`feedback: {from_scripts: true}` in its committed config.yaml.",
+        )
+
+
+def forbid_agent(invocation: Invocation, command: str) -> None:
+    """Raise `PersonRequired` if an agent calls the command."""
     if invocation.is_agent:
         raise PersonRequired(
             f"Only a person may use `{command}`; it was called in an agent's session.", command=command

@@ -1,8 +1,11 @@
 """Who runs a command, and in which project."""
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from faber.agents.known_clients import client_of, is_agents, session_of
+from faber.errors import FaberError
 from faber.store.bundle import PROGRAM
 from faber.store.layout import Layout, find_root
 from faber.text.program_word import PERSONS, shell_word
@@ -29,22 +32,42 @@ class Invocation:
 
     @property
     def session_id(self) -> str | None:
-        """The Claude Code session that runs this command, if any."""
-        session = os.environ.get("CLAUDE_CODE_SESSION_ID", "")
-        return session[:200] or None
+        """The client's session that runs this command, if any."""
+        return session_of(os.environ)
 
     @property
     def writer(self) -> "Writer":
         """Who records what this command decides."""
         from faber.store.appending import Writer
 
-        return Writer(self.session_id, self.actor)
+        client = client_of(os.environ)
+        return Writer(self.session_id, self.actor, client=client.name if client else None)
 
     @property
     def is_agent(self) -> bool:
-        """True if an agent runs this command, not a person."""
-        named = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD")  # set, even to an empty value
-        return any(name in os.environ for name in named)
+        """True if an agent is known to run this command."""
+        return is_agents(os.environ)
+
+    @cached_property
+    def is_person(self) -> bool:
+        """True if a person runs this command, or a program that may speak for one."""
+        return not self.is_agent and (has_terminal() or self._scripts_allowed())
+
+    def _scripts_allowed(self) -> bool:
+        """True if the settings, as the project's newest commit has them, let programs without a terminal speak for a
+        person."""
+        from faber.store.config import load_config, parse_config
+
+        try:
+            if not load_config(self.layout).at("feedback.from_scripts"):
+                return False
+            from faber.git.inspect import committed_file
+
+            committed = committed_file(self.layout.root, self.layout.config)
+            given = parse_config(committed, self.layout.config) if committed is not None else {}
+            return given.get("feedback", {}).get("from_scripts") is True
+        except FaberError:
+            return False
 
     @property
     def program(self) -> str:
@@ -53,5 +76,14 @@ class Invocation:
 
     @property
     def actor(self) -> str:
-        """Who records events: `agent` or `person`."""
-        return "agent" if self.is_agent else "person"
+        """Who records events: `agent`, `person`, or `script` for a program without a terminal."""
+        return "agent" if self.is_agent else "person" if self.is_person else "script"
+
+
+def has_terminal() -> bool:
+    """True if this process has a controlling terminal, whatever its input and output are connected to."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -24,7 +24,7 @@ _NOT_KEPT = (
 )
 
 
-def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[str], session_id: str | None) -> None:
+def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[str], by: Writer) -> None:
     """Append `command_refused` to the run, unless its newest event says the same; never raises `FaberError`."""
     if error.exit_code not in (Exit.REFUSED, Exit.PERSON_NEEDED) or error.code in _NOT_KEPT:
         return
@@ -42,6 +42,6 @@ def keep_refusal(layout: Layout, run: str, error: FaberError, arguments: list[st
             event = log.read_event(made.directory, newest[0]["file"])
             if event.get("metadata") == draft["metadata"]:
                 return
-        commit(layout, made.run_id, decide, Writer(session_id, "agent"), known=made)
+        commit(layout, made.run_id, decide, by, known=made)
     except FaberError:
         return

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 
+from faber.agents.known_clients import persons
 from faber.errors import FaberError
 from faber.processes.stdout import write
 from faber.store.bundle import PROGRAM, plugin_root
@@ -80,11 +81,10 @@ def git(project: str, *arguments: str) -> None:
 
 def run_faber(project: str, arguments: list[str], stdin: object = None) -> str:
     """The output of a faber command in the project; `stdin` is passed as JSON, if given."""
-    dropped = ("CLAUDE_CODE_SESSION_ID", "CLAUDECODE", "FABER_CHILD", "FABER_ROOT")
     done = subprocess.run(
         [sys.executable, "-I", "-X", "utf8", _PACKAGE, *arguments],
         cwd=project,
-        env={k: v for k, v in os.environ.items() if k not in dropped} | {"FABER_ROOT": project},
+        env=persons(os.environ) | {"FABER_ROOT": project},
         input=None if stdin is None else json.dumps(stdin).encode(),
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,

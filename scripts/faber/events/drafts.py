@@ -37,6 +37,7 @@ class Draft(TypedDict):
     error: NotRequired[ErrorDetail]
     session_id: NotRequired[str]
     actor: NotRequired[str]
+    client: NotRequired[str]
     key: NotRequired[Annotated[str, Keyword("minLength", 1), Keyword("maxLength", 200)]]
 
 

@@ -45,7 +45,7 @@ class AnswerCodes(NamedTuple):
 
 
 def is_code(word: str) -> bool:
-    """True if `word` is shaped like a code, in upper or lower case. No word is: a code has a digit and a letter."""
+    """True if `word` is shaped like a code, in upper or lower case. A word never is, because a code has a digit."""
     signs = set(word.upper())
     return word.isascii() and len(word) == LENGTH and signs <= _SIGNS and bool(signs & _DIGITS and signs & _LETTERS)
 

@@ -3,6 +3,7 @@
 Implements context reconstitution 0.4. A branch is optional: every problem is returned as a notice.
 """
 
+import os
 from collections.abc import Callable
 
 from faber.errors import Notice
@@ -73,6 +74,13 @@ def branch_head(root: StrPath, name: str | None) -> str | None:
 def _commit_at(root: StrPath, ref: str) -> str | None:
     answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
+
+
+def committed_file(root: StrPath, path: str) -> str | None:
+    """The content of the file `path`, which is inside `root`, in HEAD's commit; None if it has no such file."""
+    named = os.path.relpath(path, root).replace(os.sep, "/")
+    answer = ask([GitQuestion(root, ["cat-file", "blob", f"HEAD:./{named}"])])[0]
+    return answer.out if answer.code == 0 else None
 
 
 def current_branch(root: StrPath) -> str | None:

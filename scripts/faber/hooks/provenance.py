@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faber.agents.known_clients import SIGNS
 from faber.hooks.hook_call import Call
 
 # What the client writes about a prompt that it sends itself is in the transcript within a tenth of a second.
@@ -208,7 +209,7 @@ def misplaced(session: str) -> str | None:
         except (OSError, ValueError, IndexError):
             break
         if own not in variables:  # the client
-            if _names(variables, b"CLAUDECODE", b"CLAUDE_CODE_SESSION_ID"):
+            if _names(variables, *(sign.encode() for sign in SIGNS)):
                 return "this client was started by another agent"
             if _names(below, b"CLAUDE_PLUGIN_ROOT") and _made_by(number, 0) and _made_by(number, 1):
                 return None

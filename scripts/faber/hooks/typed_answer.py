@@ -245,15 +245,15 @@ def _is_answer(call: Call, known: AnswerCodes, cut: TypedAnswer) -> bool:
 
 def _post(call: Call, run_id: str) -> None:
     """Post what the configuration wants on the issue, in a process of its own: it may take seconds, and packages."""
+    from faber.agents.known_clients import persons
     from faber.processes.detached import start_detached
     from faber.processes.runner import Program
 
     if not os.path.exists(call.layout.config):  # by default nothing is posted
         return
     # On the person's behalf, not the agent's.
-    own = {name: value for name, value in os.environ.items() if name not in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID")}
     command = [call.faber, "--root", call.layout.root, "feedback", "post", run_id, "--as-configured"]
-    start_detached(Program(command, own))
+    start_detached(Program(command, persons(os.environ)))
 
 
 def _block(reason: str) -> None:

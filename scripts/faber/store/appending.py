@@ -22,8 +22,8 @@ from faber.text.safe_text import redact_json
 
 
 class Writer(NamedTuple):
-    """Who writes, and how: the session and actor named in events, the clock that dates them, the timeout of the run's
-    lock in seconds, and, for a process that writes repeatedly, when state.json is replaced (None: with every
+    """Who writes, and how: the session, actor and client named in events, the clock that dates them, the timeout of
+    the run's lock in seconds, and, for a process that writes repeatedly, when state.json is replaced (None: with every
     command; otherwise call `settle` at the end)."""
 
     session_id: str | None = None
@@ -31,6 +31,7 @@ class Writer(NamedTuple):
     clock: Clock = utc_now
     deadline: float = DEADLINE
     pace: Pace | None = None
+    client: str | None = None
 
 
 def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by: Writer, key: str | None) -> State:
@@ -56,6 +57,8 @@ def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by:
             event.setdefault("session_id", by.session_id)
         if by.actor:
             event.setdefault("actor", by.actor)
+        if by.client:
+            event.setdefault("client", by.client)
         if own:
             event["key"] = key
         if event["event_id"] == 1 or draft["type"] in SNAPSHOTS:

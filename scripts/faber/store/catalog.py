@@ -1,10 +1,10 @@
-"""What there is to know about every run without opening it, remembered in one file.
+"""A cache of what every run's state.json says, in one file, so that listing runs opens none of them.
 
-The file is never the truth. Each reader lists all runs and compares what identifies each open run's state.json (its
-`lstat`) with what was remembered; it reads those that differ, whoever changed them and however: another faber, a copy
-from a backup with an old time, an editor. No writer has to maintain anything. Of more than `CHECKED` closed runs, which
-are final, a call compares that many, each time others. Lost, damaged, of another version or on a disk that cannot be
-written, the file costs one reading of every state.json.
+The file is never the truth. Each reader lists all runs and compares each open run's state.json (its `lstat`) with what
+the cache has; it reads those that differ, however they were changed: by another faber, by a copy from a backup with an
+old time, in an editor. Writers do nothing. Closed runs are final: where there are more than `CHECKED`, a call compares
+that many, each time others. If the file is lost, damaged, of another version or cannot be written, every state.json is
+read once.
 """
 
 import os
@@ -121,8 +121,8 @@ def survey(layout: Layout, read: Callable[[Layout, str], Run]) -> Catalog:
 
 
 def _identity(state: os.stat_result) -> str:
-    """The end of a row: other for every content of a state.json, whatever time it claims. A change of the file, its
-    size or its inode, or a rename of it, changes one of the three."""
+    """The end of a row, which changes with every change of a state.json, even if its modification time is set back: a
+    write changes the time of the last status change, and a rename the inode."""
     return f"{_BETWEEN}{state.st_ino} {state.st_size} {state.st_ctime_ns}"
 
 
@@ -167,7 +167,7 @@ def forget(layout: Layout) -> None:
 
 
 def _remember(layout: Layout, rows: Mapping[str, str]) -> None:
-    """Write the file: a line with version and checksum, and blocks of rows, first that of the open runs."""
+    """Write the file: a line with version and checksum, then blocks of rows; the first has the open runs."""
     blocks: list[list[tuple[str, str]]] = [[]]
     closed: list[tuple[str, str]] = []
     for pair in rows.items():
@@ -192,8 +192,8 @@ def _read_block(block: str) -> dict[str, str]:
 
 
 def _remembered(layout: Layout) -> tuple[dict[str, str], list[str]]:
-    """The rows to compare in this call: those of the open runs and one block of the closed ones, each time another;
-    and the other blocks."""
+    """The rows to compare in this call (the open runs, and one block of closed ones, which changes from call to call),
+    and the remaining blocks."""
     try:
         header, _, body = read_bytes(_path(layout), MAX_CATALOG).partition(b"\n")
     except (OSError, FaberError):

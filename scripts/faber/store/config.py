@@ -30,7 +30,7 @@ DEFAULTS: dict[str, Any] = {
             "max_comments": 200,
         },
     },
-    "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False},
+    "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False, "from_scripts": False},
     "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.
     "sessions": {"silent_minutes": 15},
@@ -61,11 +61,12 @@ def load_config(layout: Layout) -> Config:
     except (OSError, UnicodeDecodeError, FaberError) as error:
         raise InvalidConfiguration(f"config.yaml cannot be read: {error}.", file=layout.config) from None
     # Parsed and checked once for each text of the file: yaml and jsonschema cost 70 ms to import.
-    given = memo(layout, "config", text, lambda source: _parse(source, layout.config))
+    given = memo(layout, "config", text, lambda source: parse_config(source, layout.config))
     return Config(_merged(DEFAULTS, given), given)
 
 
-def _parse(text: str, path: str) -> dict[str, Any]:
+def parse_config(text: str, path: str) -> dict[str, Any]:
+    """The settings in the text of the file at `path`, without defaults; raises `InvalidConfiguration`."""
     from faber.store.schema import problems
 
     try:

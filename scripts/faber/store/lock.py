@@ -83,7 +83,7 @@ def _open(path: str) -> int:
 
 
 def obstacle(path: str) -> UnsafeFile | None:
-    """What is in the place of the lock file and can never be locked, with the way out; None where there is no such."""
+    """Why the path of the lock file can never be locked, and how to free it; None if it can."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

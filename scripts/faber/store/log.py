@@ -40,9 +40,9 @@ def _sealed(body: bytes) -> bytes:
 
 
 def decode(data: bytes, *, trusted: bool = False) -> Any:
-    """The value in an event's file, without its checksum; raises `InvalidJSON`, also if the checksum is another's.
+    """The value in an event's file, without its checksum; raises `InvalidJSON`, also if the checksum does not match.
 
-    What has its checksum is read much faster if this machine wrote it: `trusted`.
+    `trusted`: this machine wrote the file, so a matching checksum proves its JSON valid and it is read much faster.
     """
     end = len(data) - _TAIL
     sealed = end > 0 and data.startswith(_CHECKSUM, end) and _sealed(data[:end]) == data
@@ -59,7 +59,7 @@ def decode(data: bytes, *, trusted: bool = False) -> Any:
 
 
 def intact(data: bytes) -> bool:
-    """False if an event's file has a checksum and another content; much faster than reading it."""
+    """False if an event's file has a checksum that does not match; much faster than reading it."""
     end = len(data) - _TAIL
     return end < 0 or not data.startswith(_CHECKSUM, end) or _sealed(data[:end]) == data
 

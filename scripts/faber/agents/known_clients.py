@@ -1,0 +1,58 @@
+"""The coding agents that faber knows by the variables that they give to the programs they run."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+CHILD = "FABER_CHILD"
+MAX_SESSION = 200  # characters
+
+
+class KnownClient(NamedTuple):
+    """A client: its name in events, the variables that only programs started by its agents have, even if they are
+    empty, and the one that holds the session's id, if any does."""
+
+    name: str
+    signs: Collection[str]
+    session: str | None = None
+
+
+CLIENTS = (
+    KnownClient("claude-code", ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID"),
+    KnownClient(
+        "codex",
+        ("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
+        "CODEX_THREAD_ID",
+    ),
+    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID")),
+    KnownClient("gemini-cli", ("GEMINI_CLI",)),
+    KnownClient("cursor", ("CURSOR_AGENT",)),
+    KnownClient("augment", ("AUGMENT_AGENT",)),
+    KnownClient("antigravity", ("ANTIGRAVITY_AGENT",)),
+)
+# Signs of an agent that do not name its client.
+UNNAMED = ("AGENT", "AI_AGENT", CHILD)
+
+
+SIGNS = (*(sign for client in CLIENTS for sign in client.signs), *UNNAMED)
+
+
+def client_of(environment: Mapping[str, str]) -> KnownClient | None:
+    """The client whose agent this process belongs to, the first in the table; None if no sign names one."""
+    return next((client for client in CLIENTS if any(sign in environment for sign in client.signs)), None)
+
+
+def is_agents(environment: Mapping[str, str]) -> bool:
+    """True if a variable says that an agent's process has this environment."""
+    return any(sign in environment for sign in SIGNS)
+
+
+def persons(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what says that it is an agent's."""
+    return {name: value for name, value in environment.items() if name not in SIGNS}
+
+
+def session_of(environment: Mapping[str, str]) -> str | None:
+    """The id of the session that this process belongs to, at most 200 characters; None if its client names none."""
+    client = client_of(environment)
+    named = environment.get(client.session, "") if client is not None and client.session else ""
+    return named[:MAX_SESSION] or None
