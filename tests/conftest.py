@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from support.git_environment import CONFIGURATION
 from support.terminals import need_controlling_terminal
@@ -66,6 +67,13 @@ class Durations:
         """Keep what was measured beside what was known."""
         if self.cache and self.now and "PYTEST_XDIST_WORKER" not in os.environ:
             self.cache.set(_RECORD, self.seconds | {name: round(took, 2) for name, took in self.now.items()})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """While the workers collect, work out and keep what Hypothesis asks of Unicode: each of them would."""
+    if session.config.getoption("numprocesses", None):
+        settings(max_examples=1, database=None)(given(st.text())(lambda _: None))()
 
 
 @pytest.hookimpl(wrapper=True)
