@@ -3,12 +3,13 @@
 import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from support.git_environment import CONFIGURATION
 from support.terminals import need_controlling_terminal
@@ -30,6 +31,7 @@ SLOW = (
 )  # fmt: skip
 A_WHILE = 0.05  # seconds: seven tests in ten are faster
 _RECORD = "faber/seconds"
+_WORKER = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 
 
 class Durations:
@@ -50,11 +52,12 @@ class Durations:
             if took >= A_WHILE:
                 item.add_marker("slow")
         # By file: the tests of one share its fixtures.
-        items.sort(key=lambda item: -longest[item.path])
+        items.sort(key=lambda item: (-longest[item.path], item.path))
 
     def pytest_collection_finish(self) -> None:
         """What was collected stays to the end: the garbage collector need not look at it again and again."""
         gc.freeze()
+        gc.set_threshold(10_000)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up setup, call and teardown."""
@@ -64,6 +67,26 @@ class Durations:
         """Keep what was measured beside what was known."""
         if self.cache and self.now and "PYTEST_XDIST_WORKER" not in os.environ:
             self.cache.set(_RECORD, self.seconds | {name: round(took, 2) for name, took in self.now.items()})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """While the workers collect, work out and keep what Hypothesis asks of Unicode: each of them would."""
+    if session.config.getoption("numprocesses", None):
+        settings(max_examples=1, database=None)(given(st.text())(lambda _: None))()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each worker begins with another directory, and so compiles other tests: the rest it finds compiled."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and collector.path == HERE:
+        worker, workers = (int(os.environ.get(name, "0").removeprefix("gw")) for name in _WORKER)
+        begin = len(report.result) * worker // max(workers, 1)
+        report.result = report.result[begin:] + report.result[:begin]
+    return report
 
 
 def pytest_configure(config: pytest.Config) -> None:
