@@ -69,7 +69,7 @@ class Forks:
                 pass_fds=[other.fileno()],
                 env=os.environ | self._variables,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,
+                process_group=0,
             )
         atexit.register(self._end)
 
