@@ -70,7 +70,10 @@ def modules(project: Path, *arguments: str) -> set[str]:
 
 def heavy_modules(project: Path, *arguments: str) -> set[str]:
     """Those of `HEAVY` that `faber ARGUMENTS` loads, or loads a part of."""
-    loaded = modules(project, *arguments)
+    return _heavy(modules(project, *arguments))
+
+
+def _heavy(loaded: set[str]) -> set[str]:
     return {name for name in HEAVY if name in loaded or any(module.startswith(f"{name}.") for module in loaded)}
 
 
@@ -116,11 +119,41 @@ LIGHT = [
 ]
 
 
+# Forks for each line it is given: what every command loads is loaded once.
+FORKING = """
+import os, sys
+entry, *lines = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(os.path.dirname(entry)))
+import faber.cli.app
+for line in lines:
+    pid = os.fork()
+    if pid == 0:
+        sys.argv = [entry, *line.split("\\t")]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = faber.cli.app.main()
+        os.write(2, (" ".join(sys.modules) + "\\n").encode())
+        os._exit(status)
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(line)
+"""
+
+
 def test_light_commands_load_nothing_heavy(project: Path) -> None:
     """Recording and showing load click and the standard library's light parts, and nothing else."""
-    assert {" ".join(arguments): heavy_modules(project, *arguments) for arguments in LIGHT} == {
-        " ".join(arguments): set() for arguments in LIGHT
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE_"))}
+    lines = ["\t".join(arguments) for arguments in LIGHT]
+    done = subprocess.run(
+        [sys.executable, "-I", "-X", "utf8", "-c", FORKING, ENTRY, *lines],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-200:]
+    loaded = [_heavy(set(names.split())) for names in done.stderr.splitlines()]
+    assert dict(zip(lines, loaded, strict=True)) == {line: set() for line in lines}
 
 
 def test_help_loads_no_command(project: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from faults.operations import OPERATIONS, Prepared
-from faults.tracing import Sweep
+from faults.tracing import Call, Sweep
 
 Prepare = Callable[[str], Prepared]
 MakeSweep = Callable[..., Sweep]
+Recorded = dict[tuple[str, str | None], list[Call]]
 
 
 @pytest.fixture(scope="session")
@@ -26,15 +27,23 @@ def prepare(tmp_path_factory: pytest.TempPathFactory) -> Prepare:
     return prepared
 
 
+@pytest.fixture(scope="session")
+def recorded() -> Recorded:
+    """The calls of each operation, by its name and its mutant."""
+    return {}
+
+
 @pytest.fixture
-def sweep(prepare: Prepare, strace: str, tmp_path: Path) -> MakeSweep:
-    """A sweep over the operation of a name, with a directory of its own."""
+def sweep(prepare: Prepare, recorded: Recorded, strace: str, tmp_path: Path) -> MakeSweep:
+    """A sweep over the operation of a name, with a directory of its own; its calls are found once."""
 
     numbers = count(1)
 
     def made(name: str, *, mutant: str | None = None) -> Sweep:
         directory = tmp_path / f"sweep-{next(numbers)}"
         directory.mkdir()
-        return Sweep(strace, prepare(name), directory, mutant=mutant)
+        found = Sweep(strace, prepare(name), directory, mutant=mutant, calls=recorded.get((name, mutant)))
+        recorded[name, mutant] = found.calls
+        return found
 
     return made

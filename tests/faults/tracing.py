@@ -106,13 +106,15 @@ class Sweep:
         directory: Path,
         *,
         mutant: str | None = None,
+        calls: list[Call] | None = None,
     ) -> None:
+        """`calls` are those that an earlier sweep of the same operation found."""
         self.prepared = prepared
         self._strace = strace
         self._directory = directory
         self._mutant = mutant
         self._copies = 0
-        self.calls = self._record()
+        self.calls = calls or self._record()
 
     def _record(self) -> list[Call]:
         answer, log = trace(self._strace, self.prepared, self.copy(), mutant=self._mutant)

@@ -22,7 +22,7 @@ from faber.store.layout import Layout
 from faber.store.load import load, refold
 from support import remote_agents
 from support.clusters import Directories, SharedProject
-from support.nebulas import DIAMOND, Author
+from support.nebulas import Author
 from support.repositories import git
 
 pytestmark = pytest.mark.usefixtures("git_user")
@@ -49,18 +49,19 @@ def consistent(project: SharedProject, run_id: str) -> Any:
 def test_a_nebula_is_worked_through_elsewhere(tmp_path: Path, cluster: Directories) -> None:
     """Every phase is done once, by workers; what they recorded is in the run, what they made is merged here, and the
     shared repository keeps the branches and no checkpoint."""
-    project = SharedProject(tmp_path, DIAMOND)
+    phases: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    project = SharedProject(tmp_path, phases)
     applied = project.over(cluster)
     assert (applied.status, applied.exit_code) == ("done", Exit.OK), project.said
-    assert project.coded() == sorted(f"{name} 1" for name in DIAMOND)
+    assert project.coded() == sorted(f"{name} 1" for name in phases)
     made = [name for name in project.files(applied.report["branch"]) if name.endswith(".txt")]
-    assert made == sorted(f"{name}.txt" for name in DIAMOND)
+    assert made == sorted(f"{name}.txt" for name in phases)
     state = consistent(project, applied.report["run_id"])
-    assert state["nebula"]["spent"] == {"cost": 1.2, "healing_cost": 0.0, "turns": 12}
+    assert state["nebula"]["spent"] == {"cost": 0.8, "healing_cost": 0.0, "turns": 8}
     assert {phase["cycles_done"] for phase in state["nebula"]["phases"].values()} == {1}
     refs = project.refs()
     assert [ref for ref in refs if ref.startswith("refs/faber/")] == []
-    assert sum("/phase/" in ref for ref in refs) == len(DIAMOND)
+    assert sum("/phase/" in ref for ref in refs) == len(phases)
     assert project.left() == ["nebula.state.toml"]
 
 
@@ -458,8 +459,8 @@ def test_the_runs_budget_is_a_cap_for_workers(tmp_path: Path, cluster: Directori
     """Shares never come to more than the budget; a phase whose share is spent gets another while there is more."""
     project = SharedProject(tmp_path, {"a": [], "b": []})
     for name in "ab":
-        project.say(f"cycles-{name}", "5")
-    project.say("cost", "0.5")
+        project.say(f"cycles-{name}", "2")
+    project.say("cost", "1.25")
     applied = project.over(cluster, max_workers=2, max_budget_usd=15.0)
     assert applied.status == "done", project.said
     assert applied.report["cost_usd"] == pytest.approx(10.0)

@@ -490,8 +490,23 @@ def test_cancelled_between_stages(one: Bench) -> None:
     assert work.agents.roles == ["coder", "reviewer"]
 
 
-@pytest.mark.parametrize("stop", range(1, 12))
-def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path, stop: int) -> None:
+class Killed(Work):
+    """Work that dies as soon as it has written so many checkpoints."""
+
+    class Now(BaseException):
+        """It dies."""
+
+    def __init__(self, stop: int, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.stop = stop
+
+    def _save(self, state: CycleState, head: str) -> None:
+        super()._save(state, head)
+        if len(self.saved) == self.stop:
+            raise Killed.Now
+
+
+def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path) -> None:
     """From whatever checkpoint was written last it ends in the same tree, and asks only for what was missing."""
     fixed = approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})
     coders: list[Any] = [writes({"p": "bad"}), writes({"p": "good"}), writes({"p": "good", "q": "1"})]
@@ -499,30 +514,17 @@ def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path,
     checks = [Filter("good", "grep -q good p", 5)]
     whole = Work(bench(tmp_path / "whole"), list(coders), list(reviews), filters=checks)
     whole.loop().run_task()
-    if stop > len(whole.saved):
-        assert len(whole.saved) == 8
-        return
-    one = bench(tmp_path / "stopped")
-    first = Work(one, list(coders), list(reviews), filters=checks)
-
-    class Killed(BaseException):
-        pass
-
-    keep = first._save
-
-    def save(state: CycleState, head: str) -> None:
-        keep(state, head)
-        if len(first.saved) == stop:
-            raise Killed
-
-    first._save = save  # type: ignore[method-assign]
-    with pytest.raises(Killed):
-        first.loop().run_task()
-    second = Work(one, first.agents.coders, first.agents.reviews, filters=checks)
-    result = second.loop().run_from_checkpoint(first.saved[-1])
-    assert result.approved
-    assert first.agents.roles + second.agents.roles == whole.agents.roles
-    assert git(one.path, "rev-parse", "HEAD^{tree}") == git(whole.one.path, "rev-parse", "HEAD^{tree}")
+    tree = git(whole.one.path, "rev-parse", "HEAD^{tree}")
+    assert len(whole.saved) == 8
+    for stop in range(1, 9):
+        one = bench(tmp_path / f"stopped-{stop}")
+        first = Killed(stop, one, list(coders), list(reviews), filters=checks)
+        with pytest.raises(Killed.Now):
+            first.loop().run_task()
+        second = Work(one, first.agents.coders, first.agents.reviews, filters=checks)
+        assert second.loop().run_from_checkpoint(first.saved[-1]).approved
+        assert first.agents.roles + second.agents.roles == whole.agents.roles, stop
+        assert git(one.path, "rev-parse", "HEAD^{tree}") == tree, stop
 
 
 def test_a_commit_without_its_checkpoint_is_filtered_not_coded_again(one: Bench) -> None:

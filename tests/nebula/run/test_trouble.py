@@ -18,7 +18,7 @@ from faber.nebula.worktrees.tree_errors import RepositoryUnusable, TreeInUse
 from faber.store.load import load
 from faber.store.log import after
 from faber.store.store_errors import StoreUnwritable
-from support.nebulas import DIAMOND, Author, Project, nebula_files, phase_file
+from support.nebulas import Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write
 
 pytestmark = pytest.mark.usefixtures("git_user")
@@ -318,7 +318,7 @@ class TestDisks:
         from faber.nebula.run import recorder
 
         project, author, written, really = (
-            Project(tmp_path / "p", nebula_files(DIAMOND)),
+            Project(tmp_path / "p", nebula_files({"a": [], "b": ["a"], "c": []})),
             Author(),
             [0],
             recorder.commit,
