@@ -5,13 +5,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.agents.outcome import STDERR_TAIL, BudgetStop, Outcome, TurnFailed, TurnResult, failure, judge
 from faber.agents.process import Lines
 from faber.agents.stream import MAX_LINE, Denial, Piece, Reading, StreamReader
 from faber.responses.constants import UNFINISHED
+from support.examples import examples
 
 RESULT = {
     "type": "result",
@@ -366,6 +367,7 @@ SHAPED = st.dictionaries(
 )
 
 
+@settings(max_examples=examples(50, 100))
 @given(st.lists(st.builds(lambda kind, rest: {**rest, "type": kind}, st.sampled_from(TYPES), SHAPED), max_size=4))
 def test_events_of_any_shape_are_read(events: list[dict[str, Any]]) -> None:
     """Reading an event raises nothing, whatever it contains."""

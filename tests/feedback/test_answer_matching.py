@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.errors import InvalidInput
@@ -11,6 +11,7 @@ from faber.feedback.answer_matching import ACTIONS, ALIASES, MAX_ANSWER, read_an
 from faber.model.answers import DEFAULT_OPTIONS, MEANINGS
 from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest
+from support.examples import examples
 
 
 def asked(kind: str, options: list[str] | None = None, **context: Any) -> FeedbackRequest:
@@ -115,6 +116,7 @@ def test_aliases_lead_to_options_that_exist() -> None:
             assert len({MEANINGS[t] for t in targets if t in options} - {"abort", "revise"}) <= 1, alias
 
 
+@settings(max_examples=examples(50, 100))
 @given(st.sampled_from([kind for kind, options in DEFAULT_OPTIONS.items() if options]), st.text(max_size=40))
 def test_only_options_are_ever_answers(kind: str, said: str) -> None:
     """Any answer to a closed question is matched with one of its options or refused."""

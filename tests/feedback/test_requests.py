@@ -22,6 +22,7 @@ from faber.model.next import next_action
 from faber.model.reducer import fold, initial_state
 from faber.store.schema import problems
 from faber.text.safe_text import redact_json
+from support.examples import examples
 
 METADATA: Metadata = {
     "schema_version": 1,
@@ -582,7 +583,7 @@ MOVES = st.one_of(
 
 
 @given(st.lists(MOVES, max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 150), deadline=None)
 def test_after_any_answers_the_next_step_is_the_first_unfinished(moves: list[Any]) -> None:
     """After any requests, answers and failures, `next` returns no complete step and skips no unfinished one."""
     bench = Bench()

@@ -17,6 +17,7 @@ from faber.git.configuration import environment
 from faber.git.inspect import Inspected, begin_branch, current_branch, head_commit, remote_slug
 from faber.git.refs import branch_problem, slug_of
 from faber.processes.runner import ProgramResult
+from support.examples import examples
 from support.git_environment import COMMITTER
 
 
@@ -483,7 +484,7 @@ class TestHostileNames:
         assert branch["commits"][0].endswith(" ]52;c;xevil")
         assert branch["dirty_files"] == [{"status": "??", "path": "[2Jf"}]
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(100, 300), deadline=None)
     @given(
         st.text(st.sampled_from("ab./@{}-~^: ?*[\\\x01\x7f%ä\u200b$;H"), max_size=12)
         | st.text(max_size=12)

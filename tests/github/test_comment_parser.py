@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from faber.github.comment_parser import MOST_MENTIONS, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
+from support.examples import examples
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
@@ -64,7 +65,7 @@ BODIES = st.lists(PIECES, max_size=14).flatmap(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(200, 600))
 @given(BODIES)
 @example("- a\n  ```\nb\n  ```\n\n@faber approve")
 @example("```a`\n```\n@faber approve")

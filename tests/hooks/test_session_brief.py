@@ -17,6 +17,7 @@ from faber.model.next import next_action
 from faber.model.reducer import initial_state
 from faber.text.program_word import command, shell_word
 from faber.text.safe_text import inert
+from support.examples import examples
 
 FABER = "/opt/some where/faber/bin/faber"
 PLAN: Plan = {
@@ -117,7 +118,7 @@ def utf16(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 150), deadline=None)
 @given(state=states(), faber=PATHS, away=AWAY, limit=st.sampled_from([FULL, SHORT]))
 def test_a_capsule_keeps_to_its_length(state: State, faber: str, away: Elsewhere | None, limit: int) -> None:
     """For any state the capsule has at most the characters it may have, and names run, next command and a status."""
@@ -131,7 +132,7 @@ def test_a_capsule_keeps_to_its_length(state: State, faber: str, away: Elsewhere
     assert answer in text or next_command(faber, state["run_id"]) in text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, 150), deadline=None)
 @given(state=states(), faber=PATHS, away=AWAY, events=EVENTS)
 def test_the_other_texts_keep_to_theirs(state: State, faber: str, away: Elsewhere | None, events: list[Any]) -> None:
     """For any state what is new, what to keep, a list of runs and a damaged run's line have a bounded length."""

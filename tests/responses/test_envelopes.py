@@ -1,11 +1,12 @@
 """Envelopes: the JSON is found in what models put around it, and nothing is lost."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.responses import detect_truncation, extract_envelope
 from responses.documents import cuts, documents, scraps
+from support.examples import examples
 
 OBJECT = '{"a": "``` no fence", "b": [1, 2]}'
 
@@ -62,6 +63,7 @@ def test_what_is_no_envelope_is_left_alone(text):
     assert extract_envelope(text) == (text, "", "", ())
 
 
+@settings(max_examples=min(settings.default.max_examples, examples(50, 100)))
 @given(
     cuts(st.dictionaries(st.text(), st.text() | st.integers())), st.sampled_from(["```json\n", "Here you are:\n", ""])
 )

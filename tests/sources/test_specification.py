@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from faber.errors import Severity
 from faber.sources.specification import load, parse
+from support.examples import examples
 
 # A hundred thousand of these lines are a text that a person may well have pasted.
 MANY = (
@@ -389,7 +390,7 @@ class TestParse:
         assert (spec["title"], spec["goals"], spec["front_matter"]) == ("T", "g", {})
         assert time.monotonic() - started < 60  # not for ever
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(50, 150), deadline=None)
     @given(
         st.lists(
             st.sampled_from(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.nebula.plan.nebula_files import load_nebula
@@ -16,6 +16,7 @@ from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import Execution, Filter, PhaseSpec
 from faber.nebula.plan.toml_text import toml_text
 from faber.text.safe_text import encodable
+from support.examples import examples
 
 EXAMPLE = Path(__file__).parents[3] / "examples/nebula"
 FULL = """\
@@ -264,6 +265,7 @@ def held(value: Any) -> Any:
     return value
 
 
+@settings(max_examples=examples(50, 100))
 @given(specs)
 def test_what_is_written_is_read(spec: PhaseSpec) -> None:
     """Any phase written as a file is read as the same phase, and writing it again gives the same text."""
@@ -294,6 +296,7 @@ def test_any_text_is_a_manifest_or_a_problem(text: str) -> None:
     parse_nebula("d", {"nebula.toml": text})
 
 
+@settings(max_examples=examples(50, 100))
 @given(st.dictionaries(st.sampled_from(list(PhaseSpec.__dataclass_fields__)), json_values, max_size=4))
 def test_any_value_in_any_place(header: dict[str, Any]) -> None:
     """Any value under a key is accepted or reported as wrong, without a traceback."""

@@ -24,6 +24,7 @@ from faber.nebula.run.run_of_nebula import make_run
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, WorkerGroup
 from faber.nebula.worktrees.integration import Merged
 from faber.store.layout import Layout
+from support.examples import examples
 from support.nebulas import nebula_files
 
 Graph = dict[str, list[str]]
@@ -131,7 +132,7 @@ def schedule(graph: Graph, runner: Instant, workers: int) -> tuple[GroupResult, 
         return result, {name: phase["status"] for name, phase in journal.state["nebula"]["phases"].items()}
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(15, 25))
 @given(graph=graphs(), workers=st.integers(1, 4), data=st.data())
 def test_schedules_respect_dependencies_limits_and_failures(graph: Graph, workers: int, data: st.DataObject) -> None:
     """No phase begins before all it waits for are merged, never more than the limit work, each works once; a failure
