@@ -174,7 +174,6 @@ class Processes:
             # A worker that is not heard of for so long is lost.
             "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",
             "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
-            "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false",
         }
         self.workers: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._scheduler("0")

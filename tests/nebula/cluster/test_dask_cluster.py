@@ -30,7 +30,7 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, git_configuration: str) -> Iterator[Processes]:
-    """A scheduler and two workers, for all tests of this module; those that kill a worker start another."""
+    """A scheduler and two workers, for all tests of this module; who ends a worker that others need starts another."""
     place = tmp_path_factory.mktemp("cluster")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "DASK_"))}
     own = {"FABER_TEST_SCRIPT": str(place / "script"), "GIT_CONFIG_GLOBAL": git_configuration}
@@ -45,7 +45,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, git_configuration: str) ->
 def cluster(running: Processes) -> Iterator[Cluster]:
     """A connection to it."""
     with Cluster.connect(running.address, seconds=SECONDS, stop=20.0) as made:
-        running.await_agents(made, 2)
+        running.await_agents(made, sum(worker.poll() is None for worker in running.workers))
         yield made
 
 
@@ -127,7 +127,6 @@ def test_a_worker_that_comes_back_changes_nothing(make: Any, running: Processes,
     project.await_turn("coder", "a", "2", str(sleeper), file="ended")
     # Told that it counts as lost, a worker without a nanny ends.
     next(each for each in running.workers if each.pid == sleeper).wait(SECONDS)
-    running.start_worker()
     assert project.refs() == before
     assert project.coded() == ["a 1", "a 2", "a 2"]
     merges = git(project.root, "rev-list", "--merges", "--count", f"main..{applied.report['branch']}")
@@ -178,6 +177,8 @@ def test_a_killed_leaders_jobs_are_taken_over(make: Any, running: Processes, clu
 @pytest.mark.full
 def test_workers_do_what_is_ready_without_a_leader(make: Any, running: Processes, cluster: Cluster) -> None:
     """They end what they have started, begin what was handed out, and push; a later leader only merges."""
+    running.start_worker()
+    running.await_agents(cluster, 2)
     project: SharedProject = make({name: [] for name in "abcd"})
     holds = [project.say(f"hold-coder-{name}-1") for name in "abcd"]
     leader = running.start_leader(project, max_workers=4)
