@@ -144,6 +144,15 @@ def test_next_steps_name_healing_where_it_was_off(known: Any, may: bool) -> None
     assert "faber nebula apply plan --resume --retry-failed" in report["next_steps"]  # type: ignore[operator]
 
 
+def test_healing_is_not_advised_where_it_cannot_help() -> None:
+    """What no remediation can fix is told so although healing was off: the advice and the next steps agree."""
+    known: Any = {"status": "failed", "failure": "unhealable", "not_healed": "policy_disabled"}
+    view = phase_view(facts({"a": known}), "a")
+    assert view["not_healed"] == "policy_disabled"
+    assert "--heal`" not in str(view["what_to_do"])
+    assert "--retry-failed`" in str(view["what_to_do"])
+
+
 @pytest.mark.parametrize("reason", [each.value for each in SkipReason])
 def test_every_refusal_says_why_and_what_to_do(reason: str) -> None:
     """Each reason not to heal is a sentence, and names a command."""

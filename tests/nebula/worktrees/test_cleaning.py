@@ -133,8 +133,13 @@ def test_a_landed_run_leaves_nothing(left: Left, capsys: pytest.CaptureFixture[s
     assert '"was not landed"' not in capsys.readouterr().out
     assert git(root, "for-each-ref", "refs/heads/faber", "refs/faber/merged") == ""
     assert git(root, "for-each-ref", "refs/faber/parked")
+    left.project.said.clear()
     assert left.project.apply(Author()).status == "done"
+    assert git(root, "for-each-ref", "refs/heads/faber") == ""
+    assert left.project.said == []
+    capsys.readouterr()
     assert main([*faber, "land", left.project.directory]) == 0
+    assert "lacked merged work" not in capsys.readouterr().err
     assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(left.project.files("main"))
 
 
