@@ -44,6 +44,7 @@ from faber.nebula.worktrees.merged_work import missing
 from faber.nebula.worktrees.nebula_repository import usable
 from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
+from faber.text.safe_text import sentence
 
 
 class Crew(NamedTuple):
@@ -315,7 +316,7 @@ class Application:
             status = "cancelled"
         elif result.closed:
             status = "stopped"
-            self._display.line(f"{result.closed} `faber nebula apply {self.directory} --resume` continues.")
+            self._display.line(f"{sentence(result.closed)} `faber nebula apply {self.directory} --resume` continues.")
         elif result.waiting:
             status = "waiting"
         elif all_done(phases):
