@@ -200,7 +200,7 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
     assert after["working"] is None
     assert after["cost_usd"] == report["cost_usd"]
     assert rows["c"]["request"]["request_id"] == report["waiting"][0]["request_id"]
-    assert rows["d"]["reason"] == "The phase d: The filter tests still fails after 1 cycles."
+    assert rows["d"]["reason"] == "The phase d: The filter tests still fails after 1 cycle."
     assert rows["e"]["reason"].endswith("It broke. " * 40)
     assert rows["d"]["failing_filter"]["output"][-3:-1] == ["40", "it is [31mred"]
     assert len(rows["d"]["failing_filter"]["output"]) == 20

@@ -151,6 +151,14 @@ def test_a_run_at_work_is_left_alone(left: Left, capsys: pytest.CaptureFixture[s
     assert "in use by process" in capsys.readouterr().out
 
 
+def test_a_nebula_without_a_name_is_not_looked_for(left: Left, capsys: pytest.CaptureFixture[str]) -> None:
+    """`faber nebula clean DIR` says why it cannot tell which nebula is meant, and does not report that nothing is
+    left."""
+    write(Path(left.project.directory), {"nebula.toml": "[nebula"})
+    assert main(["--root", str(left.project.root), "nebula", "clean", left.project.directory]) == 1
+    assert '"invalid_nebula"' in capsys.readouterr().out
+
+
 def test_branches_on_a_shared_remote_go_too(left: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --remote the branches and checkpoints of merged phases go there too; what was not merged stays, and so does
     a branch that somebody pushed to."""
