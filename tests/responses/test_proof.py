@@ -206,3 +206,25 @@ def test_only_a_proven_join_is_made_unless_another_is_asked_for():
     with pytest.raises(PartialCompletionResumeExhaustedError):
         resume_if_truncated(lambda prompt: 'p me"}', '{"a":"hel')
     assert resume_if_truncated(lambda prompt: 'p me"}', '{"a":"hel', join="consistent") == '{"a":"help me"}'
+
+
+def test_a_row_that_comes_again_is_no_echo():
+    """Where rows repeat, a reply without the echo is not taken for one, whatever space it begins with."""
+    row = [1, 7, 0, 9, 5, 9, 0, 2, 3, 8, 6, 8, 6, 9, 8, 3, 0, 0, 7, 7, 2, 6, 2, 3, 1, 5, 9, 0, 7, 0, 6, 5]
+    text = json.dumps([row, row, [*row[:20], 9, *row[21:]], row])
+    for end in (147, 148):  # where the text before the anchor ends like the text before the cut, but for a space
+        for reply in (text[end:], text[end:].lstrip()):
+            made = proven(text[:end], reply)
+            assert isinstance(made, str) or made == json.loads(text), (end, reply)
+
+
+@pytest.mark.parametrize(
+    ("initial", "wrong"),
+    [('{"a": "some text \\u00', "\\u0\\u00zz"), ('{"a": "some text \\ud83d', "\\ud83\\ud83d")],
+)
+def test_an_escape_that_json_does_not_have_refuses_the_join(initial, wrong):
+    """A reply that writes the cut escape again, and wrong, fits nowhere."""
+    echo = initial[: detect_truncation(initial).joint]
+    for join in ("proven", "consistent"):
+        with pytest.raises(ChunkMergeError):
+            join_chunks(initial, echo + wrong + '"}', join, stop_reason="end_turn")

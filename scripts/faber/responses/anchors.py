@@ -147,7 +147,7 @@ def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int
         if (
             text[begin] not in SPACES
             and begin - 1 != opening
-            and (not begin or text[begin - 1] != text[joint - 1])
+            and (not begin or (text[begin - 1] != text[joint - 1] and _said(text, begin) != _said(text, joint)))
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
         ):
             if begin <= opening < joint:
@@ -157,6 +157,13 @@ def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int
             first = first or size
         size += 1
     return first or size
+
+
+def _said(text: str, end: int) -> str:
+    """The last character before `end` that is not white space, which a model may leave out."""
+    while end and text[end - 1] in SPACES:
+        end -= 1
+    return text[end - 1 : end]
 
 
 def _larger(text: str, joint: int, size: int) -> int:
