@@ -218,6 +218,18 @@ def test_a_row_that_comes_again_is_no_echo():
             assert isinstance(made, str) or made == json.loads(text), (end, reply)
 
 
+@pytest.mark.parametrize("before", ["[", '{"all": [', '{"a": [1, 2, 3], "b": ['])
+@pytest.mark.parametrize("kind", ["foo", "foo bar", "foo, bar and baz"])
+def test_the_first_of_several_equal_values_is_no_echo(before, kind):
+    """Cut after the first of several equal values, a reply with the others is not taken for an echo of it."""
+    record = {"name": "foo bar", "size": 1, "kind": kind, "path": 1}
+    text = before + json.dumps([record, record, {**record, "size": None}])[1:] + "}" * before.count("{")
+    end = text.index(', {"name"') + 1
+    assert proven(text[:end], text[end:].lstrip()) == "no_echo"
+    found = detect_truncation(text[:end])
+    assert proven(text[:end], found.last_valid_token + text[found.certain_end :]) == json.loads(text)
+
+
 @pytest.mark.parametrize(
     ("initial", "wrong"),
     [('{"a": "some text \\u00', "\\u0\\u00zz"), ('{"a": "some text \\ud83d', "\\ud83\\ud83d")],
