@@ -193,8 +193,9 @@ def test_a_retracted_answer_is_no_answer(before, after):
 def test_the_last_of_two_documents_is_not_taken_either(between):
     """A document within a sentence, and then another, cut or not: nobody knows which one counts."""
     for last in ('{"verdict": "rejected"}', '{"verdict": "rej'):
-        text = 'I would say {"verdict": "approved"} first.' + between + last
-        assert extract_envelope(text).text == text
+        for first in ('{"verdict": "approved"}', '["approved"]', '[{"verdict": "approved"}]'):
+            text = f"I would say {first} first.{between}{last}"
+            assert extract_envelope(text).text == text
 
 
 def test_only_a_proven_join_is_made_unless_another_is_asked_for():

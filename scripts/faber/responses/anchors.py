@@ -13,8 +13,8 @@ piece can only be an echo:
 
 Where the grammar does not rule it out, new text begins with them only if the document repeats exactly that many
 characters. Such a repetition usually began before the cut; then the character before the anchor equals the one before
-the joint. An anchor therefore never begins after such a character; nor after `[` where the joint is after a comma, since
-the first of several equal values begins there.
+the joint. An anchor therefore never begins after such a character. Nor does it begin after `[` if the joint is after a comma:
+there the first of several equal values begins.
 """
 
 import re
