@@ -157,7 +157,7 @@ class Elsewhere:
         """Everything can be shared."""
 
     def recover(self, git: object, names: object, merged: object) -> None:
-        """Nothing is gone."""
+        """Nothing is gone here."""
 
     def make_work(self, shop: Workshop, workers: int) -> MakeWork:
         """Phases behind another door."""
