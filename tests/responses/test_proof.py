@@ -210,10 +210,12 @@ def test_only_a_proven_join_is_made_unless_another_is_asked_for():
 
 
 def test_a_row_that_comes_again_is_no_echo():
-    """Where rows repeat, a reply without the echo is not taken for one, whatever space it begins with."""
+    """Where rows repeat, a reply without the echo is not taken for one: neither without the space it begins with, nor
+    if a number was cut."""
     row = [1, 7, 0, 9, 5, 9, 0, 2, 3, 8, 6, 8, 6, 9, 8, 3, 0, 0, 7, 7, 2, 6, 2, 3, 1, 5, 9, 0, 7, 0, 6, 5]
-    text = json.dumps([row, row, [*row[:20], 9, *row[21:]], row])
-    for end in (147, 148):  # where the text before the anchor ends like the text before the cut, but for a space
+    spaced, short = json.dumps([row, row, [*row[:20], 9, *row[21:]], row]), [2, 7, 9, 6, 9, 2, 7, 4, 7, 8, 0]
+    indented = json.dumps([short] * 6, indent="\t")
+    for text, end in ((spaced, 147), (spaced, 148), (indented, 69)):
         for reply in (text[end:], text[end:].lstrip()):
             made = proven(text[:end], reply)
             assert isinstance(made, str) or made == json.loads(text), (end, reply)
