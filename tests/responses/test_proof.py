@@ -221,6 +221,16 @@ def test_a_row_that_comes_again_is_no_echo():
             assert isinstance(made, str) or made == json.loads(text), (end, reply)
 
 
+def test_a_token_begins_with_no_half_of_a_pair():
+    """A character of two escapes is in the token as a whole or not at all, so that an echo may write it as itself."""
+    said = "".join(f"{rocket} данные{number} " for number, rocket in enumerate("🚀🚁🚂🚃"))
+    text = json.dumps({"a": said})
+    for end in (160, 165, 170):
+        token = detect_truncation(text[:end]).last_valid_token
+        reply = json.dumps(json.loads(f'"{text[text.index(token) : -2]}"'), ensure_ascii=False)[1:] + "}"
+        assert proven(text[:end], reply) == {"a": said}
+
+
 @pytest.mark.parametrize("before", ["[", '{"all": [', '{"a": [1, 2, 3], "b": ['])
 @pytest.mark.parametrize("kind", ["foo", "foo bar", "foo, bar and baz"])
 def test_the_first_of_several_equal_values_is_no_echo(before, kind):

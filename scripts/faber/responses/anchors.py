@@ -140,9 +140,10 @@ def _word_end(text: str, latest: int) -> int:
 def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int:
     """The least size from `size` to `most` + 1 at which an anchor may begin.
 
-    It may not begin at white space, inside an escape, at the start of the string that was cut (`opening` is its quote),
-    or after a character that also stands before the joint or where the text was cut. A place within a word is preferred
-    if there is one near, because repetitions begin at the start of a line or a word; so is any place before the string.
+    It may not begin at white space, inside an escape or a surrogate pair, at the start of the string that was cut
+    (`opening` is its quote), or after a character that also stands before the joint or where the text was cut. A place
+    within a word is preferred if there is one near, because repetitions begin at the start of a line or a word; so is
+    any place before the string.
     """
     first, said = 0, (_said(text, joint), _said(text, len(text)))
     while 0 < size <= most and (not first or size < first + _FURTHER):
@@ -152,6 +153,7 @@ def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int
             and begin - 1 != opening
             and (not begin or (text[begin - 1] != text[joint - 1] and _said(text, begin) not in said))
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
+            and not _AFTER_HIGH_SURROGATE.search(text, max(0, begin - 6), begin)
         ):
             if begin <= opening < joint:
                 return size  # the anchor's own quote would close the string
