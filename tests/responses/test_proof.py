@@ -221,6 +221,18 @@ def test_a_row_that_comes_again_is_no_echo():
             assert isinstance(made, str) or made == json.loads(text), (end, reply)
 
 
+def test_a_run_of_one_character_alone_proves_nothing():
+    """Cut within a long indentation, an echo with one more space is refused, and an honest one joined."""
+    text = json.dumps(
+        {"content": SOURCES[0][:400] + "\n        found = first_of(match.end(),\n" + " " * 57 + "until=True)\n"}
+    )
+    end = text.index("until=True") - 22
+    found = detect_truncation(text[:end])
+    rest = text[found.certain_end :]
+    assert isinstance(proven(text[:end], f"{found.last_valid_token} {rest}"), str)
+    assert proven(text[:end], found.last_valid_token + rest) == json.loads(text)
+
+
 def test_a_token_begins_with_no_half_of_a_pair():
     """A character of two escapes is in the token as a whole or not at all, so that an echo may write it as itself."""
     said = "".join(f"{rocket} данные{number} " for number, rocket in enumerate("🚀🚁🚂🚃"))

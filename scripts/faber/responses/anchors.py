@@ -116,6 +116,8 @@ def _end(text: str, joint: int) -> int:
         if not end or size > ANCHOR_LIMIT:
             return 0
         larger = _recurring(text, stop, stop, size, max(0, stop - size - ANCHOR_LIMIT))
+        if not larger and size > 1 and not text[end:stop].strip(text[stop - 1]):
+            larger = size + 1  # one character repeated, which proves nothing if the run continues after the cut
         if not larger:
             return end
         size, step = larger + step, step + 8
