@@ -320,8 +320,12 @@ def test_every_end_has_a_name(events: list[dict[str, Any]], how: dict[str, Any],
 
 
 def test_a_turn_that_only_waited_for_the_service_costs_nothing() -> None:
-    """Ended by its time limit while the client repeated its first request, a turn has spent no money."""
+    """Ended while the client repeated its first request, by its time limit or because the login is refused, a turn has
+    spent no money."""
     assert judged(retry("rate_limit"), ended_by=Outcome.TIMED_OUT).cost_usd == 0.0
+    refused = [retry("authentication_failed")] * 2
+    assert judged(*refused, ended_by=Outcome.NOT_LOGGED_IN).cost_usd == 0.0
+    assert judged(*response("abc", "end_turn"), *refused, ended_by=Outcome.NOT_LOGGED_IN).cost_usd is None
     worked = judged(*response("abc", "end_turn"), retry("rate_limit"), ended_by=Outcome.TIMED_OUT)
     assert (worked.outcome, worked.cost_usd) == (Outcome.LIMITED, None)
 
