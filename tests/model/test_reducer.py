@@ -261,7 +261,7 @@ def test_every_rule_belongs_to_a_registered_type() -> None:
 
 
 def test_a_refused_turn_of_a_session_pauses_no_nebula() -> None:
-    """A nebula's run says itself when it waits and when it goes on; any other run pauses with its session's turn."""
+    """A nebula's run says itself when it waits and when it continues; any other run pauses with its session's turn."""
     refused, started = stop_failure("rate_limit", "Reached."), nebula_start("n", {"a": "d"}, directory="plan")
     assert after(dict(refused))["paused"]["message"] == "Reached."
     assert "paused" not in after(dict(started), dict(refused))

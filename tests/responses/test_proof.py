@@ -210,13 +210,37 @@ def test_only_a_proven_join_is_made_unless_another_is_asked_for():
 
 
 def test_a_row_that_comes_again_is_no_echo():
-    """Where rows repeat, a reply without the echo is not taken for one, whatever space it begins with."""
+    """Where rows repeat, a reply without the echo is not taken for one: neither without the space it begins with, nor
+    if a number was cut."""
     row = [1, 7, 0, 9, 5, 9, 0, 2, 3, 8, 6, 8, 6, 9, 8, 3, 0, 0, 7, 7, 2, 6, 2, 3, 1, 5, 9, 0, 7, 0, 6, 5]
-    text = json.dumps([row, row, [*row[:20], 9, *row[21:]], row])
-    for end in (147, 148):  # where the text before the anchor ends like the text before the cut, but for a space
+    spaced, short = json.dumps([row, row, [*row[:20], 9, *row[21:]], row]), [2, 7, 9, 6, 9, 2, 7, 4, 7, 8, 0]
+    indented = json.dumps([short] * 6, indent="\t")
+    for text, end in ((spaced, 147), (spaced, 148), (indented, 69)):
         for reply in (text[end:], text[end:].lstrip()):
             made = proven(text[:end], reply)
             assert isinstance(made, str) or made == json.loads(text), (end, reply)
+
+
+def test_a_run_of_one_character_alone_proves_nothing():
+    """Cut within a long indentation, an echo with one more space is refused, and an honest one joined."""
+    text = json.dumps(
+        {"content": SOURCES[0][:400] + "\n        found = first_of(match.end(),\n" + " " * 57 + "until=True)\n"}
+    )
+    end = text.index("until=True") - 22
+    found = detect_truncation(text[:end])
+    rest = text[found.certain_end :]
+    assert isinstance(proven(text[:end], f"{found.last_valid_token} {rest}"), str)
+    assert proven(text[:end], found.last_valid_token + rest) == json.loads(text)
+
+
+def test_a_token_begins_with_no_half_of_a_pair():
+    """A character of two escapes is in the token as a whole or not at all, so that an echo may write it as itself."""
+    said = "".join(f"{rocket} данные{number} " for number, rocket in enumerate("🚀🚁🚂🚃"))
+    text = json.dumps({"a": said})
+    for end in (160, 165, 170):
+        token = detect_truncation(text[:end]).last_valid_token
+        reply = json.dumps(json.loads(f'"{text[text.index(token) : -2]}"'), ensure_ascii=False)[1:] + "}"
+        assert proven(text[:end], reply) == {"a": said}
 
 
 @pytest.mark.parametrize("before", ["[", '{"all": [', '{"a": [1, 2, 3], "b": ['])

@@ -13,8 +13,8 @@ piece can only be an echo:
 
 Where the grammar does not rule it out, new text begins with them only if the document repeats exactly that many
 characters. Such a repetition usually began before the cut; then the character before the anchor equals the one before
-the joint. An anchor therefore never begins after such a character. Nor does it begin after `[` if the joint is after a comma:
-there the first of several equal values begins.
+the joint, or the last one that arrived. An anchor therefore never begins after such a character; and not after `[` if
+the joint is after a comma: there the first of several equal values begins.
 """
 
 import re
@@ -116,6 +116,8 @@ def _end(text: str, joint: int) -> int:
         if not end or size > ANCHOR_LIMIT:
             return 0
         larger = _recurring(text, stop, stop, size, max(0, stop - size - ANCHOR_LIMIT))
+        if not larger and size > 1 and not text[end:stop].strip(text[stop - 1]):
+            larger = size + 1  # one character repeated, which proves nothing if the run continues after the cut
         if not larger:
             return end
         size, step = larger + step, step + 8
@@ -140,18 +142,20 @@ def _word_end(text: str, latest: int) -> int:
 def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int:
     """The least size from `size` to `most` + 1 at which an anchor may begin.
 
-    It may not begin at white space, inside an escape, at the start of the string that was cut (`opening` is its quote),
-    or after a character that also stands before the joint. A place within a word is preferred if there is one near,
-    because repetitions begin at the start of a line or a word; so is any place before the string.
+    It may not begin at white space, inside an escape or a surrogate pair, at the start of the string that was cut
+    (`opening` is its quote), or after a character that also stands before the joint or where the text was cut. A place
+    within a word is preferred if there is one near, because repetitions begin at the start of a line or a word; so is
+    any place before the string.
     """
-    first = 0
+    first, said = 0, (_said(text, joint), _said(text, len(text)))
     while 0 < size <= most and (not first or size < first + _FURTHER):
         begin = joint - size
         if (
             text[begin] not in SPACES
             and begin - 1 != opening
-            and (not begin or (text[begin - 1] != text[joint - 1] and _said(text, begin) != _said(text, joint)))
+            and (not begin or (text[begin - 1] != text[joint - 1] and _said(text, begin) not in said))
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
+            and not _AFTER_HIGH_SURROGATE.search(text, max(0, begin - 6), begin)
         ):
             if begin <= opening < joint:
                 return size  # the anchor's own quote would close the string
