@@ -127,9 +127,7 @@ def _hours(context: click.Context, parameter: click.Parameter, given: str) -> fl
 @click.option("--retry-failed", is_flag=True, help="Retry failed and skipped phases.")
 @click.option("--force", is_flag=True, help="Use checkpoints although others have committed to the branch.")
 @click.option("--max-workers", type=click.IntRange(1, 1000), help="Phases at the same time. Default: the nebula's.")
-@click.option(
-    "--max-budget-usd", type=Amount(0, min_open=True), help="Budget of the whole run. Default: the nebula's."
-)
+@click.option("--max-budget-usd", type=Amount(0, min_open=True), help="Budget of the whole run. Default: the nebula's.")
 @click.option(
     "--gate",
     type=click.Choice(["trust", "review", "approve", "watch"]),

@@ -66,9 +66,7 @@ def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
 def may_be_healed(phases: Mapping[str, NebulaPhase]) -> bool:
     """True if a phase that failed while healing was off can be healed."""
     failed = (phases[name] for name in failed_phases(phases))
-    return any(
-        phase.get("not_healed") == OFF and phase.get("failure") != UNHEALABLE for phase in failed
-    )
+    return any(phase.get("not_healed") == OFF and phase.get("failure") != UNHEALABLE for phase in failed)
 
 
 def applied(state: State, status: str, directory: str, options: str, healing: str) -> Applied:
