@@ -357,7 +357,7 @@ def test_edited_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_isolation_tree(tmp_path: Path) -> None:
-    """One worker in the person's own tree, which is left as it was."""
+    """One worker in the person's own tree, which is left as it was; the work there is not said to be elsewhere."""
     project, author = (
         Project(
             tmp_path / "p", nebula_files({"a": [], "b": ["a"]}, '[execution]\nisolation = "tree"\nmax_workers = 1\n')
@@ -366,6 +366,7 @@ def test_isolation_tree(tmp_path: Path) -> None:
     )
     applied = project.apply(author)
     assert applied.status == "done"
+    assert "Changed outside" not in "\n".join(project.said)
     assert git(project.root, "branch", "--show-current") == "main"
     assert {"a.txt", "b.txt"} <= set(project.files(integration(applied)))
 
