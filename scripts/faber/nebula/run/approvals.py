@@ -86,8 +86,8 @@ class Gates:
         return request_id
 
     def _answered(self, phase: str, result: TaskResult) -> str | None:
-        """The request about this very commit that was answered while no process ran. What this process acted on is asked
-        again: a coder that changed nothing for a person would work for ever."""
+        """The request about this very commit that was answered while no process ran. What this process acted on is
+        asked again: a coder that changed nothing for a person would work for ever."""
         known = self._journal.phases.get(phase, {"status": "pending"})
         asked = known.get("asked") if known.get("asked_commit") == result.commit else None
         return None if asked in self._heard else asked
