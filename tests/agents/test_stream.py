@@ -265,6 +265,13 @@ def test_an_answer_cut_for_ever_is_cut() -> None:
         ([retry("rate_limit")], {"ended_by": Outcome.TIMED_OUT}, Outcome.LIMITED),
         ([retry("unknown")], {"ended_by": Outcome.TIMED_OUT}, Outcome.UNAVAILABLE),
         ([retry("rate_limit"), *response("abc", "end_turn")], {"ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
+        # A response that was not streamed, and a subagent's, show that the service answers again.
+        ([retry("unknown"), response("abc", "end_turn")[3]], {"ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
+        (
+            [retry("unknown"), {"type": "user", "parent_tool_use_id": "t1"}],
+            {"ended_by": Outcome.TIMED_OUT},
+            Outcome.TIMED_OUT,
+        ),
         ([], {"ended_by": Outcome.CANCELLED}, Outcome.CANCELLED),
         (
             [{**RESULT, "subtype": "error_during_execution", "is_error": True}],

@@ -19,7 +19,7 @@ from e2e.request import Request
 from faber.foreign.open_run import open_run
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.view.agent_log_view import log_text, read_log
-from faber.nebula.view.attach import agent_session, attach_command
+from faber.nebula.view.attach import NoSession, agent_session, attach_command
 from faber.nebula.view.status import load_status
 from faber.store.clock import utc_now
 from support.nebulas import Project, nebula_files
@@ -90,11 +90,12 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     assert sorted(path.stem for path in (project.root / "plan").glob("*.md")) == sorted(phases)
     assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
-    the_log_and_the_session_of_its_coder(project, faber, str(report["run_id"]), "outside")
+    the_log_of(project, faber, str(report["run_id"]), "outside")
+    the_session_of_its_coder(project, faber, str(report["run_id"]), "poor")
 
 
-def the_log_and_the_session_of_its_coder(project: Project, faber: Faber, run_id: str, phase: str) -> None:
-    """A phase's log has what its agents said, did and were denied; the session of its coder opens in another shell."""
+def the_log_of(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """A phase's log has what its agents said, did and were denied; once it is merged, no session of it opens."""
     lines = read_log(project.layout.agent_logs(run_id), phase)
     shown = log_text(lines, 80)
     assert "== coder, cycle 1  " in shown
@@ -109,7 +110,14 @@ def the_log_and_the_session_of_its_coder(project: Project, faber: Faber, run_id:
     status: Any = load_status(project.layout, nebula, project.directory, (), utc_now())[0]
     row = next(row for row in status["phases"] if row["id"] == phase)
     assert (row["denials"], row["denied"], row["tokens_in"] > 0) == (1, ["Bash: npm test"], True)
-    run = open_run(project.layout, run_id)
+    merged = agent_session(project.layout, open_run(project.layout, run_id), phase, lines, "coder")
+    with pytest.raises(NoSession, match="worktree of the session is gone"):
+        attach_command(merged, faber.environment)
+
+
+def the_session_of_its_coder(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """The session of a failed phase's coder opens in another shell."""
+    run, lines = open_run(project.layout, run_id), read_log(project.layout.agent_logs(run_id), phase)
     config = faber.environment.pop("CLAUDE_CONFIG_DIR")
     line = attach_command(agent_session(project.layout, run, phase, lines, "coder"), faber.environment)
     assert f"CLAUDE_CONFIG_DIR='{config}' " in line
