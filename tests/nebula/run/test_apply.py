@@ -245,6 +245,19 @@ def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
     assert last.asked == []
 
 
+def test_a_person_is_asked_again_where_nothing_changed(tmp_path: Path) -> None:
+    """A coder that changes nothing for a person, and is approved, does not get the same answer again and again."""
+    project, author = Project(tmp_path / "p", nebula_files({"a": []})), Author()
+    first = project.apply(author, gate="review").report["waiting"][0]["request_id"]
+    project.answer(first, "request_changes", "Better, please.")
+    author.asked.clear()
+    author.before = lambda role, phase: project.cancel.set() if len(author.asked) > 4 else None
+    again = project.apply(author, resume=True, gate="review")
+    assert again.status == "waiting"
+    assert again.report["waiting"][0]["request_id"] != first
+    assert author.asked == [("coder", "a"), ("reviewer", "a")]
+
+
 def test_a_rejected_phase_fails(tmp_path: Path) -> None:
     """A person who rejects ends the phase, with the reason that was given."""
     from faber.feedback.requests import respond
@@ -344,7 +357,7 @@ def test_edited_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_isolation_tree(tmp_path: Path) -> None:
-    """One worker in the person's own tree, which is left as it was."""
+    """One worker in the person's own tree, which is left as it was; the work there is not said to be elsewhere."""
     project, author = (
         Project(
             tmp_path / "p", nebula_files({"a": [], "b": ["a"]}, '[execution]\nisolation = "tree"\nmax_workers = 1\n')
@@ -353,6 +366,7 @@ def test_isolation_tree(tmp_path: Path) -> None:
     )
     applied = project.apply(author)
     assert applied.status == "done"
+    assert "Changed outside" not in "\n".join(project.said)
     assert git(project.root, "branch", "--show-current") == "main"
     assert {"a.txt", "b.txt"} <= set(project.files(integration(applied)))
 

@@ -37,6 +37,7 @@ class Gates:
         self._journal = journal
         self._monotonic = monotonic
         self._open: dict[str, str] = {}
+        self._heard: set[str] = set()
         self._looked: float | None = None
 
     def ask(self, phase: str, result: TaskResult) -> str:
@@ -72,6 +73,7 @@ class Gates:
             answer = self._journal.answer_to(request_id)
             if answer is not None:
                 del self._open[phase]
+                self._heard.add(request_id)
                 yield phase, answer
 
     def waiting(self) -> list[Waiting]:
@@ -84,9 +86,11 @@ class Gates:
         return request_id
 
     def _answered(self, phase: str, result: TaskResult) -> str | None:
-        """The request about this very commit that was answered while no process ran."""
-        known = self._journal.phases.get(phase)
-        return known.get("asked") if known and known.get("asked_commit") == result.commit else None
+        """The request about this very commit that was answered while no process ran. What this process acted on is
+        asked again: a coder that changed nothing for a person would work for ever."""
+        known = self._journal.phases.get(phase, {"status": "pending"})
+        asked = known.get("asked") if known.get("asked_commit") == result.commit else None
+        return None if asked in self._heard else asked
 
 
 def summary(phase: str, result: TaskResult) -> str:

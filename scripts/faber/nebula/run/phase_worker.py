@@ -270,7 +270,10 @@ class PhaseWork:
         def written() -> list[str]:
             # faber itself writes next to the nebula's files, and people may edit those.
             own = os.path.relpath(self.shop.checkpoints, worktrees.main.directory)
-            return [line for line in tamper_check.written(before, look()) if f": {own}/" not in line]
+            after = look()
+            if self.shop.trees is not worktrees:  # the phase is worked on in the main tree
+                after = after._replace(paths=before.paths)
+            return [line for line in tamper_check.written(before, after) if f": {own}/" not in line]
 
         return written
 
