@@ -80,7 +80,8 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     assert {"mine.txt", "other.txt", "outside-too.txt"} <= set(project.files(report["branch"]))
     assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
-    the_log_and_the_session_of_its_coder(project, faber, str(report["run_id"]), "outside")
+    the_log_of(project, faber, str(report["run_id"]), "outside")
+    the_session_of_its_coder_opens(project, faber, str(report["run_id"]), "garbage")
 
 
 @pytest.mark.full  # tests/nebula/run/test_healing.py has it with scripted agents
@@ -102,8 +103,8 @@ def test_a_rogue_architect(tmp_path: Path, api: MessagesApi, claude_binary: str)
     assert faber.left() == []
 
 
-def the_log_and_the_session_of_its_coder(project: Project, faber: Faber, run_id: str, phase: str) -> None:
-    """A phase's log has what its agents said, did and were denied; the session of its coder opens in another shell."""
+def the_log_of(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """A phase's log has what its agents said, did and were denied."""
     lines = read_log(project.layout.agent_logs(run_id), phase)
     shown = log_text(lines, 80)
     assert "== coder, cycle 1  " in shown
@@ -118,7 +119,11 @@ def the_log_and_the_session_of_its_coder(project: Project, faber: Faber, run_id:
     status: Any = load_status(project.layout, nebula, project.directory, (), utc_now())[0]
     row = next(row for row in status["phases"] if row["id"] == phase)
     assert (row["denials"], row["denied"], row["tokens_in"] > 0) == (1, ["Bash: npm test"], True)
-    run = open_run(project.layout, run_id)
+
+
+def the_session_of_its_coder_opens(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """In another shell, as long as the worktree of the phase is there, which was not merged."""
+    run, lines = open_run(project.layout, run_id), read_log(project.layout.agent_logs(run_id), phase)
     config = faber.environment.pop("CLAUDE_CONFIG_DIR")
     line = attach_command(agent_session(project.layout, run, phase, lines, "coder"), faber.environment)
     assert f"CLAUDE_CONFIG_DIR='{config}' " in line
