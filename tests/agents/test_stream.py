@@ -265,6 +265,13 @@ def test_an_answer_cut_for_ever_is_cut() -> None:
         ([retry("rate_limit")], {"ended_by": Outcome.TIMED_OUT}, Outcome.LIMITED),
         ([retry("unknown")], {"ended_by": Outcome.TIMED_OUT}, Outcome.UNAVAILABLE),
         ([retry("rate_limit"), *response("abc", "end_turn")], {"ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
+        # A response that was not streamed, and a subagent's, show that the service answers again.
+        ([retry("unknown"), response("abc", "end_turn")[3]], {"ended_by": Outcome.TIMED_OUT}, Outcome.TIMED_OUT),
+        (
+            [retry("unknown"), {"type": "user", "parent_tool_use_id": "t1"}],
+            {"ended_by": Outcome.TIMED_OUT},
+            Outcome.TIMED_OUT,
+        ),
         ([], {"ended_by": Outcome.CANCELLED}, Outcome.CANCELLED),
         (
             [{**RESULT, "subtype": "error_during_execution", "is_error": True}],
@@ -313,8 +320,12 @@ def test_every_end_has_a_name(events: list[dict[str, Any]], how: dict[str, Any],
 
 
 def test_a_turn_that_only_waited_for_the_service_costs_nothing() -> None:
-    """Ended by its time limit while the client repeated its first request, a turn has spent no money."""
+    """Ended while the client repeated its first request, by its time limit or because the login is refused, a turn has
+    spent no money."""
     assert judged(retry("rate_limit"), ended_by=Outcome.TIMED_OUT).cost_usd == 0.0
+    refused = [retry("authentication_failed")] * 2
+    assert judged(*refused, ended_by=Outcome.NOT_LOGGED_IN).cost_usd == 0.0
+    assert judged(*response("abc", "end_turn"), *refused, ended_by=Outcome.NOT_LOGGED_IN).cost_usd is None
     worked = judged(*response("abc", "end_turn"), retry("rate_limit"), ended_by=Outcome.TIMED_OUT)
     assert (worked.outcome, worked.cost_usd) == (Outcome.LIMITED, None)
 

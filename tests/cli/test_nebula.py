@@ -402,10 +402,20 @@ def test_without_a_client_nothing_begins(faber: Faber, nebula: Path, project: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "code"), [("nan", "usage"), ("-1", "usage"), ("400", "usage"), ("none", "invalid_nebula")]
+    ("option", "given", "code"),
+    [
+        ("--wait", "nan", "usage"),
+        ("--wait", "-1", "usage"),
+        ("--wait", "400", "usage"),
+        ("--wait", "none", "invalid_nebula"),
+        ("--max-budget-usd", "nan", "usage"),
+        ("--max-budget-usd", "inf", "usage"),
+        ("--max-budget-usd", "0.5", "invalid_nebula"),
+    ],
 )
-def test_waiting_takes_hours_or_none(faber: Faber, project: Path, given: str, code: str) -> None:
-    """`--wait` is a number of hours up to two weeks, or `none`; anything else is a usage error."""
+def test_hours_and_dollars_are_numbers(faber: Faber, project: Path, option: str, given: str, code: str) -> None:
+    """`--wait` is a number of hours up to two weeks, or `none`; a budget is a finite number of dollars. Anything else
+    is a usage error, before a run is made."""
     (project / "empty").mkdir()
-    answer = faber("nebula", "apply", "empty", "--wait", given)
+    answer = faber("nebula", "apply", "empty", option, given)
     assert answer.code == code

@@ -103,6 +103,28 @@ def test_a_committed_setting_lets_scripts_answer(
     assert faber("feedback", "respond", asked, "approve").status == 0
 
 
+def test_another_repository_does_not_let_scripts_answer_here(
+    faber: Faber, asked: str, monkeypatch: pytest.MonkeyPatch, project: Path, git: Callable[..., str], tmp_path: Path
+) -> None:
+    """Neither a repository of its own that links this store, nor a replaced commit, lets a script answer."""
+    monkeypatch.setattr("faber.console.invocation.has_terminal", lambda: False)
+    store, head = project / ".fractary" / "faber", git("rev-parse", "HEAD").strip()
+    (store / "config.yaml").write_text(SETTING)
+    git("add", "-f", str(store / "config.yaml"))
+    replacement = git("commit-tree", git("write-tree").strip(), "-m", "Settings").strip()
+    git("replace", head, replacement)
+    assert faber("feedback", "respond", asked, "approve").code == "person_required"
+    git("replace", "-d", head)
+    other = tmp_path / "other"
+    (other / ".fractary" / "faber").mkdir(parents=True)
+    (other / ".git").symlink_to(project / ".git")
+    git("reset", "-q", "--hard", replacement)
+    for name in ("runs", "index", "config.yaml"):
+        (other / ".fractary" / "faber" / name).symlink_to(store / name)
+    assert faber("--root", str(other), "feedback", "respond", asked, "approve").code == "person_required"
+    assert faber("feedback", "respond", asked, "approve").status == 0
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

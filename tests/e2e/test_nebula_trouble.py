@@ -19,7 +19,7 @@ from e2e.request import Request
 from faber.foreign.open_run import open_run
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.view.agent_log_view import log_text, read_log
-from faber.nebula.view.attach import agent_session, attach_command
+from faber.nebula.view.attach import NoSession, agent_session, attach_command
 from faber.nebula.view.status import load_status
 from faber.store.clock import utc_now
 from support.nebulas import Project, nebula_files
@@ -81,7 +81,7 @@ def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> N
     assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
     the_log_of(project, faber, str(report["run_id"]), "outside")
-    the_session_of_its_coder_opens(project, faber, str(report["run_id"]), "garbage")
+    the_session_of_its_coder(project, faber, str(report["run_id"]), "garbage")
 
 
 @pytest.mark.full  # tests/nebula/run/test_healing.py has it with scripted agents
@@ -104,7 +104,7 @@ def test_a_rogue_architect(tmp_path: Path, api: MessagesApi, claude_binary: str)
 
 
 def the_log_of(project: Project, faber: Faber, run_id: str, phase: str) -> None:
-    """A phase's log has what its agents said, did and were denied."""
+    """A phase's log has what its agents said, did and were denied; once it is merged, no session of it opens."""
     lines = read_log(project.layout.agent_logs(run_id), phase)
     shown = log_text(lines, 80)
     assert "== coder, cycle 1  " in shown
@@ -119,10 +119,13 @@ def the_log_of(project: Project, faber: Faber, run_id: str, phase: str) -> None:
     status: Any = load_status(project.layout, nebula, project.directory, (), utc_now())[0]
     row = next(row for row in status["phases"] if row["id"] == phase)
     assert (row["denials"], row["denied"], row["tokens_in"] > 0) == (1, ["Bash: npm test"], True)
+    merged = agent_session(project.layout, open_run(project.layout, run_id), phase, lines, "coder")
+    with pytest.raises(NoSession, match="worktree of the session is gone"):
+        attach_command(merged, faber.environment)
 
 
-def the_session_of_its_coder_opens(project: Project, faber: Faber, run_id: str, phase: str) -> None:
-    """In another shell, as long as the worktree of the phase is there, which was not merged."""
+def the_session_of_its_coder(project: Project, faber: Faber, run_id: str, phase: str) -> None:
+    """The session of a failed phase's coder opens in another shell."""
     run, lines = open_run(project.layout, run_id), read_log(project.layout.agent_logs(run_id), phase)
     config = faber.environment.pop("CLAUDE_CONFIG_DIR")
     line = attach_command(agent_session(project.layout, run, phase, lines, "coder"), faber.environment)

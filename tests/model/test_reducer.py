@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.events.event_types import known_types
+from faber.events.nebula_events import nebula_start
+from faber.events.record_events import stop_failure
 from faber.model.documents import Metadata, Plan
 from faber.model.reducer import RECENT_EVENTS, event_file, fold, initial_state
 from faber.model.rules import KEPT_DECISIONS, KEPT_ERRORS
@@ -256,3 +258,10 @@ def test_every_rule_belongs_to_a_registered_type() -> None:
     from faber.model.rules import RULES
 
     assert set(RULES) <= set(known_types())
+
+
+def test_a_refused_turn_of_a_session_pauses_no_nebula() -> None:
+    """A nebula's run says itself when it waits and when it goes on; any other run pauses with its session's turn."""
+    refused, started = stop_failure("rate_limit", "Reached."), nebula_start("n", {"a": "d"}, directory="plan")
+    assert after(dict(refused))["paused"]["message"] == "Reached."
+    assert "paused" not in after(dict(started), dict(refused))

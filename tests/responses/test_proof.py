@@ -193,8 +193,9 @@ def test_a_retracted_answer_is_no_answer(before, after):
 def test_the_last_of_two_documents_is_not_taken_either(between):
     """A document within a sentence, and then another, cut or not: nobody knows which one counts."""
     for last in ('{"verdict": "rejected"}', '{"verdict": "rej'):
-        text = 'I would say {"verdict": "approved"} first.' + between + last
-        assert extract_envelope(text).text == text
+        for first in ('{"verdict": "approved"}', '["approved"]', '[{"verdict": "approved"}]'):
+            text = f"I would say {first} first.{between}{last}"
+            assert extract_envelope(text).text == text
 
 
 def test_only_a_proven_join_is_made_unless_another_is_asked_for():
@@ -206,3 +207,37 @@ def test_only_a_proven_join_is_made_unless_another_is_asked_for():
     with pytest.raises(PartialCompletionResumeExhaustedError):
         resume_if_truncated(lambda prompt: 'p me"}', '{"a":"hel')
     assert resume_if_truncated(lambda prompt: 'p me"}', '{"a":"hel', join="consistent") == '{"a":"help me"}'
+
+
+def test_a_row_that_comes_again_is_no_echo():
+    """Where rows repeat, a reply without the echo is not taken for one, whatever space it begins with."""
+    row = [1, 7, 0, 9, 5, 9, 0, 2, 3, 8, 6, 8, 6, 9, 8, 3, 0, 0, 7, 7, 2, 6, 2, 3, 1, 5, 9, 0, 7, 0, 6, 5]
+    text = json.dumps([row, row, [*row[:20], 9, *row[21:]], row])
+    for end in (147, 148):  # where the text before the anchor ends like the text before the cut, but for a space
+        for reply in (text[end:], text[end:].lstrip()):
+            made = proven(text[:end], reply)
+            assert isinstance(made, str) or made == json.loads(text), (end, reply)
+
+
+@pytest.mark.parametrize("before", ["[", '{"all": [', '{"a": [1, 2, 3], "b": ['])
+@pytest.mark.parametrize("kind", ["foo", "foo bar", "foo, bar and baz"])
+def test_the_first_of_several_equal_values_is_no_echo(before, kind):
+    """Cut after the first of several equal values, a reply with the others is not taken for an echo of it."""
+    record = {"name": "foo bar", "size": 1, "kind": kind, "path": 1}
+    text = before + json.dumps([record, record, {**record, "size": None}])[1:] + "}" * before.count("{")
+    end = text.index(', {"name"') + 1
+    assert proven(text[:end], text[end:].lstrip()) == "no_echo"
+    found = detect_truncation(text[:end])
+    assert proven(text[:end], found.last_valid_token + text[found.certain_end :]) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("initial", "wrong"),
+    [('{"a": "some text \\u00', "\\u0\\u00zz"), ('{"a": "some text \\ud83d', "\\ud83\\ud83d")],
+)
+def test_an_escape_that_json_does_not_have_refuses_the_join(initial, wrong):
+    """A reply that writes the cut escape again, and wrong, fits nowhere."""
+    echo = initial[: detect_truncation(initial).joint]
+    for join in ("proven", "consistent"):
+        with pytest.raises(ChunkMergeError):
+            join_chunks(initial, echo + wrong + '"}', join, stop_reason="end_turn")

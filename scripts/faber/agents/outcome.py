@@ -242,7 +242,7 @@ def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: O
     """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
     outcome = _outcome(reading, exit_status, ended_by)
     # A client that was ended while it waited for its first response has not printed that it cost nothing.
-    unpaid = outcome is Outcome.CLIENT_MISSING or (outcome in TEMPORARY and not any(reading.usage.values()))
+    unpaid = outcome in TEMPORARY | HOPELESS and not any(reading.usage.values())
     tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
     return TurnResult(
         outcome=outcome,

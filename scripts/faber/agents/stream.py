@@ -150,8 +150,10 @@ class StreamReader:
             return None
         if isinstance(event.get("session_id"), str):
             self._session = event["session_id"]
-        if event.get("parent_tool_use_id") is None:  # the messages of subagents are not part of the answer
+        if event.get("parent_tool_use_id") is None:
             self._take(event)
+        else:  # the messages of subagents are not part of the answer, but show that the service answers
+            self.refusals, self._waiting = 0, None
         return event
 
     def _take(self, event: Mapping[str, Any]) -> None:
@@ -220,6 +222,7 @@ class StreamReader:
         if message.get("model") == SYNTHETIC:
             self._complaint = " ".join(texts) or self._complaint
             return
+        self.refusals, self._waiting = 0, None
         known = str(message.get("id"))
         if not self._messages or self._messages[-1].id != known:
             self._begin(_Message(known, is_streamed=False, over=True))

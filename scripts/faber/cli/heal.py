@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from faber.console.arguments import format_option, run_named
+from faber.console.arguments import Amount, format_option, run_named
 from faber.console.invocation import Invocation
 from faber.console.output import print_answer, say, write
 from faber.errors import Exit, InvalidInput
@@ -51,7 +51,7 @@ def diagnose_command(obj: Invocation, target: str | None, place: str | None, for
 @click.option("--model", metavar="M", help="The architect's model. Default: the nebula's, else the client's own.")
 @click.option(
     "--max-budget-usd",
-    type=click.FloatRange(min=0, min_open=True, max=1_000),
+    type=Amount(min=0, min_open=True, max=1_000),
     default=BUDGET,
     show_default=True,
     help="The architect's budget.",

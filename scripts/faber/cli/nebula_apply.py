@@ -120,9 +120,10 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
 
     with worktrees as beginning:
         again = "--resume --retry-failed" if known.open else "--fresh"
-        require_merged(known.state, worktrees, directory, again, lambda notice: say(noticed(notice)))
+        target = branch or beginning.base_branch
+        require_merged(known.state, worktrees, directory, again, lambda notice: say(noticed(notice)), landed=target)
         with in_slot(0):  # the filters
-            landed = land_nebula(worktrees, branch or beginning.base_branch, look)
+            landed = land_nebula(worktrees, target, look)
         phases = nebula_phases(known.state).items()
         with suppress(GitFailed):  # what stays is for `faber nebula clean`
             remove_trees(worktrees, busy=[part(name) for name, phase in phases if phase["status"] == "in_progress"])

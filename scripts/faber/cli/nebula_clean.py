@@ -11,6 +11,8 @@ from faber.nebula.cluster.shared_cleaning import clean_shared
 from faber.nebula.cluster.shared_repository import Shared, url_of
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.plan.parse import UNNAMED
+from faber.nebula.plan.problems import require_valid
 from faber.nebula.run.leftovers import LeftRun, left_runs
 from faber.nebula.worktrees.cleaning import Cleaned, Merges
 from faber.nebula.worktrees.cleaning import clean as clean_run
@@ -23,7 +25,7 @@ from faber.text.safe_text import redact, redact_json
 def clean(obj: Invocation, directory: str | None, *, remote: str | None, dry_run: bool, form: str) -> int:
     """Clean up after every run of the project's nebulas, or of the nebula in `directory`; with `remote` there too."""
     git = usable(obj.layout.root, names_of("nebula", "clean")).git
-    nebula = load_nebula(directory).nebula.name if directory is not None else None
+    nebula = _name(directory) if directory is not None else None
     url = url_of(git, remote) if remote is not None else None
     size, runs = 0, []
     for run in left_runs(obj.layout, git, nebula):
@@ -44,6 +46,14 @@ def clean(obj: Invocation, directory: str | None, *, remote: str | None, dry_run
     return Exit.OK
 
 
+def _name(directory: str) -> str:
+    """The name of the nebula in `directory`; raises `InvalidNebula` if its file does not say it."""
+    parsed = load_nebula(directory)
+    if parsed.nebula.name == UNNAMED:
+        require_valid(parsed.problems, directory)
+    return parsed.nebula.name
+
+
 def _clean(worktrees: Worktrees, run: LeftRun, git: Git, url: str | None, *, dry_run: bool) -> tuple[Cleaned, Cleaned]:
     names, nothing = run.names, Cleaned([], [], {})
     if run.problem:
@@ -61,11 +71,11 @@ def _text(answer: Mapping[str, Any]) -> str:
     lines = []
     for run in answer["runs"]:
         counts = (
-            (len(run["worktrees"]), "worktrees"),
-            (len(run["refs"]), "refs"),
-            (len(run["shared_refs"]), "shared refs"),
+            (len(run["worktrees"]), "worktree"),
+            (len(run["refs"]), "ref"),
+            (len(run["shared_refs"]), "shared ref"),
         )
-        gone = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
+        gone = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count) or "nothing"
         lines.append(f"{run['run_id']}: {verb} {gone}")
         lines += [f"  kept {each['what']}: {each['why']}" for each in run["kept"]]
     freed = f"{answer['bytes'] / 1e6:.1f} MB"

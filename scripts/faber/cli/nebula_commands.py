@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber.cli.nebula_log import attach_command, log_command
-from faber.console.arguments import format_choice, format_option
+from faber.console.arguments import Amount, format_choice, format_option
 from faber.console.invocation import Invocation
 from faber.console.output import columns, print_answer, print_json, say, write
 from faber.errors import Exit, Notice
@@ -117,10 +117,7 @@ def status_command(obj: Invocation, directory: str, form: str) -> None:
 
 
 def _hours(context: click.Context, parameter: click.Parameter, given: str) -> float:
-    hours = 0.0 if given == "none" else float(click.FloatRange(0, 24 * 14)(given, parameter, context))
-    if hours != hours:
-        raise click.BadParameter(f"{given!r} is not a number of hours.", context, parameter)
-    return hours
+    return 0.0 if given == "none" else Amount(0, 24 * 14)(given, parameter, context)
 
 
 @nebula.command("apply")
@@ -130,9 +127,7 @@ def _hours(context: click.Context, parameter: click.Parameter, given: str) -> fl
 @click.option("--retry-failed", is_flag=True, help="Retry failed and skipped phases.")
 @click.option("--force", is_flag=True, help="Use checkpoints although others have committed to the branch.")
 @click.option("--max-workers", type=click.IntRange(1, 1000), help="Phases at the same time. Default: the nebula's.")
-@click.option(
-    "--max-budget-usd", type=click.FloatRange(0, min_open=True), help="Budget of the whole run. Default: the nebula's."
-)
+@click.option("--max-budget-usd", type=Amount(0, min_open=True), help="Budget of the whole run. Default: the nebula's.")
 @click.option(
     "--gate",
     type=click.Choice(["trust", "review", "approve", "watch"]),

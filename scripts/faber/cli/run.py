@@ -241,7 +241,7 @@ def cancel(obj: Invocation, run: str, reason: str) -> None:
     """End a run for good. While a request is open, only a person may."""
     made = open_named(obj.layout, run)
     if made.state["feedback_queue"]:
-        require_person(obj, "faber run cancel, while a request is open,", run)
+        require_person(obj, "faber run cancel", run)
     record(obj, made, lambda state, plan: commands.cancel_run(state, plan, reason))
 
 

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +18,17 @@ from faber.store import strict_json
 
 MAX_INPUT = 64 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Amount(click.FloatRange):
+    """A finite number within limits: click itself lets `nan` pass all of them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; raises `BadParameter`."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def complete_run(_ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:

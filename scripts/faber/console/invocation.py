@@ -54,12 +54,14 @@ class Invocation:
         return not self.is_agent and (has_terminal() or self._scripts_allowed())
 
     def _scripts_allowed(self) -> bool:
-        """True if the settings, as the project's newest commit has them, let programs without a terminal speak for a
-        person."""
+        """True if the settings, as the commit that is checked out has them, let programs without a terminal speak for
+        a person. They count for the runs of this repository: not for those that a link brings into the store."""
         from faber.store.config import load_config, parse_config
 
         try:
-            if not load_config(self.layout).at("feedback.from_scripts"):
+            runs, root = self.layout.runs, self.layout.root
+            linked = os.path.realpath(runs) != os.path.join(os.path.realpath(root), os.path.relpath(runs, root))
+            if linked or not load_config(self.layout).at("feedback.from_scripts"):
                 return False
             from faber.git.inspect import committed_file
 

@@ -77,9 +77,12 @@ def _commit_at(root: StrPath, ref: str) -> str | None:
 
 
 def committed_file(root: StrPath, path: str) -> str | None:
-    """The content of the file `path`, which is inside `root`, in HEAD's commit; None if it has no such file."""
+    """The content of the file `path`, which is inside `root`, in HEAD's commit; None if it has no such file.
+
+    What `git replace` puts in place of a commit is not that commit.
+    """
     named = os.path.relpath(path, root).replace(os.sep, "/")
-    answer = ask([GitQuestion(root, ["cat-file", "blob", f"HEAD:./{named}"])])[0]
+    answer = ask([GitQuestion(root, ["--no-replace-objects", "cat-file", "blob", f"HEAD:./{named}"])])[0]
     return answer.out if answer.code == 0 else None
 
 

@@ -43,6 +43,8 @@ def _pause(state: State, event: Event, reason: str) -> None:
 def _end_turn(state: State, event: Event) -> None:
     given = event.get("metadata", {})
     error = given.get("error")
+    if is_nebula_run(state):  # whose own agents the turns of a session are not
+        return
     if given.get("hook") == "StopFailure" and isinstance(error, str) and error in REFUSALS:
         _pause(state, event, error)
 

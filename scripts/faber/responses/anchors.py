@@ -13,7 +13,8 @@ piece can only be an echo:
 
 Where the grammar does not rule it out, new text begins with them only if the document repeats exactly that many
 characters. Such a repetition usually began before the cut; then the character before the anchor equals the one before
-the joint. An anchor therefore never begins after such a character.
+the joint. An anchor therefore never begins after such a character. Nor does it begin after `[` if the joint is after a comma:
+there the first of several equal values begins.
 """
 
 import re
@@ -37,6 +38,8 @@ _STRETCH = 64
 _TRIES = 32
 # By how many characters an anchor may grow to begin within a word.
 _FURTHER = 32
+# How many characters of a text that is hardly longer than an anchor are left to choose a beginning from.
+_SPARE = 8
 
 
 class Anchor(NamedTuple):
@@ -71,7 +74,7 @@ def anchor(
     piece = joint - end
     opening = joint if joint == token_end else text.find('"', token_end)
     most = min(joint - 1 - indent, max(ANCHOR_LIMIT, length) + piece)  # all but one character
-    size = min(length + piece, most)
+    size = min(length + piece, most if short else most - _SPARE)
     usable = 0
     for attempt in range(_TRIES):
         size = _beginning(text, joint, size, most, opening)
@@ -147,7 +150,7 @@ def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int
         if (
             text[begin] not in SPACES
             and begin - 1 != opening
-            and (not begin or text[begin - 1] != text[joint - 1])
+            and (not begin or (text[begin - 1] != text[joint - 1] and _said(text, begin) != _said(text, joint)))
             and not _INSIDE_ESCAPE.search(text, max(0, begin - 64), begin)
         ):
             if begin <= opening < joint:
@@ -157,6 +160,14 @@ def _beginning(text: str, joint: int, size: int, most: int, opening: int) -> int
             first = first or size
         size += 1
     return first or size
+
+
+def _said(text: str, end: int) -> str:
+    """The last character before `end` that is not white space, which a model may leave out. `[` counts as a comma: the
+    first of several equal values follows the one, and the others the other."""
+    while end and text[end - 1] in SPACES:
+        end -= 1
+    return text[end - 1 : end].replace("[", ",")
 
 
 def _larger(text: str, joint: int, size: int) -> int:

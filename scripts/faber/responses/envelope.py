@@ -27,7 +27,7 @@ _INLINE = re.compile(r"(?<=[:\s])\{(?=\s*[\"}])")
 _CANDIDATES = 8
 _SENTENCE_ENDS = ":.!?…。："
 # Where another document may begin in prose: before the one that counts, only what looks like one; after it, any brace.
-_ANOTHER_BEFORE = re.compile(r"""\{\s*(?:["}]|\Z)""")
+_ANOTHER_BEFORE = re.compile(r"""\{\s*(?:["}]|\Z)|\[\s*["\[{]""")
 _ANOTHER_AFTER = re.compile(
     r"""[{}]|\[(?!\d+\])\s*(?:[\[\]"\d-]|true|false|null|\Z)|^[ \t]*(?:```|~~~)""", re.MULTILINE
 )

@@ -65,7 +65,10 @@ def begins_with(view: str, cut: str) -> bool:
     character = _spelled(found[0]) if found else view[:1]
     if view.startswith(cut) or not (found or character > "\x7f" or character == "/"):
         return view.startswith(cut)
-    units = json.loads(f'"{character}"').encode("utf-16-be", "surrogatepass").hex()
+    try:
+        units = json.loads(f'"{character}"').encode("utf-16-be", "surrogatepass").hex()
+    except ValueError:  # JSON has no such escape
+        return False
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)).startswith(cut.lower())
 
 

@@ -145,6 +145,12 @@ def one_line(text: str, limit: int) -> str:
     return shorten(" ".join(inert(text).split()), limit)
 
 
+def sentence(text: str) -> str:
+    """`text` with a full stop, if nothing ends it: what a service says is often no sentence."""
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?")) or not text else f"{text}."
+
+
 def ending(text: str, limit: int) -> str:
     """The end of `text`, where errors are, in at most `limit` characters. A first line, included in the limit,
     counts what was cut. A surrogate pair is one character; lone halves become �."""

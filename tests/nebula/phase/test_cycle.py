@@ -561,6 +561,19 @@ def test_a_conflict_is_the_coders_for_one_cycle(one: Bench) -> None:
     assert "a.txt" in work.agents.asked[2][1]
 
 
+def test_a_resolved_conflict_is_judged_alike_after_a_kill(one: Bench) -> None:
+    """Killed before the checks of a resolved merge, the next process judges it against what was merged in: files of the
+    other phases are not this phase's work."""
+    task: dict[str, Any] = {"reviewed": False, "scope": ["a.txt"]}
+    work = Work(one, [writes({"a.txt": "phase\n"}), writes({"a.txt": "both\n"})], [], **task)
+    loop = work.loop()
+    loop.run_task()
+    other = commit(one.root, {"a.txt": "main\n", "other.txt": "theirs\n"})
+    assert loop.resolve_conflict(conflicts.begin(one.tree.git, other), other).approved
+    (killed,) = [each for each in work.saved if each.state.cycle == 2 and each.state.phase is Stage.CODE_COMPLETE]
+    assert Work(one, [], [], **task).loop().run_from_checkpoint(killed).approved
+
+
 def test_a_conflict_that_stays_fails_the_phase(one: Bench) -> None:
     """Markers left: one cycle, and it is a merge conflict."""
     work = Work(one, [writes({"a.txt": "phase\n"})], [approves()])

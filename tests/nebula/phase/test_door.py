@@ -75,6 +75,21 @@ def test_a_closed_account_lets_nobody_wait() -> None:
     assert door.said == "No credit. Add credit to the account, or use another one."
 
 
+def test_a_clock_that_is_set_back_is_not_waited_for() -> None:
+    """What a door waits for is unknown once the clock was set back: one turn tries, and nobody waits for hours."""
+    now = [100_000.0]
+    door = Door(3600, clock=lambda: now[0], look=0.01)
+    assert door.enter(threading.Event())
+    assert not door.came_through(Outcome.UNAVAILABLE, "It is overloaded.")
+    now[0] -= 50_000
+    impatient = threading.Event()
+    threading.Timer(0.2, impatient.set).start()
+    assert door.enter(impatient)
+    assert not door.came_through(Outcome.UNAVAILABLE, "It is overloaded.")
+    now[0] += 2 * FIRST_PAUSE + 1
+    assert door.enter(threading.Event())
+
+
 def test_many_refusals_close_the_door_once() -> None:
     """Turns that began together and are refused one after the other lengthen no pause and record one event."""
     now, recorded = [0.0], list[Any]()

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult, failure
+from faber.events import workflow_events
 from faber.nebula.phase import door
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.run.apply import Applied
+from faber.nebula.run.recorder import Journal
+from faber.nebula.run.resumption import ResumeOptions
 from faber.nebula.view.display import LiveDisplay
+from faber.nebula.view.plan_report import load_plan
 from faber.nebula.view.status import load_status
 from faber.nebula.view.status_lines import status_text
 from faber.store import log
@@ -478,15 +482,23 @@ def test_an_architect_whom_the_service_refuses_is_asked_again(
     assert applied.report["cost_usd"] < 1.0
 
 
-def test_a_fresh_run_does_not_repeat_a_remediation(tmp_path: Path) -> None:
-    """After healing, --fresh works on the phases that people wrote; the generated file is kept in the old run."""
+@pytest.mark.parametrize("how", [pytest.param("fresh", marks=pytest.mark.full), "cancelled"])
+def test_a_fresh_run_does_not_repeat_a_remediation(tmp_path: Path, how: str) -> None:
+    """After healing, --fresh works on the phases that people wrote; the generated file is kept in the old run. So does
+    a new run after one that was cancelled, by a person or by a --fresh that was killed."""
     project, author = Project(tmp_path / "p", nebula_files({"b": []}, HEALING)), Author()
     author.verdicts["b"] = [objection("No."), objection("No again.")]
     author.deeds["b"] = [lambda path, prompt, n=n: write(path, {"m.txt": f"{n}"}) for n in range(2)]
     first = project.apply(author)
     assert statuses(first) == {"b": "failed", "heal-b": "done"}
     again = Author()
-    assert statuses(project.apply(again, fresh=True)) == {"b": "done"}
+    if how == "cancelled":
+        journal = Journal(project.layout, str(first.report["run_id"]), project.directory)
+        journal.record(workflow_events.workflow_cancelled("A person cancelled it."))
+    nebula, options = load_nebula(project.directory).nebula, ResumeOptions(fresh=how == "fresh")
+    plan: Any = load_plan(project.layout, nebula, project.directory, options)[0]
+    assert {phase["id"]: phase["resume"]["action"] for phase in plan["phases"]} == {"b": "start"}
+    assert statuses(project.apply(again, fresh=how == "fresh")) == {"b": "done"}
     assert {phase for _, phase in again.asked} == {"b"}
     assert not (Path(project.directory) / "heal-b.md").exists()
     kept = Path(project.layout.run_dir(str(first.report["run_id"]))) / "parked" / "heal-b.1.md"

@@ -156,6 +156,9 @@ class Elsewhere:
     def check(self, git: object, isolation: str) -> None:
         """Everything can be shared."""
 
+    def recover(self, git: object, names: object, merged: object) -> None:
+        """Nothing is gone here."""
+
     def make_work(self, shop: Workshop, workers: int) -> MakeWork:
         """Phases behind another door."""
         return partial(PhaseWork, replace(shop, door=Door()))

@@ -15,13 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.git.programs import Git
 from faber.model.documents import nebula_phases
 from faber.nebula.phase.phase_progress import PhaseProgress
+from faber.nebula.plan.names import names_of
 from faber.nebula.run.merged_phases import MergedWorkLost
+from faber.nebula.worktrees.merged_work import keep_refs
 from faber.store.load import load
 from support.damage import DAMAGE, branch_of, delete_integration, forget, move_back, refs
 from support.nebulas import Author, Project, nebula_files
-from support.repositories import commit, git, write
+from support.repositories import commit, git, repository, write
 
 pytestmark = pytest.mark.usefixtures("git_user")
 
@@ -59,6 +62,16 @@ def test_merged_work_comes_back(damage: Callable[[Project], None], project: Proj
     assert "lacked merged work; it was put back" in "\n".join(project.said)
     kept = [ref for ref in refs(project.root) if ref.startswith("refs/faber/merged/")]
     assert {ref.rpartition("/")[2] for ref in kept} == {"a", "b", "c", "d"}
+
+
+def test_a_moved_ref_keeps_its_merge_again(tmp_path: Path) -> None:
+    """The ref that keeps a merge is moved back to it, like one that was deleted."""
+    root = repository(tmp_path / "p", {"a.txt": "1"})
+    first, second = git(root, "rev-parse", "HEAD"), commit(root, {"a.txt": "2"})
+    main, names = Git(str(root), str(root / ".git")), names_of("demo", "local/demo/r")
+    git(root, "update-ref", names.merged_ref("a"), first)
+    keep_refs(main, names, {"a": second, "b": second})
+    assert [git(root, "rev-parse", names.merged_ref(name)) for name in "ab"] == [second, second]
 
 
 def test_lost_work_is_not_done(project: Project) -> None:

@@ -95,6 +95,8 @@ def test_another_tools_work_is_kept(tmp_path: Path) -> None:
     assert project.apply(again).status == "done"
     assert again.asked == []
     assert state_file(project) == after
+    over = {"a": "keep", "b": "start", "c": "keep", "d": "start"}
+    assert planned(project, fresh=True) == over
 
 
 def test_a_finished_nebula_is_only_taken_over(tmp_path: Path) -> None:
@@ -137,8 +139,9 @@ def killed(project: Project) -> None:
 
 
 def failed(project: Project) -> None:
-    """Phase a failed."""
-    author = Author()
+    """Phase a failed, and no remediation can fix it."""
+    manifest, author = Path(project.directory) / "nebula.toml", Author()
+    manifest.write_text(manifest.read_text() + "[execution]\nhealing = true\n")
     author.deeds["a"] = [lambda path, prompt: TurnResult(Outcome.AGENT_ERROR, error="it broke", cost_usd=0.0)] * 2
     assert project.apply(author).status == "failed"
 

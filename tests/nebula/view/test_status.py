@@ -144,6 +144,15 @@ def test_next_steps_name_healing_where_it_was_off(known: Any, may: bool) -> None
     assert "faber nebula apply plan --resume --retry-failed" in report["next_steps"]  # type: ignore[operator]
 
 
+def test_healing_is_not_advised_where_it_cannot_help() -> None:
+    """What no remediation can fix is told so although healing was off: the advice and the next steps agree."""
+    known: Any = {"status": "failed", "failure": "unhealable", "not_healed": "policy_disabled"}
+    view = phase_view(facts({"a": known}), "a")
+    assert view["not_healed"] == "policy_disabled"
+    assert "--heal`" not in str(view["what_to_do"])
+    assert "--retry-failed`" in str(view["what_to_do"])
+
+
 @pytest.mark.parametrize("reason", [each.value for each in SkipReason])
 def test_every_refusal_says_why_and_what_to_do(reason: str) -> None:
     """Each reason not to heal is a sentence, and names a command."""
@@ -191,7 +200,7 @@ def test_the_status_of_a_run_at_work_and_afterwards(tmp_path: Path) -> None:
     assert after["working"] is None
     assert after["cost_usd"] == report["cost_usd"]
     assert rows["c"]["request"]["request_id"] == report["waiting"][0]["request_id"]
-    assert rows["d"]["reason"] == "The phase d: The filter tests still fails after 1 cycles."
+    assert rows["d"]["reason"] == "The phase d: The filter tests still fails after 1 cycle."
     assert rows["e"]["reason"].endswith("It broke. " * 40)
     assert rows["d"]["failing_filter"]["output"][-3:-1] == ["40", "it is [31mred"]
     assert len(rows["d"]["failing_filter"]["output"]) == 20

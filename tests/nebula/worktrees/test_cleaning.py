@@ -133,8 +133,13 @@ def test_a_landed_run_leaves_nothing(left: Left, capsys: pytest.CaptureFixture[s
     assert '"was not landed"' not in capsys.readouterr().out
     assert git(root, "for-each-ref", "refs/heads/faber", "refs/faber/merged") == ""
     assert git(root, "for-each-ref", "refs/faber/parked")
+    left.project.said.clear()
     assert left.project.apply(Author()).status == "done"
+    assert git(root, "for-each-ref", "refs/heads/faber") == ""
+    assert left.project.said == []
+    capsys.readouterr()
     assert main([*faber, "land", left.project.directory]) == 0
+    assert "lacked merged work" not in capsys.readouterr().err
     assert {"a.txt", "b.txt", "c.txt", "d.txt"} <= set(left.project.files("main"))
 
 
@@ -144,6 +149,14 @@ def test_a_run_at_work_is_left_alone(left: Left, capsys: pytest.CaptureFixture[s
         assert main(["--root", str(left.project.root), "nebula", "clean"]) == 0
     assert left.trees() == ["b", "c", "d"]
     assert "in use by process" in capsys.readouterr().out
+
+
+def test_a_nebula_without_a_name_is_not_looked_for(left: Left, capsys: pytest.CaptureFixture[str]) -> None:
+    """`faber nebula clean DIR` says why it cannot tell which nebula is meant, and does not report that nothing is
+    left."""
+    write(Path(left.project.directory), {"nebula.toml": "[nebula"})
+    assert main(["--root", str(left.project.root), "nebula", "clean", left.project.directory]) == 1
+    assert '"invalid_nebula"' in capsys.readouterr().out
 
 
 def test_branches_on_a_shared_remote_go_too(left: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

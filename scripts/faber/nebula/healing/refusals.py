@@ -2,9 +2,10 @@
 
 from faber.events.healing_events import NOT_HEALED
 
+OFF, UNHEALABLE = "policy_disabled", "unhealable"
 _WHAT_TO_DO = {
-    "policy_disabled": "`{again} --heal` heals it now, and healing = true in [execution] from now on.",
-    "unhealable": "Remove its cause, then `{again} --retry-failed`.",
+    OFF: "`{again} --heal` heals it now, and healing = true in [execution] from now on.",
+    UNHEALABLE: "Remove its cause, then `{again} --retry-failed`.",
     "max_attempts": "Raise healing_max_attempts, then `{again} --heal`; or repeat it with `{again} --retry-failed`.",
     "no_budget": "Raise max_budget_usd or healing_budget_reserve, then `{again} --heal`.",
 }

@@ -118,7 +118,8 @@ class Loop:
         """Continue after `state`, which belongs to the commit `saved`."""
         progress = self.progress
         progress.resume_at(state, progress.tree.head())
-        self._review_base = progress.base_commit
+        # A head with two parents is a resolved merge: what came with it is other phases' work, reviewed before.
+        self._review_base = self._merged_in() or progress.base_commit
         moved = progress.head != saved
         if state.phase is Stage.APPROVED and not moved:
             return progress.result(approved=True)
@@ -127,7 +128,6 @@ class Loop:
             # The approved commit is not this one: most likely this is a merge with the other phases.
             cycle, stage = cycle + 1, Stage.CODING
             self._allow_cycle(cycle)
-            self._review_base = self._merged_in() or self._review_base
         if moved and stage is Stage.CODING:
             # The coder's commit of this cycle exists, but its checkpoint was not written.
             stage = Stage.FILTERING
@@ -142,9 +142,10 @@ class Loop:
         self.progress.task = replace(task, max_cycles=max(task.max_cycles, cycle))
 
     def _merged_in(self) -> str | None:
-        """The second parent of the head, if it is a merge."""
-        parents = self.progress.tree.git.line("rev-list", "--parents", "-n1", self.progress.head).split()[1:]
-        return parents[1] if len(parents) > 1 else None
+        """The second parent of the head, if it is a merge that this phase made."""
+        progress = self.progress
+        parents = progress.tree.git.line("rev-list", "--parents", "-n1", progress.head).split()[1:]
+        return parents[1] if len(parents) > 1 and progress.head != progress.base_commit else None
 
     # --- the cycle ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome, TurnFailed, TurnR
 from faber.events.drafts import Draft
 from faber.events.nebula_events import turns_refused, turns_resumed
 from faber.model.state_parts import Pause
+from faber.text.safe_text import sentence
 
 HOURS = 12.0  # how long a run waits unless it is told otherwise
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0  # seconds, where no time was named
@@ -64,6 +65,8 @@ class Door:
         with self._changed:
             while self._since is not None and not cancel.is_set():
                 now = self._clock()
+                if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
+                    self._since = self._until = now
                 if self._until - self._since > self.patience:
                     return False
                 if now >= self._until and self._trying is None:
@@ -118,7 +121,7 @@ class Door:
         now = self._clock()
         if now < until <= now + self.patience:
             self._since, self._until, self.said = now, until, paused["message"]
-            self._tell(f"{self.said} The run waits for the rest: until {_time_of(until)}.")
+            self._tell(f"{sentence(self.said)} The run waits for the rest: until {_time_of(until)}.")
 
     def _open(self) -> None:
         if self._since is not None:
@@ -132,7 +135,7 @@ class Door:
         """Nobody waits for a person."""
         self._since = self._until = self._clock()
         self.patience = -1.0
-        self.said = f"{said} {failure(TurnResult(outcome)).recovery}"
+        self.said = f"{sentence(said)} {failure(TurnResult(outcome)).recovery}"
         self._note(outcome, None)
 
     def _note(self, outcome: Outcome, until: float | None) -> None:
@@ -151,7 +154,7 @@ class Door:
             self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
         self._note(outcome, self._until)  # first, so that whoever is told finds it recorded
         if self._until - self._since <= self.patience:
-            self._tell(f"{said} The run waits until {_time_of(self._until)}, then tries again.")
+            self._tell(f"{sentence(said)} The run waits until {_time_of(self._until)}, then tries again.")
 
 
 def _time_of(seconds: float) -> str:

@@ -87,10 +87,11 @@ class PhaseProgress:
         self.stop_if_cancelled(f"before cycle {cycle}")
         if cycle <= self.task.max_cycles:
             return
-        failed = self.state.filter_check_name
+        failed, most = self.state.filter_check_name, self.task.max_cycles
+        cycles = f"{most} cycle{'s' * (most != 1)}"
         if failed:
-            self.fail(FilterFailed, f"The filter {failed} still fails after {self.task.max_cycles} cycles.")
-        self.fail(MaxCyclesReached, f"It was not approved in {self.task.max_cycles} cycles.{self._open_now()}")
+            self.fail(FilterFailed, f"The filter {failed} still fails after {cycles}.")
+        self.fail(MaxCyclesReached, f"It was not approved in {cycles}.{self._open_now()}")
 
     def stop_if_no_progress(self, review: Review) -> None:
         """Raise if the same findings were raised twice on the same tree, or the coder is idle."""

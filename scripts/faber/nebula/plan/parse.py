@@ -33,6 +33,7 @@ MANIFEST = "nebula.toml"
 MAX_PHASES = 5_000  # the limit of a run's state
 MAX_SECONDS = 86_400
 MAX_NAME = 200
+UNNAMED = "nebula"  # the name of a nebula that says none
 
 
 class Parsed(NamedTuple):
@@ -85,7 +86,7 @@ def _manifest(
     if readable and not name and isinstance(written, str) and isinstance(source.value.get("nebula", {}), dict):
         about.note("missing_key", "name", "The nebula has no name.", 'Add name = "…" under [nebula].')
     made = Nebula(
-        name=name or "nebula",
+        name=name or UNNAMED,
         directory=directory,
         description=about.text("description", MAX_FILE) or "",
         defaults=_defaults(defaults),

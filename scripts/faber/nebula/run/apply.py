@@ -44,6 +44,7 @@ from faber.nebula.worktrees.merged_work import missing
 from faber.nebula.worktrees.nebula_repository import usable
 from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
+from faber.text.safe_text import sentence
 
 
 class Crew(NamedTuple):
@@ -148,7 +149,7 @@ class Application:
             old = Journal(self.layout, known.run_id, self.directory, actor=self.caller.actor)
             old.record(workflow_events.workflow_cancelled("The nebula was started over."))
         run_id = make_run(self.layout, self.nebula, self.caller.new_run_id(), self.caller.actor)
-        if self.wanted.fresh:
+        if known.is_over(fresh=self.wanted.fresh):
             into = os.path.join(self.layout.run_dir(known.run_id or run_id), PARKED)
             self.nebula = start_over(self.nebula, known, self.directory, into)
         return run_id, False
@@ -203,7 +204,9 @@ class Application:
         nebula = nebula_of(state)  # None where nebula.state.toml names a run of something else
         worktrees = self._worktrees(names_of(self.nebula.name, state["run_id"]))
         worktrees.attach()
-        heads = [f"refs/heads/{worktrees.names.integration}", *filter(None, (nebula and nebula["landed"],))]
+        heads = [f"refs/heads/{worktrees.names.integration}"]
+        if nebula is not None:  # where it was landed, its branches may have been cleaned up
+            heads += [f"refs/heads/{nebula['base_branch']}", *filter(None, (nebula["landed"],))]
         if missing(worktrees.main, merged_phases(state), heads):
             with worktrees:
                 require_merged(state, worktrees, self.directory, "--fresh", self._display.notice)
@@ -313,7 +316,7 @@ class Application:
             status = "cancelled"
         elif result.closed:
             status = "stopped"
-            self._display.line(f"{result.closed} `faber nebula apply {self.directory} --resume` continues.")
+            self._display.line(f"{sentence(result.closed)} `faber nebula apply {self.directory} --resume` continues.")
         elif result.waiting:
             status = "waiting"
         elif all_done(phases):

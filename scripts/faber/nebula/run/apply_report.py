@@ -6,6 +6,7 @@ from typing import NamedTuple
 from faber.errors import Exit
 from faber.model.documents import State, nebula_of, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
+from faber.nebula.healing.refusals import OFF, UNHEALABLE
 
 _EXITS = {
     "done": Exit.OK,
@@ -65,9 +66,7 @@ def _is_remedied(phases: Mapping[str, NebulaPhase], name: str) -> bool:
 def may_be_healed(phases: Mapping[str, NebulaPhase]) -> bool:
     """True if a phase that failed while healing was off can be healed."""
     failed = (phases[name] for name in failed_phases(phases))
-    return any(
-        phase.get("not_healed") == "policy_disabled" and phase.get("failure") != "unhealable" for phase in failed
-    )
+    return any(phase.get("not_healed") == OFF and phase.get("failure") != UNHEALABLE for phase in failed)
 
 
 def applied(state: State, status: str, directory: str, options: str, healing: str) -> Applied:

@@ -28,8 +28,10 @@ def require_merged(
     notice: Callable[[Notice], None],
     *,
     journal: Journal | None = None,
+    landed: str | None = None,
 ) -> None:
-    """Put merged work that is missing back into the integration branch; for the holder of the run's lease.
+    """Put merged work that is missing back into the integration branch; for the holder of the run's lease. What is in
+    the branch `landed` is not missing: after `faber nebula clean` it is only there.
 
     `journal` records what changed: a phase whose work is lost has failed. `again` are the options of `apply` that redo
     lost phases; None if they are given, and a notice names these phases. Without them a loss raises `MergedWorkLost`.
@@ -37,7 +39,7 @@ def require_merged(
     """
     branch = worktrees.names.integration
     recorded = merged_phases(state)
-    gone = missing(worktrees.main, recorded, [f"refs/heads/{branch}"])
+    gone = missing(worktrees.main, recorded, [f"refs/heads/{name}" for name in (branch, landed) if name])
     done = restore(worktrees, gone) if gone else Restored({}, {})
     if done.restored:
         text = f"{shown(branch)} lacked merged work; it was put back: {_names(done.restored)}."

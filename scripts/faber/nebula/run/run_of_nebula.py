@@ -48,6 +48,10 @@ class KnownRun(NamedTuple):
         """True if the run can be continued."""
         return self.state is not None and self.state["status"] not in CLOSED
 
+    def is_over(self, *, fresh: bool) -> bool:
+        """True if the next run starts over: `fresh`, or after a cancelled run, which a killed --fresh leaves too."""
+        return fresh or (self.state is not None and self.state["status"] == "cancelled")
+
     @property
     def current(self) -> NebulaFile | None:
         """The state file as the run's events say it is: the file itself is written less often."""
@@ -120,10 +124,16 @@ def start_over(nebula: Nebula, known: KnownRun, directory: str, into: str) -> Ne
     """
     for phase in load_all(directory):
         park(directory, phase, into)
-    made = {name for name, record in known.records.items() if record.remedies}
+    kept = by_people(nebula, known)
     for spec in nebula.phases:
-        if spec.id in made:
+        if spec not in kept.phases:
             set_aside(os.path.join(directory, os.path.basename(spec.file)), into)
+    return kept
+
+
+def by_people(nebula: Nebula, known: KnownRun) -> Nebula:
+    """The nebula without the remediations of the known run."""
+    made = {name for name, record in known.records.items() if record.remedies}
     return replace(nebula, phases=tuple(spec for spec in nebula.phases if spec.id not in made))
 
 

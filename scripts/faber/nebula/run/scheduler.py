@@ -29,6 +29,7 @@ from faber.nebula.run.protocols import MakeWork, Work
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import Journal
 from faber.nebula.worktrees.integration import Merged
+from faber.text.safe_text import sentence
 
 POLL = 0.2  # seconds between checks for cancellation and answers
 
@@ -304,7 +305,7 @@ class WorkerGroup:
             if self._gate_of(new_id) == "review":
                 self._show(new_id, f"{new_id} starts by itself; a person is asked before its work is merged.")
         elif isinstance(error, TurnFailed) and error.result.outcome in TEMPORARY | HOPELESS:
-            self.result.closed = self.result.closed or f"{error.message} {error.recovery}"
+            self.result.closed = self.result.closed or f"{sentence(error.message)} {error.recovery}"
             self._show(phase, f"stopped while its remediation was planned: {error.message}")
         elif self._cancel.is_set():
             self._show(phase, "stopped while its remediation was planned")

@@ -22,11 +22,16 @@ def is_complete(known: KnownRun, nebula: Nebula) -> bool:
 
 def kept_phases(known: KnownRun, *, fresh: bool) -> dict[str, PhaseRecord]:
     """The phases that a new run does not repeat: those that are finished in a state file whose run is not here, or in a
-    completed run to whose nebula phases were added. `fresh` starts a run of this project over, but no other."""
-    if known.state is not None and (fresh or known.state["status"] != "completed"):
-        return {}
-    records = known.records
-    return {name: record for name, record in records.items() if is_finished(records, name)}
+    completed run to whose nebula phases were added. What was done in this project is started over with `fresh` and
+    after a cancelled run, but nothing else."""
+    records, phases = known.records, nebula_phases(known.state) if known.state is not None else {}
+    over = known.state is not None and (fresh or known.state["status"] != "completed")
+    return {
+        name: record
+        for name, record in records.items()
+        if is_finished(records, name)
+        and not (over and (record.merged or record.remediation or "started_at" in phases.get(name, {})))
+    }
 
 
 def resumed_records(known: KnownRun, nebula: Nebula, *, fresh: bool = False) -> Mapping[str, PhaseRecord]:

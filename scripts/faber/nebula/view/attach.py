@@ -70,7 +70,7 @@ def attach_command(session: AgentSession, environ: Mapping[str, str]) -> str:
         raise NoSession(
             f"The worktree of the session is gone: {session.directory}.",
             session_id=session.session_id,
-            recovery="`faber nebula log` shows what the agent said and did.",
+            recovery="`faber nebula log PHASE` shows what the agent said and did.",
         )
     config = f"CLAUDE_CONFIG_DIR={shlex.quote(session.config)} " if session.config else ""
     words = [client_program(environ), "--resume", session.session_id]

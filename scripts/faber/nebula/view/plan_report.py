@@ -6,6 +6,7 @@ from typing import Any
 
 from faber.errors import Notice
 from faber.model.documents import nebula_phases
+from faber.nebula.healing.refusals import OFF, UNHEALABLE
 from faber.nebula.phase.checkpoint import Checkpoint, document, load_all
 from faber.nebula.plan.graph import Dag, critical_path, nebula_dag, waves
 from faber.nebula.plan.parse import Parsed
@@ -17,7 +18,7 @@ from faber.nebula.run.phase_branches import phase_branches
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.recorder import open_requests
 from faber.nebula.run.resumption import ResumeDecision, ResumeFacts, ResumeOptions, decisions
-from faber.nebula.run.run_of_nebula import KnownRun, find_run
+from faber.nebula.run.run_of_nebula import KnownRun, by_people, find_run
 from faber.nebula.run.taking_over import is_complete, resumed_records
 from faber.store.layout import Layout
 from faber.store.strict import jsonable
@@ -29,6 +30,8 @@ def load_plan(
     """The plan of the valid `nebula` in `directory`, from its run, or else its state file, its checkpoints and its
     branches; and notices about the state file. `known` is the run if it was found before."""
     known = known or find_run(layout, directory)
+    if known.is_over(fresh=options.fresh):
+        nebula = by_people(nebula, known)
     records = known.records
     checkpoints = load_all(directory)
     dag = nebula_dag(nebula, {name: each.remediation for name, each in records.items() if each.remediation})
@@ -58,7 +61,12 @@ def _healing(known: KnownRun, nebula: Nebula) -> set[str]:
     return {
         name
         for name, phase in phases.items()
-        if "healing" in phase or (enabled and phase.get("not_healed") in (None, "policy_disabled"))
+        if "healing" in phase
+        or (
+            enabled
+            and (phase["status"], phase.get("not_healed", OFF)) == ("failed", OFF)
+            and phase.get("failure") != UNHEALABLE
+        )
     }
 
 

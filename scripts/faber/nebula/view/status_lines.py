@@ -59,15 +59,18 @@ def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
     if queue["ready"]:
         named = ", ".join(queue["ready"][:_NAMED])
         more = f" and {len(queue['ready']) - _NAMED} more" if len(queue["ready"]) > _NAMED else ""
-        others = f"; {queue['waiting']} wait for others" if queue["waiting"] else ""
-        yield from _named("queue", f"{named}{more}{others}", width)
+        yield from _named("queue", f"{named}{more}" + (f"; {_waiting(queue)}" if queue["waiting"] else ""), width)
     elif queue["waiting"]:
-        yield from _named("queue", f"{queue['waiting']} wait for others", width)
+        yield from _named("queue", _waiting(queue), width)
     if estimate:
         about = f"about {duration(estimate['seconds'])} and ${estimate['cost_usd']:.2f}"
         by = f"{estimate['by']} finished phase{'s' if estimate['by'] > 1 else ''}"
         yield from _named("left", f"{about} for {estimate['phases']}, going by {by}", width)
     yield from _named("next", resume_line(status), width)
+
+
+def _waiting(queue: Mapping[str, Any]) -> str:
+    return f"{queue['waiting']} wait{'s' * (queue['waiting'] == 1)} for others"
 
 
 def _money(status: Mapping[str, Any]) -> str:

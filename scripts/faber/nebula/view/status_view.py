@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from faber.events.token_counts import in_and_out
 from faber.model.documents import State, nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaSpent
-from faber.nebula.healing.refusals import refusal
+from faber.nebula.healing.refusals import OFF, UNHEALABLE, refusal
 from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.state_file import PhaseRecord
 from faber.nebula.run.ready_queue import Frontier
@@ -85,6 +85,8 @@ def phase_view(facts: StatusFacts, name: str) -> dict[str, object]:
     check = facts.checks.get(name)
     tokens_in, tokens_out = in_and_out(phase.get("tokens", {}))
     refused = phase.get("not_healed") if "remediation" not in phase else None
+    # What no remediation can fix is not healed where healing is on either.
+    why_not = UNHEALABLE if refused == OFF and phase.get("failure") == UNHEALABLE else refused
     return {
         "status": phase["status"],
         "stage": stage_of(phase),
@@ -101,7 +103,7 @@ def phase_view(facts: StatusFacts, name: str) -> dict[str, object]:
         "request": _request(facts.state, name),
         "failure": phase.get("failure"),
         "not_healed": refused,
-        "what_to_do": refusal(refused, facts.directory) if refused else None,
+        "what_to_do": refusal(why_not, facts.directory) if why_not else None,
         "remediation": phase.get("remediation"),
     }
 

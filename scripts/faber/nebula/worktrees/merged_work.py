@@ -79,12 +79,12 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
 
 
 def keep_refs(git: Git, names: Names, merges: Mapping[str, str]) -> None:
-    """Give each merge, by phase, the ref that keeps it in the repository, unless it has one."""
+    """Give each merge, by phase, the ref that keeps it in the repository, or move that ref back to it."""
     if not merges:
         return
-    listed = git.line("for-each-ref", "--format=%(refname)", f"refs/faber/merged/{names.run_id}/")
+    listed = git.line("for-each-ref", "--format=%(refname) %(objectname)", f"refs/faber/merged/{names.run_id}/")
     there = set(listed.splitlines())
-    refs = {ref: commit for phase, commit in merges.items() if (ref := names.merged_ref(phase)) not in there}
+    refs = {ref: to for phase, to in merges.items() if f"{(ref := names.merged_ref(phase))} {to}" not in there}
     if refs:
         git.run(
             "update-ref", "--stdin", stdin="".join(f"update {ref} {checked(commit)}\n" for ref, commit in refs.items())
