@@ -12,11 +12,11 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from e2e.client import Client, Result
+from e2e.client import Client, Result, Running
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
-from e2e.repositories import copied, git, make_project
+from e2e.repositories import compiled, copied, git, make_project
 from e2e.request import Request
 from faber.model.documents import State
 from faber.store.layout import Layout
@@ -85,6 +85,7 @@ class Bench:
     refused: list[str] = field(default_factory=list)
     answers: list[Happened] = field(default_factory=list)
     broken: str = ""  # why the agent can write no file
+    at_work: Running | None = None  # the client of the person's conversation
 
     def hands(self, instruction: str, answer: Mapping[str, Any]) -> Made:
         """The craft that the built-in workflow and `SHORT` ask for."""
@@ -108,10 +109,22 @@ class Bench:
         return Made()
 
     def says(self, prompt: str, **how: Any) -> Result:
-        """A prompt of the person, and what the agent makes of it until it stops."""
+        """A prompt of the person in a client of its own, and what the agent makes of it until it stops."""
+        if self.at_work:
+            self.at_work.wait()
+            self.at_work = None
         self.api.script.always(LiteralAgent(self.hands))
         before = len(self.api.turns)
         result = self.client.run(prompt, max_turns=60, timeout=120, **self.asked | how)
+        self.note(result, before)
+        return result
+
+    def hears(self, prompt: str, **how: Any) -> Result:
+        """The same in one client, which stays for what it hears next until another is started."""
+        self.api.script.always(LiteralAgent(self.hands))
+        before = len(self.api.turns)
+        self.at_work = self.at_work or self.client.start(None, max_turns=60, **self.asked | how)
+        result = self.at_work.turn(prompt, timeout=120)
         self.note(result, before)
         return result
 
@@ -208,6 +221,8 @@ def _installed(client: Client, setting: Setting, plugin: Path) -> Path:
     """Set up the client; returns the plugin's root."""
     if setting.installed == "by option":
         client.plugin_dir = root = copied(plugin, client.home / "plugin") if setting.apart else plugin
+        if setting.apart:
+            compiled(plugin, root)
     else:
         root = client.install(plugin, folder=setting.installed == "from a folder")
     if setting.apart:

@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 
 from e2e.messages_api import MessagesApi
 from e2e.processes import Process, kill_all, processes
-from e2e.repositories import directory_market, plugin_name, publish
+from e2e.repositories import compiled, directory_market, plugin_name, publish
 from e2e.request import ToolResult
 
 # A client here lives for seconds: compiling hot code and collecting garbage cost its engine a third of its CPU time.
@@ -370,6 +370,7 @@ class Client:
             self.command("plugin", "marketplace", "add", str(market))
             self.command("plugin", "install", name)
         [root] = self._installed(name)
+        compiled(plugin, root)
         return root
 
     def _installed(self, name: str) -> list[Path]:

@@ -49,11 +49,26 @@ def copied(plugin: Path, target: Path) -> Path:
     return target
 
 
+def compiled(plugin: Path, target: Path) -> None:
+    """Give a copy what the plugin has compiled, as far as it is the same: a fresh copy's first calls would compile."""
+    for source in (plugin / "scripts").rglob("*.py"):
+        copy = target / source.relative_to(plugin)
+        if copy.is_file() and copy.read_bytes() == source.read_bytes():
+            made = source.stat()
+            os.utime(copy, ns=(made.st_atime_ns, made.st_mtime_ns))  # what is compiled names its source's time
+            for each in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
+                (copy.parent / "__pycache__").mkdir(exist_ok=True)
+                shutil.copy2(each, copy.parent / "__pycache__")
+
+
 def publish(plugin: Path, market: Path) -> Path:
     """Make `market` a marketplace of the one plugin, kept as a git repository in it; again, for what changed since."""
     source = market / "repository"
     if not source.exists():
         make_repository(source)
+        # It is cloned once or twice: packing it well costs more than it saves.
+        git(source, "config", "core.compression", "0")
+        git(source, "config", "pack.window", "0")
     for each in source.iterdir():
         if each.name == ".git":
             continue

@@ -50,14 +50,6 @@ def echo(request: Request) -> Reply:
     return text(WHOLE[WHOLE.index(token) :])
 
 
-def test_both_pieces_of_a_response_that_the_client_continued_are_seen(
-    agent: ClaudeCodeClient, api: MessagesApi
-) -> None:
-    """The stream shows each piece of a cut response, with the reason why it stopped."""
-    api.script.reply(text("first ").cut(5), text("second"))
-    assert agent.turn("Say it.").pieces == (Piece("first", "max_tokens"), Piece("second", "end_turn"))
-
-
 def test_a_cut_response_is_completed_and_recorded(agent: ClaudeCodeClient, api: MessagesApi) -> None:
     """An answer by schema whose call was cut is continued by an echo of it, and the recovery is recorded."""
     recorded: list[Recovery] = []
@@ -73,59 +65,53 @@ def test_a_cut_response_is_completed_and_recorded(agent: ClaudeCodeClient, api: 
 
 
 def test_each_turn_of_a_session_is_paid_once(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """Turns of the same size cost the same, however many went before them in the session."""
+    """Turns of the same size cost the same, however many went before them in the session, and what those spent does
+    not count towards the limit that a turn is started with."""
     api.script.reply(*[text(word).using(input_tokens=1000, output_tokens=500) for word in ("one", "two", "three")])
-    costs = [agent.turn("Go.").cost_usd or 0.0 for _ in range(3)]
+    costs = [agent.turn("Go.").cost_usd or 0.0 for _ in range(2)]
+    agent.options = replace(agent.options, max_budget_usd=costs[0] * 3.5)  # the client is told 1.5
+    last = agent.turn("Go.")
+    assert last.text == "three"
     assert costs[0] > 0
-    assert costs == pytest.approx([costs[0]] * 3)
+    assert [*costs, last.cost_usd] == pytest.approx([costs[0]] * 3)
     assert agent.spent_usd == pytest.approx(3 * costs[0])
 
 
-def test_a_budget_is_the_turns_own(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """What earlier turns of the session spent does not count towards the limit that a turn is started with."""
-    api.script.reply(text("one").using(input_tokens=100_000), text("two"))
-    first = agent.turn("Go.").cost_usd or 0.0
-    agent.options = AgentOptions(**{**vars(agent.options), "max_budget_usd": first * 1.5})
-    assert agent.turn("Go.").text == "two"
-
-
-def test_the_client_names_its_version(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """`--version`, by which the doctor knows a client that faber is not tested with, and the stream say the same."""
+def test_the_stream_shows_each_piece_and_the_clients_version(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """Each piece of a cut response is there with the reason why it stopped, and the version that `--version` tells, by
+    which the doctor knows a client that faber is not tested with."""
     found = installed({"FABER_CLAUDE": agent.options.command[0], "PATH": os.environ["PATH"]})
     assert found is not None
     assert found.version is not None
     named: list[str] = []
     agent.on_event = lambda event: named.extend(filter(None, [event.get("claude_code_version")]))
-    api.script.reply(text("one"))
-    agent.turn("Go.")
+    api.script.reply(text("first ").cut(5), text("second"))
+    assert agent.turn("Say it.").pieces == (Piece("first", "max_tokens"), Piece("second", "end_turn"))
     assert named == [spelled(found.version)]
 
 
-def test_what_a_client_tells_its_programs_reaches_no_agent(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """No variable that a client adds for the programs of its session is passed on to an agent that faber starts."""
-    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash(env)"]})
-    api.script.reply(tool("Bash", command="env"), text("done"))
-    agent.turn("Go.")
-    printed = dict(line.partition("=")[::2] for line in api.turns[-1].results[-1].text.splitlines() if "=" in line)
-    started = agent.options.inherited or {}
-    added = {name: value for name, value in printed.items() if name not in started}
-    assert {"CLAUDECODE", "CLAUDE_CODE_SESSION_ID"} <= set(added)
-    left = set(agent_environment(added, {}, "turn"))
-    assert {name for name in left if name.startswith(("CLAUDE", "AI_"))} == set()
-
-
-def test_a_hook_is_told_where_the_shell_is(agent: ClaudeCodeClient, api: MessagesApi, project: Path) -> None:
-    """After a `cd`, PreToolUse gets the directory in which the next command runs: both find the same store."""
+def test_what_programs_and_hooks_of_a_session_are_told(
+    agent: ClaudeCodeClient, api: MessagesApi, project: Path
+) -> None:
+    """No variable that a client adds for the programs of its session is passed on to an agent that faber starts. After
+    a `cd`, PreToolUse gets the directory in which the next command runs: both find the same store."""
     log = project.parent / "cwd"
     hook = {"type": "command", "command": f"cat >> {log}; echo >> {log}"}
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}
     command = [*agent.options.command, "--settings", json.dumps({"hooks": hooks})]
     (project / "sub").mkdir()
-    agent.options = AgentOptions(**{**vars(agent.options), "allowed_tools": ["Bash"], "command": command})
-    api.script.reply(tool("Bash", command="cd sub"), tool("Bash", command="pwd"), text("done"))
+    agent.options = replace(agent.options, allowed_tools=["Bash"], command=command)
+    api.script.reply(tool("Bash", command="env"), tool("Bash", command="cd sub"), tool("Bash", command="pwd"))
+    api.script.reply(text("done"))
     agent.turn("Go.")
     told = [json.loads(line)["cwd"] for line in log.read_text().splitlines() if line.strip()]
-    assert told == [str(project), str(project / "sub")]
+    assert told == [str(project), str(project), str(project / "sub")]
+    printed = dict(line.partition("=")[::2] for line in api.turns[1].results[-1].text.splitlines() if "=" in line)
+    started = agent.options.inherited or {}
+    added = {name: value for name, value in printed.items() if name not in started}
+    assert {"CLAUDECODE", "CLAUDE_CODE_SESSION_ID"} <= set(added)
+    left = set(agent_environment(added, {}, "turn"))
+    assert {name for name in left if name.startswith(("CLAUDE", "AI_"))} == set()
 
 
 def test_limits_and_outages_have_names(agent: ClaudeCodeClient, api: MessagesApi) -> None:

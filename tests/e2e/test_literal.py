@@ -5,13 +5,13 @@ The agent (e2e/literal.py) acts only on text that reached it in the client's req
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from e2e.bench import GUARDED, SHORT, Bench, Setting
-from e2e.client import WINDOW
 from e2e.literal import LiteralAgent
 from e2e.nebulas import Model
 from e2e.replies import hang
@@ -40,7 +40,6 @@ SIZE = 1_200  # characters of an answer
 
 
 # Both ends of the window; where the road is the same, the oldest is driven by the long run alone.
-both = pytest.mark.parametrize("bench", WINDOW, indirect=True)
 newest = pytest.mark.parametrize("bench", ["newest", pytest.param("oldest", marks=pytest.mark.full)], indirect=True)
 
 
@@ -67,7 +66,7 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
     assert [each.command for each in bench.answers if len(each.result or "") > SIZE] == []
 
 
-@both
+@newest
 def test_a_session_killed_in_a_step_is_continued_by_the_next(bench: Bench) -> None:
     """After SIGKILL a new session that is only told to continue does the step that was in progress, and the rest."""
     bench.workflow(SHORT)
@@ -94,10 +93,10 @@ def test_a_compaction_leaves_the_agent_with_its_run(bench: Bench) -> None:
     session = uuid4()
     bench.says("/faber:run Add a CSV export", session_id=session)
     bench.person("feedback", "respond", bench.state["run_id"], "approve")
-    bench.says("continue", resume=session)
-    bench.says("/compact", resume=session)
+    bench.hears("continue", resume=session)
     bench.person("feedback", "respond", bench.state["run_id"], "approve")
-    bench.says("continue", resume=session)
+    bench.hears("/compact")
+    bench.hears("continue")
     assert bench.state["status"] == "completed"
     assert bench.refused == []
 
@@ -121,10 +120,10 @@ def test_a_step_that_failed_is_healed(bench: Bench) -> None:
     """A step that cannot be done is recorded so; `/faber:heal` diagnoses it and, resumed, the run gets to its end."""
     bench.workflow(SHORT)
     bench.broken = "The disk is full."
-    bench.says("/faber:run Add a CSV export")
+    bench.hears("/faber:run Add a CSV export")
     assert (bench.state["status"], bench.refused) == ("failed", [])
     bench.broken = ""
-    bench.says("/faber:heal")
+    bench.hears("/faber:heal")
     bench.person("run", "resume", bench.state["run_id"])
     bench.says("continue")
     assert bench.state["status"] == "completed"
@@ -136,9 +135,8 @@ def test_a_checkpoint_is_saved_in_the_agents_words(bench: Bench) -> None:
     """`/faber:checkpoint` hands in a summary by options; no JSON has to pass the shell."""
     bench.workflow(SHORT)
     bench.settings(autonomy="assist")
-    session = uuid4()
-    bench.says("/faber:run Add a CSV export", session_id=session)
-    bench.says("/faber:checkpoint", resume=session)
+    bench.hears("/faber:run Add a CSV export")
+    bench.hears("/faber:checkpoint")
     assert bench.state["session_summaries"]["latest_file"]
     assert bench.refused == []
 
@@ -152,8 +150,8 @@ def test_a_run_moves_to_a_second_clone(bench: Bench, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
     git(bench.project, "remote", "add", "origin", str(remote))
     git(bench.project, "push", "-q", "origin", "main")
-    bench.says("/faber:run Add a CSV export")
-    bench.says("/faber:sync push")
+    bench.hears("/faber:run Add a CSV export")
+    bench.hears("/faber:sync push")
     git(tmp_path, "clone", "-q", str(remote), "second")
     bench.move(tmp_path / "second")
     bench.workflow(SHORT)
@@ -176,21 +174,28 @@ def test_a_nebula_is_planned_and_then_applied(bench: Bench) -> None:
     model = Model()
     phase = re.compile(r"^# (?:Review of phase|Phase) ", re.MULTILINE)
     bench.api.script.when(lambda request: any(phase.search(each) for each in request.texts), always=model)
-    bench.says("/faber:nebula plan")
+    bench.hears("/faber:nebula plan")
     assert (model.asked, bench.refused) == ([], [])
-    result = bench.says("/faber:nebula apply plan")
+    result = bench.hears("/faber:nebula apply plan")
     assert model.asked == [("coder", "a"), ("reviewer", "a")], result.tool_results
     assert bench.refused == []
 
 
+# One of each kind: what is granted may be run with any arguments, exactly as it stands, if its words were typed, or not
+# at all. tests/hooks/test_grants.py holds the permissions of each against the table.
+KINDS = ("run", "heal", "sync", "nebula", "feedback")
+
+
 @newest
-def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench) -> None:
+@pytest.mark.parametrize("skills", [KINDS, pytest.param(sorted({*SKILLS} - {*KINDS}), marks=pytest.mark.full)], ids=len)
+def test_each_skill_grants_what_it_is_about_and_nothing_else(bench: Bench, skills: Sequence[str]) -> None:
     """After each skill a model that tries all that changes more than its own work is refused each command but those
     that the person typed the skill for."""
     bench.workflow(SHORT)
     bench.person("run", "init", "--work-id", "7")
     running = bench.client.start(None)
-    for skill, granted in SKILLS.items():
+    for skill in skills:
+        granted = SKILLS[skill]
         bench.tries_all()
         result = running.turn(f"/faber:{skill} x" if skill == "run" else f"/faber:{skill}")
         meant = [each for each in GUARDED if any(each.startswith(grant.removesuffix("*")) for grant in granted)]

@@ -60,38 +60,47 @@ class Rogues(Model):
 
 
 def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
-    """Garbage, a crash and a deleted tree fail their phases alone, as does a reviewer that never approves under an
-    architect that answers garbage; what was written outside is named; an agent's own commits, on its own branch even,
-    are its phase's."""
+    """Garbage, a crash and a deleted tree fail their phases alone; what was written outside is named; an agent's own
+    commits, on its own branch even, are its phase's."""
     phases: dict[str, list[str]] = {name: [] for name in ("garbage", "crashes", "outside", "deletes", "switches")}
-    phases |= {"poor": [], "late": ["poor"]}
-    manifest = '[execution]\nagent_tools = ["Bash(sh *)"]\nmax_workers = 2\nhealing = true\n'
-    files = nebula_files(phases, manifest, poor={"max_review_cycles": 1})
-    project, model = Project(tmp_path / "p", files), Rogues()
+    manifest = '[execution]\nagent_tools = ["Bash(sh *)"]\nmax_workers = 2\n'
+    project, model = Project(tmp_path / "p", nebula_files(phases, manifest)), Rogues()
     faber = Faber(project.root, tmp_path / "home", api, claude_binary)
     faber.environment["CLAUDE_CONFIG_DIR"] = str(tmp_path / "its config")
-    objection = {"severity": "major", "description": "Only half is there", "file": "poor.txt", "line": 1}
-    model.verdicts["poor"] = [{"verdict": "not_approved", "findings": [objection]}]
-    model.plans["poor"] = ["no header", "still none"]
     api.script.always(model)
     report = faber.run("nebula", "apply", "plan", status=5)
     ended = report["phases"]
     assert {name: phase["status"] for name, phase in ended.items()} == {
         "garbage": "failed", "crashes": "failed", "outside": "done", "deletes": "failed", "switches": "done",
-        "poor": "failed", "late": "skipped",
     }  # fmt: skip
     assert "no review" in ended["garbage"]["reason"]
     assert "does not like this" in ended["crashes"]["reason"]
     assert "worktree is gone" in ended["deletes"]["reason"]
     assert "Changed outside the worktree of outside while its coder worked: the main tree: outside.txt" in faber.stderr
     assert {"mine.txt", "other.txt", "outside-too.txt"} <= set(project.files(report["branch"]))
-    assert "phase file is invalid" in report["healing"]
-    assert {name for role, name in model.asked if role == "architect"} == {"poor"}
-    assert sorted(path.stem for path in (project.root / "plan").glob("*.md")) == sorted(phases)
     assert git(project.root, "show", f"{report['branch']}:outside-too.txt") == "x"
     assert faber.left() == []
     the_log_of(project, faber, str(report["run_id"]), "outside")
-    the_session_of_its_coder(project, faber, str(report["run_id"]), "poor")
+    the_session_of_its_coder(project, faber, str(report["run_id"]), "garbage")
+
+
+@pytest.mark.full  # tests/nebula/run/test_healing.py has it with scripted agents
+def test_a_rogue_architect(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
+    """Under a reviewer that never approves and an architect that answers garbage a phase fails, with what waits for
+    it; no file is added to the plan."""
+    files = nebula_files({"poor": [], "late": ["poor"]}, "[execution]\nhealing = true\n", poor={"max_review_cycles": 1})
+    project, model = Project(tmp_path / "p", files), Model()
+    faber = Faber(project.root, tmp_path / "home", api, claude_binary)
+    objection = {"severity": "major", "description": "Only half is there", "file": "poor.txt", "line": 1}
+    model.verdicts["poor"] = [{"verdict": "not_approved", "findings": [objection]}]
+    model.plans["poor"] = ["no header", "still none"]
+    api.script.always(model)
+    report = faber.run("nebula", "apply", "plan", status=5)
+    assert {name: phase["status"] for name, phase in report["phases"].items()} == {"poor": "failed", "late": "skipped"}
+    assert "phase file is invalid" in report["healing"]
+    assert {name for role, name in model.asked if role == "architect"} == {"poor"}
+    assert sorted(path.stem for path in (project.root / "plan").glob("*.md")) == ["late", "poor"]
+    assert faber.left() == []
 
 
 def the_log_of(project: Project, faber: Faber, run_id: str, phase: str) -> None:
@@ -166,6 +175,7 @@ def test_stopped_by_a_person(number: int, tmp_path: Path, api: MessagesApi, clau
     assert faber.left() == []
 
 
+@pytest.mark.full  # tests/nebula/run/test_apply.py has it with scripted agents
 def test_in_one_tree(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """With isolation = "tree" one phase after the other works in the person's tree, which is then as it was."""
     project = Project(tmp_path / "p", nebula_files({"a": [], "b": []}, '[execution]\nisolation = "tree"\n'))

@@ -1114,3 +1114,19 @@ def test_the_client_refuses_other_hooks(claude_binary: str, tmp_path: Path) -> N
             check=False,
         )
         assert (done.returncode == 0) is accepted, done.stdout + done.stderr
+
+
+def test_allowing_a_plain_call_loads_no_run(tmp_path: Path) -> None:
+    """A tool call waits for its hook: it reads no run, and loads nothing that does, to allow `faber next`."""
+    os.makedirs(Layout(str(tmp_path)).store)
+    entry = ROOT / "scripts" / "faber" / "hooks" / "__main__.py"
+    given = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": f"{PROGRAM} next"}}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-X", "importtime", entry, "pre-tool-use"],
+        cwd=tmp_path, env={}, input=json.dumps(given), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "faber.hooks.session_memory" in loaded
+    heavy = ("faber.store.load", "faber.model.documents", "faber.foreign", "faber.git", "subprocess")
+    assert not {name for name in loaded if name.startswith(heavy)}

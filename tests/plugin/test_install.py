@@ -50,7 +50,12 @@ def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = inside if list(made.glob("lib/python*/site-packages/pip")) else outside
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
-        [*pip, "install", "--quiet", ROOT], cwd=made.parent, env=plain, capture_output=True, text=True, check=False
+        [*pip, "install", "--quiet", "--no-compile", ROOT],
+        cwd=made.parent,
+        env=plain,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     after = set(made.glob("lib/python*/site-packages/*"))

@@ -5,14 +5,16 @@ information once more.
 """
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber.errors import FaberError
-from faber.model.holder import Signs
 from faber.store import strict_json
 from faber.store.files import read_json, write_atomic
 from faber.store.index import RECORDS, file_name
 from faber.store.layout import Layout
+
+if TYPE_CHECKING:
+    from faber.model.holder import Signs
 
 # Increased when the meaning of a field changes: a record of another version is ignored.
 VERSION = 1
@@ -64,12 +66,14 @@ def touch(layout: Layout, session_id: str) -> None:
         pass
 
 
-def signs(layout: Layout, session_id: str, asker: str) -> Signs:
+def signs(layout: Layout, session_id: str, asker: str) -> "Signs":
     """What this machine knows of a session, for the session `asker`.
 
     The client counts as gone only if `asker` sees its own client, which was found in the same way: from another
     machine, or from inside a sandbox, every process seems to be gone.
     """
+    from faber.model.holder import Signs  # most hooks only write a record
+
     record = read(layout, session_id)
     if record is None:
         return Signs()

@@ -8,15 +8,9 @@ of the bare name (a function, an alias, another PATH than this process has), wha
 import json
 import os
 
-from faber.errors import FaberError
-from faber.foreign.resolve import LATEST, open_named
 from faber.hooks.approve import harmless, plain_call
-from faber.hooks.grants import TYPED, WORKING_SKILLS
+from faber.hooks.grants import TYPED
 from faber.hooks.hook_call import Call, say
-from faber.hooks.hook_recording import working_on
-from faber.hooks.provenance import newest_typed, typed_skill
-from faber.hooks.session_memory import still_here
-from faber.model.progress import step_plan
 from faber.text.program_word import command as spelled
 from faber.text.program_word import shell_word
 
@@ -43,6 +37,8 @@ def pre_tool_use(call: Call) -> None:
         decision["updatedInput"] = {**given, "command": run}
     say(json.dumps({"hookSpecificOutput": decision}) + "\n")
     if call.layout.exists():
+        from faber.hooks.session_memory import still_here
+
         still_here(call)
 
 
@@ -55,27 +51,14 @@ def _bare_name_is_ours() -> bool:
 
 def _allowed(call: Call, arguments: list[str]) -> bool:
     if tuple(arguments[:2]) in TYPED:
+        from faber.hooks.provenance import newest_typed
+
         skill, *typed = newest_typed(call) or [""]
         return [skill, *typed] == arguments
-    if arguments[:2] == ["step", "complete"] and not _may_complete(call, arguments[2:]):
+    if not harmless(arguments):
         return False
-    return harmless(arguments)
-
-
-def _may_complete(call: Call, arguments: list[str]) -> bool:
-    """True if completing this step certainly runs no command of the plan, or if the person typed the skill by which
-    this session works on the run: whoever wrote the plan wrote that command, and only the person may allow it."""
-    try:
-        # No run id has a colon: with one, this is the step, and the run is the session's.
-        named = None if ":" in arguments[0] else arguments[0]
-        place = arguments[0] if named is None else arguments[1]
-        phase, colon, step = place.partition(":")
-        run = working_on(call) if named is None or named == LATEST else open_named(call.layout, named)
-        if run is None or not colon or place.startswith("-"):
-            return False
-        evidence = step_plan(run.plan, phase, step).get("evidence", [])
-    except (FaberError, IndexError):
-        return False
-    if all(piece["kind"] != "command" for piece in evidence):
+    if arguments[:2] != ["step", "complete"]:
         return True
-    return call.session in run.state["context_sessions"] and typed_skill(call, WORKING_SKILLS)
+    from faber.hooks.completion import may_complete  # reads the run: what a call of the hook rarely needs
+
+    return may_complete(call, arguments[2:])

@@ -8,11 +8,13 @@ or unwritable index costs a scan, never an error. Each fact is a separate file
 import os
 import re
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from faber.model.documents import CLOSED, State
 from faber.model.ids import is_run_id
 from faber.store.layout import Layout
+
+if TYPE_CHECKING:  # hooks that have no state need not load it
+    from faber.model.documents import State
 
 ACTIVE = "active"
 SESSIONS = "sessions"
@@ -29,23 +31,29 @@ class Binding(NamedTuple):
     at: float
 
 
-def enter(layout: Layout, state: State) -> None:
+def enter(layout: Layout, state: "State") -> None:
     """Make the index entries of a run match its state."""
     _note(layout, state, None)
     for session in state["context_sessions"]:
         bind(layout, SESSIONS, session, state["run_id"])
 
 
-def note(layout: Layout, before: State, after: State, session_id: str | None) -> None:
+def note(layout: Layout, before: "State", after: "State", session_id: str | None) -> None:
     """Update the index from a run's earlier state to its new one."""
     _note(layout, after, before["artifacts"].get("branch_name"))
-    if session_id and after["status"] not in CLOSED:
+    if session_id and not _closed(after):
         bind(layout, SESSIONS, session_id, after["run_id"])
 
 
-def _note(layout: Layout, after: State, known_branch: object) -> None:
+def _closed(state: "State") -> bool:
+    from faber.model.documents import CLOSED
+
+    return state["status"] in CLOSED
+
+
+def _note(layout: Layout, after: "State", known_branch: object) -> None:
     run_id = after["run_id"]
-    if after["status"] in CLOSED:
+    if _closed(after):
         forget(layout, run_id)
         return
     _touch(os.path.join(layout.index, ACTIVE), run_id)
@@ -102,10 +110,10 @@ def forget(layout: Layout, run_id: str) -> None:
         pass
 
 
-def rebuild(layout: Layout, states: list[State]) -> None:
+def rebuild(layout: Layout, states: "list[State]") -> None:
     """Make the index match these states; bindings of sessions and worktrees are kept."""
     _touch_directory(os.path.join(layout.index, ACTIVE))
-    alive = {state["run_id"]: state for state in states if state["status"] not in CLOSED}
+    alive = {state["run_id"]: state for state in states if not _closed(state)}
     for entry in active(layout) or []:
         if entry.run_id not in alive:
             forget(layout, entry.run_id)

@@ -1,0 +1,28 @@
+"""Which `faber step complete` an agent may call unasked: it could run a command that the plan names as evidence."""
+
+from faber.errors import FaberError
+from faber.foreign.resolve import LATEST, open_named
+from faber.hooks.grants import WORKING_SKILLS
+from faber.hooks.hook_call import Call
+from faber.hooks.hook_recording import working_on
+from faber.hooks.provenance import typed_skill
+from faber.model.progress import step_plan
+
+
+def may_complete(call: Call, arguments: list[str]) -> bool:
+    """True if completing this step certainly runs no command of the plan, or if the person typed the skill by which
+    this session works on the run: whoever wrote the plan wrote that command, and only the person may allow it."""
+    try:
+        # No run id has a colon: with one, this is the step, and the run is the session's.
+        named = None if ":" in arguments[0] else arguments[0]
+        place = arguments[0] if named is None else arguments[1]
+        phase, colon, step = place.partition(":")
+        run = working_on(call) if named is None or named == LATEST else open_named(call.layout, named)
+        if run is None or not colon or place.startswith("-"):
+            return False
+        evidence = step_plan(run.plan, phase, step).get("evidence", [])
+    except (FaberError, IndexError):
+        return False
+    if all(piece["kind"] != "command" for piece in evidence):
+        return True
+    return call.session in run.state["context_sessions"] and typed_skill(call, WORKING_SKILLS)
