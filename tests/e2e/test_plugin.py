@@ -111,7 +111,7 @@ def test_a_killed_session_is_continued_by_the_next(plugged: Client, api: Message
 def test_a_resumed_session_is_told_only_what_is_new(
     plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
 ) -> None:
-    """On `--resume` the model gets what others recorded since, not the whole capsule again."""
+    """On `--resume` the model gets what others recorded since, not the whole brief again."""
     session = uuid4()
     begin(plugged, api, say, say("step start latest frame:fetch-work"), text("paused"), session_id=session)
     api.script.reply(text("seen"))
@@ -135,7 +135,7 @@ def test_a_resumed_session_is_told_only_what_is_new(
 
 @pytest.mark.full  # test_literal.py has the same scenario, with an agent that knows nothing
 def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
-    """The summariser is told run and step, and after the compaction the short capsule is there."""
+    """The summariser is told run and step, and after the compaction the short brief is there."""
     session = uuid4()
     begin(plugged, api, say, say("step start latest frame:fetch-work"), text("begun"), session_id=session)
     run = run_of(project)

@@ -81,10 +81,10 @@ def _second(client: Client, api: MessagesApi) -> str:
     api.script.always(until_then(handed_out("classify", "continue"), text("Continuing.")))
     result = client.run("continue", session_id=uuid4())
     told = next(t for t in api.turns[seen].texts if "Next command" in t)
-    capsule = told[told.index("faber: ") :].split("\n\n")[0]  # what follows is the client's own
+    brief = told[told.index("faber: ") :].split("\n\n")[0]  # what follows is the client's own
     return (
         "## Next session\n\nWhat the model is told before the person says anything:\n\n"
-        f"```text\n{capsule.strip()}\n```\n\n"
+        f"```text\n{brief.strip()}\n```\n\n"
         f"```text\n> continue\n\n{_calls(api.turns[-1].messages)}{result.text}\n```\n"
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faber.context.resume import resume_point
 from faber.hooks.lines import Line, fit, line, size
 from faber.hooks.notes import KEEP, SEVERAL, damaged, keep, news, several
-from faber.hooks.session_brief import FULL, SHORT, Elsewhere, capsule, context_command, next_command, point_text
+from faber.hooks.session_brief import FULL, SHORT, Elsewhere, brief, context_command, next_command, point_text
 from faber.model.documents import Metadata, Plan, State
 from faber.model.next import next_action
 from faber.model.reducer import initial_state
@@ -120,9 +120,9 @@ def utf16(text: str) -> int:
 
 @settings(max_examples=examples(50, 150), deadline=None)
 @given(state=states(), faber=PATHS, away=AWAY, limit=st.sampled_from([FULL, SHORT]))
-def test_a_capsule_keeps_to_its_length(state: State, faber: str, away: Elsewhere | None, limit: int) -> None:
-    """For any state the capsule has at most the characters it may have, and names run, next command and a status."""
-    text = capsule(state, PLAN, faber, away, limit=limit)
+def test_a_brief_keeps_to_its_length(state: State, faber: str, away: Elsewhere | None, limit: int) -> None:
+    """For any state the brief has at most the characters it may have, and names run, next command and a status."""
+    text = brief(state, PLAN, faber, away, limit=limit)
     assert utf16(text) <= limit
     assert text == inert(text)
     first, *lines = text.split("\n")
@@ -176,14 +176,14 @@ def test_what_fits_stays_in_order(lines: list[Line], limit: int) -> None:
         assert all(entry in kept for entry in shown[:-1])
 
 
-def test_a_capsule_says_what_there_is_to_know() -> None:
+def test_a_brief_says_what_there_is_to_know() -> None:
     """Run, work item, status, resume point, what is done and left, decisions, errors, and both commands are told."""
     state = made(
         decisions=[{"decision": "Quote with the csv module"}],
         errors=[{"phase": "build", "step": "build-1", "message": "1 test fails"}],
         artifacts={"branch_name": "feat/158", "spec_path": "specs/a.md", "issue_title": "OUTSIDE"},
     )
-    text = capsule(state, PLAN, FABER)
+    text = brief(state, PLAN, FABER)
     assert text.split("\n") == [
         "faber: an unfinished run belongs to this session: org/project/run (work item 158).",
         "Status: in_progress. Resume point: build:build-1 (continue).",
@@ -205,14 +205,14 @@ def test_a_capsule_says_what_there_is_to_know() -> None:
 
 def test_what_the_conversation_holds_is_not_asked_for_again() -> None:
     """A session that has loaded the context is told to read neither it nor the rules once more."""
-    assert "Before any work" not in capsule(made(), PLAN, FABER, loaded=True)
+    assert "Before any work" not in brief(made(), PLAN, FABER, loaded=True)
 
 
 def test_an_open_question_is_a_persons() -> None:
-    """A capsule names the open request with its prompt and options, and that only a person answers it."""
+    """A brief names the open request with its prompt and options, and that only a person answers it."""
     state = made(status="awaiting_feedback", feedback_request=REQUEST)
     for limit in (FULL, SHORT):
-        text = capsule(state, PLAN, FABER, limit=limit)
+        text = brief(state, PLAN, FABER, limit=limit)
         assert "A person must answer request scope-1 first." in text
         assert "Only a person may answer: tell them, do not answer it yourself" in text
         assert "The question: Stream the rows, or collect them?" in text
@@ -228,7 +228,7 @@ def test_an_open_question_is_a_persons() -> None:
 )
 def test_elsewhere_is_said(away: Elsewhere, said: str) -> None:
     """Of a run whose branch is not here every form says so, and where it is."""
-    texts = [capsule(made(), PLAN, FABER, away, limit=limit) for limit in (FULL, SHORT)]
+    texts = [brief(made(), PLAN, FABER, away, limit=limit) for limit in (FULL, SHORT)]
     texts += [news(made(), PLAN, FABER, events, 3, away) for events in ([], [{"event_id": 4, "type": "test_run"}])]  # type: ignore[list-item]
     assert all(f"ELSEWHERE: the run's branch feat/158 {said}" in text for text in texts)
 
@@ -241,7 +241,7 @@ def test_what_is_cut_first() -> None:
         status="awaiting_feedback",
         feedback_request={**REQUEST, "prompt": "q" * 1_990},
     )
-    text = capsule(state, PLAN, FABER)
+    text = brief(state, PLAN, FABER)
     assert "q" * 1_990 in text
     assert all(f"error {n} " in text for n in range(5))
     assert "decision 9" in text

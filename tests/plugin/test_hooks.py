@@ -735,7 +735,7 @@ def test_a_damaged_run_is_not_passed_over(project: Project) -> None:
 
 
 def test_full_at_a_start_short_after_a_compaction(project: Project) -> None:
-    """Startup, clear and an unknown source get the full capsule, a compaction the short one."""
+    """Startup, clear and an unknown source get the full brief, a compaction the short one."""
     run = project.new(session="s")
     for number in range(10):
         project.emit(run, {"type": "decision_point", "message": f"decision {number} " + "d" * 400})
@@ -769,7 +769,7 @@ def test_a_resume_tells_what_is_new(project: Project) -> None:
 
 
 def test_a_resume_of_a_session_that_was_told_nothing(project: Project) -> None:
-    """A resumed session without a record, or with one of another run, gets the full capsule."""
+    """A resumed session without a record, or with one of another run, gets the full brief."""
     project.new("org/p/a", session="s")
     full = project.start("resume", "s").context
     assert "Next command:" in full

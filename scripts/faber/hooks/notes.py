@@ -1,4 +1,4 @@
-"""Texts for a session other than the capsule: news, what a compaction must keep, several runs, a damaged run."""
+"""Texts for a session other than the brief: news, what a compaction must keep, several runs, a damaged run."""
 
 from faber.context.resume import resume_point
 from faber.events.drafts import Event

@@ -29,7 +29,7 @@ class Elsewhere(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The limits of one form of the capsule: numbers of entries, and characters of each."""
+    """The limits of one form of the brief: numbers of entries, and characters of each."""
 
     limit: int
     task: int
@@ -82,7 +82,7 @@ def doctor_command(faber: str, run_id: str) -> str:
     return f"{shell_word(faber)} doctor {run_id}"
 
 
-def capsule(
+def brief(
     state: State,
     plan: Plan,
     faber: str,

@@ -10,7 +10,7 @@ from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import damaged, news, several
 from faber.hooks.provenance import attended
 from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhere, place_of
-from faber.hooks.session_brief import FULL, SHORT, capsule
+from faber.hooks.session_brief import FULL, SHORT, brief
 from faber.hooks.session_memory import remember, still_here
 from faber.hooks.waiting import position, waiting
 from faber.model.holder import holds
@@ -52,8 +52,8 @@ def _beside(call: Call, found: Candidates) -> str:
 
 
 def _about(call: Call, run: Run, place: SessionPlace) -> str:
-    """The full capsule at a start, the news on a resume (the earlier capsule is still in the conversation), the short
-    capsule after a compaction; the full one again if the summary lost the run id or the step."""
+    """The full brief at a start, the news on a resume (the earlier brief is still in the conversation), the short
+    brief after a compaction; the full one again if the summary lost the run id or the step."""
     source = call.text("source")
     record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
@@ -66,7 +66,7 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
         return news(run.state, run.plan, call.faber, unseen, known.event_id, away, action=action)
     limit = SHORT if source == "compact" and intact else FULL
     loaded = source == "resume" and intact and call.session in run.state["context_sessions"]
-    return capsule(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded, action=action)
+    return brief(run.state, run.plan, call.faber, away, limit=limit, loaded=loaded, action=action)
 
 
 def _unseen(run: Run, since: int, session: str | None) -> list[Event]:
