@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -338,6 +339,7 @@ class Terminal:
         self.master, slave = pty.openpty()
 
         def own() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job's is ignored
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -38,7 +39,8 @@ def _main() -> None:
     with subprocess.Popen(told["command"], env=told["environment"], stdin=stdin, stdout=stdout):
         stdin.close()
         stdout.close()
-        ours.sendall(told["given"].encode())
+        with suppress(BrokenPipeError):  # it ended already, without reading
+            ours.sendall(told["given"].encode())
         ours.close()
         while chunk := heard.recv(65536):
             os.write(1, chunk)

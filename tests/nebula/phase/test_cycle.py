@@ -390,7 +390,7 @@ def test_a_limit_is_waited_out(one: Bench) -> None:
     assert (result.approved, result.cycles) == (True, 1)
     assert work.agents.roles == ["coder"] * 3 + ["reviewer"]
     assert 90 <= clock.now < 100
-    assert [said.partition(" The run waits until")[0] for said in clock.said[:2]] == ["limit", "limit"]
+    assert [said.partition(" The run waits until")[0] for said in clock.said[:2]] == ["limit.", "limit."]
 
 
 def test_a_reviewer_without_a_review(one: Bench) -> None:
