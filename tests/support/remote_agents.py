@@ -3,7 +3,8 @@ they did.
 
 `FABER_TEST_SCRIPT` names the directory. `cycles-<phase>` says how many cycles a phase takes (else one),
 `text-<phase>` what it writes into which file. While `hold-<role>-<phase>-<cycle>` is there, that turn waits; of
-`die-…` it dies. With `limit-<phase>` its reviews are refused. With `recover-<phase>` it records a recovery first.
+`die-…` it dies. With `limit-<phase>` its reviews are refused, with `missing-<phase>` there is no client for them. With
+`recover-<phase>` it records a recovery first.
 In `asked`, a line a turn: role, phase, cycle, process; in `ended` the same with how it ended.
 """
 
@@ -36,6 +37,12 @@ def make(nebula: Nebula, label: str, record: Record) -> MakeAgents:
         return _Remote(Path(os.environ["FABER_TEST_SCRIPT"]), spec.id, Path(directory), cancel)
 
     return agents
+
+
+REFUSED = (
+    ("limit", Outcome.LIMITED, "The limit is reached."),
+    ("missing", Outcome.CLIENT_MISSING, "No Claude Code client was found."),
+)
 
 
 class Died(BaseException):
@@ -92,8 +99,9 @@ class _Remote:
         cycle = self._commits()
         if not self._turn("reviewer", cycle):
             return ReviewTurn(None, "", Outcome.CANCELLED, cost_usd=0.0)
-        if (self.script / f"limit-{self.phase}").exists():
-            return ReviewTurn(None, "", Outcome.LIMITED, cost_usd=0.0, error="The limit is reached.")
+        for name, outcome, said in REFUSED:
+            if (self.script / f"{name}-{self.phase}").exists():
+                return ReviewTurn(None, "", outcome, cost_usd=0.0, error=said)
         wanted = self.script / f"cycles-{self.phase}"
         approved = cycle >= (int(wanted.read_text()) if wanted.exists() else 1)
         listed = prompt.partition("## Earlier findings")[2].partition("## Answer")[0]

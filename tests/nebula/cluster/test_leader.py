@@ -342,11 +342,15 @@ def test_a_limit_on_a_worker_stops_the_run_and_fails_no_phase(tmp_path: Path, cl
     assert project.coded() == ["a 1", "b 1"]
 
 
-def test_a_limit_on_one_workers_account_is_that_workers(tmp_path: Path, cluster: Directories) -> None:
-    """A worker that the service refuses hands its job back; another repeats the turn, and the first gets no more."""
+@pytest.mark.parametrize(("what", "hopeless"), [("limit", False), ("missing", True)])
+def test_a_limit_on_one_workers_account_is_that_workers(
+    tmp_path: Path, cluster: Directories, what: str, hopeless: bool
+) -> None:
+    """A worker that the service refuses, or that has no client, hands its job back; another repeats the turn, and the
+    first gets no more."""
     project = SharedProject(tmp_path, {"a": [], "b": ["a"]})
     cluster.names = ["poor", "rich"]
-    limit = project.say("limit-a")
+    limit = project.say(f"{what}-a")
     taken: list[str] = []
 
     def after(each: Any) -> Any:
@@ -360,6 +364,7 @@ def test_a_limit_on_one_workers_account_is_that_workers(tmp_path: Path, cluster:
     assert applied.status == "done", project.said
     assert taken == ["ServiceClosed", "", ""]
     assert [report.rest > 50 for report in cluster.reports] == [True, False, False]
+    assert [report.hopeless for report in cluster.reports] == [hopeless, False, False]
     assert cluster.avoided == [set(), {"poor"}, {"poor"}]
     assert project.coded() == ["a 1", "b 1"]
     assert applied.report["cost_usd"] == pytest.approx(0.4)
