@@ -50,11 +50,10 @@ HEAVY = frozenset(
 )
 
 
-def modules(project: Path, *arguments: str) -> set[str]:
-    """What `faber ARGUMENTS` loads, started as bin/faber starts it; the command must succeed."""
+def _started(project: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE_"))}
-    done = subprocess.run(
-        [sys.executable, "-I", "-X", "utf8", "-X", "importtime", ENTRY, *arguments],
+    return subprocess.run(
+        [sys.executable, "-I", "-X", "utf8", *arguments],
         cwd=project,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -62,6 +61,11 @@ def modules(project: Path, *arguments: str) -> set[str]:
         text=True,
         check=False,
     )
+
+
+def modules(project: Path, *arguments: str) -> set[str]:
+    """What `faber ARGUMENTS` loads, started as bin/faber starts it; the command must succeed."""
+    done = _started(project, "-X", "importtime", ENTRY, *arguments)
     assert done.returncode == 0, done.stdout
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "faber.cli.app" in loaded
@@ -140,17 +144,8 @@ for line in lines:
 
 def test_light_commands_load_nothing_heavy(project: Path) -> None:
     """Recording and showing load click and the standard library's light parts, and nothing else."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FABER_", "CLAUDE_"))}
     lines = ["\t".join(arguments) for arguments in LIGHT]
-    done = subprocess.run(
-        [sys.executable, "-I", "-X", "utf8", "-c", FORKING, ENTRY, *lines],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _started(project, "-c", FORKING, ENTRY, *lines)
     assert done.returncode == 0, done.stderr[-200:]
     loaded = [_heavy(set(names.split())) for names in done.stderr.splitlines()]
     assert dict(zip(lines, loaded, strict=True)) == {line: set() for line in lines}

@@ -131,7 +131,7 @@ PLAIN = json.dumps({"content": "".join(WORDS.replace("{}", str(n)) for n in rang
 
 
 def escaped(text):
-    """The JSON text `text` with every character beyond ASCII as `\\uXXXX`, and line breaks and slashes escaped too."""
+    """The JSON text `text` with every character beyond ASCII, line breaks and slashes escaped."""
     hexadecimal = "".join(c if c < "\x7f" else json.dumps(c)[1:-1].upper().replace("\\U", "\\u") for c in text)
     other = {"\\n": "\\u000A", "/": "\\/"}
     return re.sub(r"(\\\\)|\\n|/", lambda found: found[1] or other[found[0]], hexadecimal)
