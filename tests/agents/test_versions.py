@@ -15,12 +15,12 @@ from faber.agents.versions import (
     spelled,
     totals_cover_the_session,
 )
-from fetch_claude import VERSIONS
+from fetch_client import CLIENTS
 
 
 def test_the_window_is_what_the_tests_drive() -> None:
     """The versions that faber calls tested are the pinned ones."""
-    assert {"oldest": spelled(OLDEST), "newest": spelled(NEWEST)} == VERSIONS
+    assert [spelled(OLDEST), spelled(NEWEST)] == [*CLIENTS["claude-code"].sha512]
 
 
 @given(st.tuples(*[st.integers(0, 999_999)] * 3), st.sampled_from(["", " (Claude Code)", "\n", "-beta.1", "+build"]))

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -118,7 +118,8 @@ def test_limits_and_outages_have_names(agent: ClaudeCodeClient, api: MessagesApi
     """A limit, an overload and an empty account are told apart, cost nothing, and say what the service said."""
     options = replace(agent.options, environment={"CLAUDE_CODE_MAX_RETRIES": "1"})
     found = []
-    for refused in (error(429, "You've hit your session limit · resets 3pm"), error(529, "Overloaded"), credit()):
+    resets = (datetime.now() + timedelta(hours=3)).strftime("%-I%p").lower()
+    for refused in (error(429, f"You've hit your session limit · resets {resets}"), error(529, "Overloaded"), credit()):
         api.script.clear()
         api.script.always(refused)
         result = ClaudeCodeClient(options).turn("go")
