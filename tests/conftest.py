@@ -118,6 +118,20 @@ def claude_binary() -> str:
 
 
 @pytest.fixture(scope="session")
+def codex_binary() -> str:
+    """The path of the pinned Codex; tests/run fetches it with --clients and where CI=true."""
+    return _needed(os.environ.get("FABER_TEST_CODEX"), "FABER_TEST_CODEX names no Codex; tests/run --clients sets it")
+
+
+@pytest.fixture(scope="session")
+def opencode_binary() -> str:
+    """The path of the pinned OpenCode; tests/run fetches it with --clients and where CI=true."""
+    return _needed(
+        os.environ.get("FABER_TEST_OPENCODE"), "FABER_TEST_OPENCODE names no OpenCode; tests/run --clients sets it"
+    )
+
+
+@pytest.fixture(scope="session")
 def strace() -> str:
     """The path of strace."""
     return _needed(shutil.which("strace"), "strace is not installed")
