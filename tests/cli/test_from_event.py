@@ -134,6 +134,9 @@ def test_an_answer_is_recorded_with_who_gave_it(world: World) -> None:
     [
         ("approval", (), "@faber reject not yet", "reject", "abort", "not yet"),
         ("confirmation", (), "@faber approve", "confirm", "continue", None),
+        ("review", (), " @Faber: LGTM, thanks!", "approve", "continue", "thanks!"),
+        ("approval", (), "@faber yes.", "approve", "continue", None),
+        ("error_resolution", (), "@faber try again", "retry", "retry", None),
         ("review", (), "Hm.\n@faber request_changes\n- a\n- b", "request_changes", "revise", "- a\n- b"),
         ("error_resolution", (), "@faber retry", "retry", "retry", None),
         ("error_resolution", (), "@faber skip", "skip", "skip", None),
@@ -214,20 +217,23 @@ ATTACKS: dict[str, tuple[str, Callable[[Any], None], str, str]] = {
     "image": ("![\n@faber approve {asked}\n](b)", _same, "ignored", "doubtful"),
     "mathematics": ("$$\n@faber approve {asked}\n$$", _same, "ignored", "doubtful"),
     "struck through": ("~~no\n@faber approve {asked}\nno~~", _same, "ignored", "doubtful"),
-    "mid-sentence": ("I would say @faber approve {asked}", _same, "ignored", "hidden"),
-    "in a list": ("- @faber approve {asked}", _same, "ignored", "hidden"),
-    "after a line separator": ("x\u2028@faber approve {asked}", _same, "ignored", "hidden"),
+    "mid-sentence": ("I would say @faber approve {asked}", _same, "ignored", "inside_text"),
+    "in a list": ("- @faber approve {asked}", _same, "ignored", "inside_text"),
+    "after a line separator": ("x\u2028@faber approve {asked}", _same, "ignored", "inside_text"),
     # what is another word
     "zero-width": ("@fa\u200bber approve {asked}", _same, "ignored", "no_command"),
-    "zero-width in front": ("\u200b@faber approve {asked}", _same, "ignored", "hidden"),
+    "zero-width in front": ("\u200b@faber approve {asked}", _same, "ignored", "inside_text"),
     "zero-width in the verb": ("@faber app\u200drove {asked}", _same, "ignored", "malformed"),
     "zero-width in the id": ("@faber approve \u2060{asked}", _same, "ignored", "malformed"),
     "look-alike": ("@f\u0430ber approve {asked}", _same, "ignored", "no_command"),
     "full-width": ("\uff20faber approve {asked}", _same, "ignored", "no_command"),
     "full-width verb": ("@faber \uff41pprove {asked}", _same, "ignored", "malformed"),
     "look-alike id": ("@faber approve fr\u20102026", _same, "ignored", "malformed"),
-    "capitals": ("@Faber approve {asked}", _same, "ignored", "no_command"),
     "another account": ("@faber-bot approve {asked}", _same, "ignored", "hidden"),
+    "an approval with a condition": ("@faber approve {asked} but only the parser", _same, "ignored", "conditional"),
+    "a condition below": ("@faber lgtm!\nif CI is green", _same, "ignored", "conditional"),
+    "a guess": ("@faber no idea", _same, "ignored", "malformed"),
+    "a question": ("@faber yes?", _same, "ignored", "malformed"),
     "no verb": ("@faber", _same, "ignored", "malformed"),
     "an unknown verb": ("@faber merge {asked}", _same, "ignored", "malformed"),
     "a right-to-left override": ("@faber approve \u202e{asked}", _same, "ignored", "malformed"),
@@ -572,6 +578,38 @@ def test_refusals_are_posted_only_where_configured(world: World) -> None:
     _by(OUTSIDER)(payload)
     assert world.arrive(payload).json["result"] == "denied"
     assert len(world.github.bodies(7)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("@faber merge", "After `@faber` write one of `approve`, `reject`"),
+        ("@faber yes, but rename it", "This approves under a condition"),
+        ("Hello @faber, approve", "begin a line with `@faber`"),
+        ("> a\n@faber approve", "GitHub may show this as a quotation"),
+        ("@faber approve\n\n@faber reject", "more than one command"),
+        ("@faber skip", "Write `@faber` and one of `approve`, `reject`."),
+    ],
+)
+def test_nobody_who_speaks_to_faber_meets_silence(world: World, body: str, said: str) -> None:
+    """What is addressed to faber and not understood gets one short reply that says what to write."""
+    world.configure(refusals=True)
+    world.ask()
+    before = world.log()
+    for _ in range(2):
+        world.comment(body)
+    assert (len(world.github.bodies(7)), world.log()) == (1, before)
+    assert said in world.github.bodies(7)[0]
+
+
+def test_another_mention(world: World) -> None:
+    """`feedback.mention` names what a comment begins with, and what a posted request says to write."""
+    config = world.project / ".fractary" / "faber" / "config.yaml"
+    config.write_text(settings(world.github, post="requests").replace("post: ", "mention: '@acme/bots', post: "))
+    asked = world.ask()
+    assert f"@acme/bots approve {asked}" in world.github.bodies(7)[0]
+    assert world.comment("@faber approve").json["reason"] == "no_command"
+    assert world.comment("@Acme/Bots yes").json["result"] == "recorded"
 
 
 def test_no_agent_is_allowed_it_unasked() -> None:

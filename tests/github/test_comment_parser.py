@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from faber.github.comment_parser import MOST_MENTIONS, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
+from faber.feedback.answer_matching import ALIASES
+from faber.github.comment_parser import (
+    MOST_MENTIONS,
+    VERBS,
+    WORDS,
+    Ambiguous,
+    CommentCommand,
+    Ignored,
+    parse_comment,
+)
 from support.examples import examples
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -40,7 +49,7 @@ def _plain(inline: Token, line: int) -> bool:
         if token.type in ("softbreak", "hardbreak"):
             at += 1
         elif at == line and token.content:
-            return token.type == "text" and depth == 0 and token.content.startswith("@faber")
+            return token.type == "text" and depth == 0 and token.content.lower().startswith("@faber")
         at += token.content.count("\n") if token.type in ("code_inline", "html_inline") else 0
         depth += token.nesting
     return False
@@ -49,6 +58,7 @@ def _plain(inline: Token, line: int) -> bool:
 PIECES = st.sampled_from(
     [
         "@faber approve", "@faber reject fr-1-a", "@faber answer x", " @faber approve", "    @faber skip",
+        "@Faber: LGTM!", "@faber Request changes: x",
         "```", "````", "~~~", "  ```", "    ```", "``` sh", "```a`", "- ```", "> ```", "1. ~~~", "\t```",
         "> quoted", ">", "> > deep", "- item", "* item", "+ item", "1. item", "12) item", "  more", "\tmore",
         "text", "some `code` here", "open ` code", "``", "\\`", "`<b>`", "# heading", "===", "---", "***",
@@ -143,6 +153,70 @@ def test_a_command_is_read(body: str, verb: str, request_id: str | None, text: s
     assert isinstance(found, CommentCommand), found
     assert (found.verb, found.request_id) == (verb, request_id)
     assert found.text == text
+
+
+@pytest.mark.parametrize(
+    ("body", "verb", "text"),
+    [
+        ("@faber Approve", "approve", None),
+        ("@Faber approve.", "approve", None),
+        ("@faber: approve", "approve", None),
+        ("@faber, yes!", "yes", None),
+        (" @faber yes please", "yes", "please"),
+        ("\n   @faber lgtm, thanks a lot", "lgtm", "thanks a lot"),
+        ("@faber Request changes: rename it\nand test it", "request_changes", "rename it\nand test it"),
+        ("@faber needs changes: x", "request_changes", "x"),
+        ("@faber go ahead!", "go_ahead", None),
+        ("@faber try again", "try_again", None),
+        ("@faber Skip it.", "skip_it", None),
+        ("@faber answer: Blue", "answer", "Blue"),
+        ("@faber: Status", "status", None),
+    ],
+)
+def test_a_person_is_understood(body: str, verb: str, text: str | None) -> None:
+    """Case, punctuation, a leading space and the words that a terminal takes mean what a person means by them."""
+    found = parse_comment(body)
+    assert isinstance(found, CommentCommand), found
+    assert (found.verb, found.text) == (verb, text)
+
+
+@given(st.sampled_from(sorted(WORDS)), st.sampled_from(["", ".", "!", " fr-1-a", " fr-1-a thanks", ", thanks"]))
+def test_every_word_of_the_terminal_is_taken(word: str, after: str) -> None:
+    """Each word that answers in a terminal answers in a comment, too, whatever joins its parts."""
+    found = [parse_comment(f"@faber {spelled}{after}") for spelled in (word, word.title().replace("_", " "))]
+    assert all(isinstance(each, CommentCommand) and each.verb == WORDS[word] for each in found), found
+    assert WORDS[word] == word or ALIASES[word] == (WORDS[word],)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("@faber yes, but rename it", "conditional"),
+        ("@faber approve\nonly if CI is green", "conditional"),
+        ("@faber approve\n\nThe rest is for Bob, if he reads this.", None),
+        ("@faber reject unless it is tested", None),
+        ("@faber no idea", "malformed"),
+        ("@faber ok?", "malformed"),
+        ("@faber not approved", "malformed"),
+        ("Hello @faber approve", "inside_text"),
+        ("- @faber approve", "inside_text"),
+        ("Write to bob@faber approve", "hidden"),
+        ("`see` @faber approve", "hidden"),
+        ("@faber/team approve", "hidden"),
+        ("    @faber approve", "doubtful"),
+        ("- a\n\n  @faber approve", "doubtful"),
+    ],
+)
+def test_what_is_not_an_answer_is_told_apart(body: str, reason: str | None) -> None:
+    """A condition, a guess and words that only mention faber are no answer; `reason` says which it was."""
+    found = parse_comment(body)
+    assert isinstance(found, CommentCommand) if reason is None else found == Ignored(reason)
+
+
+def test_the_mention_is_a_setting() -> None:
+    """With another mention, the usual one is nobody's."""
+    assert parse_comment("@acme/bots: yes", "@Acme/bots") == CommentCommand("yes", None, None, 1)
+    assert parse_comment("@faber yes", "@Acme/bots") == Ignored("no_command")
 
 
 def test_a_request_id_is_bounded() -> None:

@@ -67,7 +67,7 @@ def test_every_command_offered_is_an_answer(kind: str) -> None:
     """Each line to copy is a command, names the request, and answers it with the option it is for."""
     request = asked(kind)
     meant = []
-    for line in commands(request):
+    for line in commands(request, "@faber"):
         found = parse_comment(line)
         assert isinstance(found, CommentCommand)
         assert found.request_id == REQUEST_ID
@@ -81,14 +81,14 @@ def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
     from faber.github.comment_command import answer_words
 
     request = asked(kind)
-    text = request_comment(request, "acme/shop/1", None)
+    text = request_comment(request, "acme/shop/1", None, "@faber")
     below = {
         "clarification": "may continue on the following lines",
         "confirmation": "Add remarks on the following lines",
         "selection": "for `answer` on the following lines, otherwise on the same line",
     }
     assert below.get(kind, "on the same line are recorded with the answer") in text
-    for line, option in zip(commands(request), request["options"] or ["YOUR ANSWER"], strict=True):
+    for line, option in zip(commands(request, "@faber"), request["options"] or ["YOUR ANSWER"], strict=True):
         found = parse_comment(f"{line}\nIt is calm." if " answer " in line else f"{line} It is calm.")
         assert isinstance(found, CommentCommand)
         response, said = answer_words(found.verb, found.text or "", kind)
@@ -101,7 +101,9 @@ def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
 @given(TEXT, TEXT, TEXT)
 def test_a_posted_comment_is_never_a_command(prompt: str, why: str, path: str) -> None:
     """Whatever was asked, faber's own comment holds no command, names nobody and embeds nothing."""
-    text = request_comment(asked("approval", prompt or "?", reason=why, artifacts=[path]), "acme/shop/1", None)
+    text = request_comment(
+        asked("approval", prompt or "?", reason=why, artifacts=[path]), "acme/shop/1", None, "@faber"
+    )
     assert isinstance(parse_comment(text), Ignored)
     kept: list[str] = []
     for token in MarkdownIt("commonmark").parse(text):
@@ -135,6 +137,7 @@ def test_a_request_says_what_why_and_where() -> None:
         asked(prompt="Ship it?", reason="The tests pass.", artifacts=["docs/a b.md"], gate="release:before"),
         "acme/shop/1",
         Links("https://github.com/acme/shop", "feat/1#2"),
+        "@faber",
     )
     for part in (
         "`build:implement`", "Ship it?", "reason: The tests pass.", "acme/shop/1",
@@ -161,7 +164,7 @@ def test_no_secret_is_posted(secret: str) -> None:
     run = state(error={"message": f"refused: {secret}"}, artifacts={"x": secret}, status="failed")
     for text in (
         request_comment(
-            asked(prompt=f"Use {secret} ?", reason=secret, artifacts=[secret.replace("\n", "")]), "r", None
+            asked(prompt=f"Use {secret} ?", reason=secret, artifacts=[secret.replace("\n", "")]), "r", None, "@faber"
         ),
         progress_comment(run),
     ):

@@ -9,7 +9,18 @@ from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest, StepAnswer
 from faber.text.safe_text import inert, redact
 
-__all__ = ["ACTIONS", "ALIASES", "MAX_ANSWER", "Action", "MatchedAnswer", "Responder", "read_answer", "same_answer"]
+__all__ = [
+    "ACTIONS",
+    "ALIASES",
+    "APPROVING",
+    "MAX_ANSWER",
+    "Action",
+    "MatchedAnswer",
+    "Responder",
+    "plain",
+    "read_answer",
+    "same_answer",
+]
 
 MAX_ANSWER = 2_000
 
@@ -30,6 +41,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("skip_it", "skip_step"), ("skip",)),
     **dict.fromkeys(("abort", "cancel", "stop"), ("abort", "cancel")),
 }
+
+
+# Words that agree: whoever says one of them, and names a condition, has not agreed.
+APPROVING = frozenset(word for word, meant in ALIASES.items() if meant == _YES)
 
 
 class MatchedAnswer(NamedTuple):
@@ -75,15 +90,15 @@ def same_answer(heard: StepAnswer, text: str) -> bool:
 def _option(options: list[str], said: str) -> str | None:
     if said in options:
         return said
-    for spelled in (str.casefold, _plain):
+    for spelled in (str.casefold, plain):
         meant = [option for option in options if spelled(option) == spelled(said)]
         if len(meant) == 1:
             return meant[0]
-    targets = ALIASES.get(_plain(said), ())
+    targets = ALIASES.get(plain(said), ())
     meant = [option for option in options if option.casefold() in targets]
     return meant[0] if len(meant) == 1 else None
 
 
-def _plain(text: str) -> str:
-    """`Request changes!` as `request_changes`."""
+def plain(text: str) -> str:
+    """The spelling in which words are compared: `request_changes` for `Request changes!`."""
     return re.sub(r"[\s_-]+", "_", text.casefold().rstrip(".!"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faber.github.comment_parser import ANSWERING, CommentCommand
+from faber.github.comment_parser import ASKING, CommentCommand
 from faber.model.documents import CLOSED, State
 from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import moment
@@ -38,7 +38,7 @@ def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, create
     alive = [state for state in runs if state["status"] not in CLOSED]
     if len(alive) > 1:
         return Unbound("ambiguous", "several_runs", open_requests=_open(alive))
-    if command.verb not in ANSWERING:
+    if command.verb in ASKING:
         return BoundCommand((alive or list(runs))[0], None)
     if not alive:
         return Unbound("stale", "run_closed", runs[0]["run_id"] if len(runs) == 1 else None)

@@ -13,9 +13,9 @@ from faber.foreign.run_rows import own_runs_for
 from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
 from faber.github.comment_events import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
-from faber.github.comment_parser import ANSWERING, Ambiguous, CommentCommand, Ignored, parse_comment
+from faber.github.comment_parser import ASKING, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
 from faber.github.notifications import tell, tell_progress, with_report
-from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.posting import Board, code, hidden, notification, reply_comment
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import FREE_TEXT, Responder
@@ -35,6 +35,13 @@ from faber.text.credentials import secret_values
 PERSON = Writer(actor="person")
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
+    "malformed": "I did not understand this. After `{mention}` write one of {words}, and nothing else on the line but "
+    "the id of the request and your remark.",
+    "conditional": "This approves under a condition, which I cannot judge, so nothing was recorded. Write "
+    "`{mention} request changes: …`, or approve without a condition.",
+    "inside_text": "To answer, begin a line with `{mention}` and one of {words}.",
+    "doubtful": "GitHub may show this as a quotation, a list or code, so nothing was recorded. Write `{mention} …` "
+    "after an empty line, or in a comment of its own.",
     "several_commands": "The comment contains more than one command, or something that could be another one.",
     "several_runs": "Several runs of this issue are open: name the request.",
     "several_requests": "Several requests are open: name the one that you answer.",
@@ -43,7 +50,7 @@ REASONS = {
     "asked_later": "The open request was posted after this comment was written: name the request.",
     "answered": "This request has already been answered.",
     "not_open": "No open request of this issue has this id.",
-    "not_an_option": "This is not one of the request's options.",
+    "not_an_option": "This is not an answer to the request. Write `{mention}` and one of {words}.",
     "awaiting_feedback": "The run waits for an answer.",
 }
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
@@ -61,12 +68,11 @@ class _Refusal(Exception):
 
 
 class _Arrival(NamedTuple):
-    """A comment that holds one command, and the project's configuration and issues."""
+    """A comment that speaks to faber, and the project's configuration and issues."""
 
     config: Config
     source: Commenting
     comment: NewComment
-    command: CommentCommand
 
     @property
     def key(self) -> str:
@@ -100,7 +106,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         config = load_config(layout)
         if config.at("feedback.from_comments") == "never":
             raise _Refusal("ignored", "switched_off")
-        command = _command(comment)
+        said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
             raise _Refusal("denied", problem)
@@ -109,7 +115,7 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         runs = own_runs_for(layout, str(comment.number))
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _handle(_Arrival(config, source, comment, command), runs)
+        return _handle(_Arrival(config, source, comment), said, runs)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
 
@@ -125,16 +131,15 @@ def _comment(event_path: str) -> NewComment:
     return comment
 
 
-def _command(comment: NewComment) -> CommentCommand:
+def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambiguous:
+    """What the comment says to faber; raises a refusal where it says nothing to it."""
     if MARKER in comment.body:
         raise _Refusal("ignored", "own_comment")
-    found = parse_comment(comment.body)
-    if isinstance(found, Ignored):
+    found = parse_comment(comment.body, mention)
+    if isinstance(found, Ignored) and found.reason not in REASONS:
         raise _Refusal("ignored", found.reason)
     if comment.edited:
         raise _Refusal("ignored", "edited")
-    if isinstance(found, Ambiguous):
-        raise _Refusal("ambiguous", "several_commands", lines=found.lines)
     return found
 
 
@@ -152,22 +157,29 @@ def _unknown(error: WorkItemError) -> _Refusal:
     return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
-def _handle(arrival: _Arrival, runs: list[Run]) -> Mapping[str, object]:
-    comment, command = arrival.comment, arrival.command
+def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
+    comment = arrival.comment
     if earlier := _recorded(runs, arrival.key):
         return _recorded_before(arrival, *earlier)
+    replies = arrival.config.at("feedback.post_refusals")
+    if isinstance(said, Ignored) and not replies:
+        raise _Refusal("ignored", said.reason)
     _check_permission(arrival.source, comment)
     try:
-        bound = bind(command, [run.state for run in runs], comment.comment_id, comment.created_at)
+        if isinstance(said, Ignored):
+            raise _Refusal("ignored", said.reason)
+        if isinstance(said, Ambiguous):
+            raise _Refusal("ambiguous", "several_commands", lines=said.lines)
+        bound = bind(said, [run.state for run in runs], comment.comment_id, comment.created_at)
         if isinstance(bound, Unbound):
             raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
-        if command.verb not in ANSWERING:
-            return _status_or_resume(arrival, _run_of(bound, runs))
-        return _record(arrival, bound, _run_of(bound, runs))
+        if said.verb in ASKING:
+            return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
+        return _record(arrival, said, bound, _run_of(bound, runs))
     except _Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
-        if arrival.config.at("feedback.post_refusals") and refusal.reason in REASONS:
-            refusal.outcome |= _reply(arrival, REASONS[refusal.reason])
+        if replies and refusal.reason in REASONS:
+            refusal.outcome |= _reply(arrival, refusal)
         raise
 
 
@@ -205,11 +217,11 @@ def _run_of(bound: BoundCommand, runs: list[Run]) -> Run:
     return next(run for run in runs if run.run_id == bound.state["run_id"])
 
 
-def _record(arrival: _Arrival, bound: BoundCommand, run: Run) -> Mapping[str, object]:
+def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run: Run) -> Mapping[str, object]:
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
-    text = hidden(arrival.command.text or "", secret_values(os.environ)).strip()
-    response, words = answer_words(arrival.command.verb, text, bound.request["type"])
+    text = hidden(command.text or "", secret_values(os.environ)).strip()
+    response, words = answer_words(command.verb, text, bound.request["type"])
     responder: Responder = {
         "name": arrival.comment.sender.login,
         "source": "issue_comment",
@@ -276,12 +288,12 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     }
 
 
-def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
+def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded, but that a person resumes a run that failed."""
     position = run_position(made, None)
     outcome: dict[str, object] = {
         "result": "ignored",
-        "reason": arrival.command.verb,
+        "reason": verb,
         "run_id": made.run_id,
         "resume": False,
         "status": position["status"],
@@ -289,7 +301,7 @@ def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
         "next": position["next_command"],
         "comment_id": arrival.comment.comment_id,
     }
-    if arrival.command.verb == "status":
+    if verb == "status":
         posts = arrival.config.at("feedback.post") == "all"
         return with_report(outcome, tell_progress(made, arrival.config) if posts else None)
     if position["status"] in CLOSED:
@@ -304,10 +316,13 @@ def _status_or_resume(arrival: _Arrival, made: Run) -> Mapping[str, object]:
     return outcome | {"resume": arrival.may_resume}
 
 
-def _reply(arrival: _Arrival, words: str) -> dict[str, object]:
+def _reply(arrival: _Arrival, refusal: _Refusal) -> dict[str, object]:
+    options = refusal.outcome.get("options")
+    words = ", ".join(code(each) for each in (options if isinstance(options, list) and options else VERBS))
+    said = REASONS[refusal.reason].format(mention=arrival.config.at("feedback.mention"), words=words)
     board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
     try:
-        posted = board.post(reply_comment(words, arrival.comment.comment_id), perhaps_posted=True)
+        posted = board.post(reply_comment(said, arrival.comment.comment_id), perhaps_posted=True)
     except WorkItemError as error:
         return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
     return {"posted": [{"reply": True, **notification(posted)}]}

@@ -1,25 +1,35 @@
 """The one command that a comment may hold. Pure, and linear in the comment's length.
 
-A command is a line that begins, in its first column, with `@faber` and one of `VERBS`; then perhaps the id of
-a request, then words. It counts only where GitHub certainly shows it as plain text of the comment itself.
-Text that is certainly quoted or code is skipped. All other text is in doubt: after anything that could be HTML or
-mathematics, and in a paragraph that a quotation, a list, a code span or a link could extend into. A command in doubt is
-not executed, but it still makes another command ambiguous.
+A command is a line that begins with the mention (`@faber`) and the words of a person's answer, those of a terminal
+(`feedback.answer_matching`), or `status` or `resume`; then perhaps the id of a request, then more words. Case and
+punctuation after the mention and the answer make no difference. It counts only where GitHub certainly shows it as
+plain text of the comment itself. Text that is certainly quoted or code is skipped. All other text is in doubt: after
+anything that could be HTML or mathematics, and in a paragraph that a quotation, a list, a code span or a link could
+extend into. A command in doubt is not executed, but it still makes another command ambiguous.
 
-Nothing is normalised before the match: with a look-alike letter or an invisible character, it is not a command.
+Look-alike letters and invisible characters make other words of a mention or an answer. An approval with a condition
+(`approve, but …`) is none.
 """
 
 import re
 from typing import NamedTuple
 
+from faber.feedback.answer_matching import ALIASES, APPROVING, plain
 from faber.text.safe_text import inert, shorten
 
 MENTION = "@faber"
 # What answers a request, by the verb; `answer` is followed by the answer itself.
 ANSWERING = ("approve", "reject", "retry", "skip", "abort", "request_changes", "answer")
-VERBS = (*ANSWERING, "status", "resume")
+ASKING = ("status", "resume")
+VERBS = (*ANSWERING, *ASKING)
 # Verbs whose words extend to the end of the comment; those of the others end with the line.
 WHOLE = ("request_changes", "answer")
+# Every word that a comment may begin with, and the verb that it means; an alias means what the request makes of it.
+WORDS = {
+    **{word: "request_changes" if meant == ("request_changes",) else word for word, meant in ALIASES.items()},
+    **{verb: verb for verb in VERBS},
+}
+MOST_WORDS = max(word.count("_") + 1 for word in WORDS)
 MAX_TEXT = 2_000
 MAX_REQUEST_ID = 100
 # A comment with more of these before its command than anybody writes is in doubt from there on; so every
@@ -28,7 +38,13 @@ MOST_MENTIONS = 50
 MOST_FENCES = 100
 MOST_ANGLES = 20
 
-_VERB = re.compile(rf"@faber[ \t]++({'|'.join(VERBS)})(?=[ \t]|\Z)", re.ASCII)
+# What stands between the mention and the answer, the answer's words, and what may follow one of them.
+_AFTER_MENTION = re.compile(r"[ \t]*+[:,][ \t]*+|[ \t]++")
+_WORD = re.compile(r"[ \t]*+([A-Za-z]++(?:[_-][A-Za-z]++)*+)([.!,:;]*+)(?=[ \t]|\Z)", re.ASCII)
+_POLITE = re.compile(r"\Z|fr-|(?:please|thanks|thank you)\b", re.ASCII | re.IGNORECASE)
+_CONDITION = re.compile(
+    r"\b(?:but|if|unless|except|only|when|once|after|until|provided|not|don't|however|wait)\b", re.ASCII | re.IGNORECASE
+)
 _REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)(?:[ \t]++|\Z)", re.ASCII)
 _LIKE_REQUEST = re.compile(r"fr[^A-Za-z0-9\s]", re.ASCII | re.IGNORECASE)
 _FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n`]*+`)|(~{3,}+))")
@@ -37,6 +53,9 @@ _CLOSING = {mark: re.compile(rf"\n {{0,3}}({mark}{{3,}}+)[ \t]*+(?=\n)") for mar
 _TAG = re.compile(
     r"<(?!(?:https?://[^\s<>]{1,300}+|[A-Za-z0-9.+_-]{1,100}+@[A-Za-z0-9.-]{1,100}+)>)[A-Za-z/!?]", re.ASCII
 )
+_LONGER_NAME = re.compile(r"[A-Za-z0-9_/-]", re.ASCII)
+# What may stand before a mention in its line where somebody speaks to faber: no quotation, code, table or address.
+_SAID = re.compile(r" {0,3}[^\s>`|<](?:[^`|<\n]*[^`|<\w])?", re.ASCII)
 _SPAN = re.compile("`[^`]*+`")
 # What can extend from one line of a paragraph into the next, or turns the paragraph into something else.
 _REACHING = "`<[]$|~"
@@ -56,7 +75,8 @@ class CommentCommand(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """No command. `reason`: `no_command`; `hidden` (only in quotations or code); `doubtful`; `malformed`."""
+    """No command. `reason`: `no_command`; `hidden` (only in quotations or code); `doubtful`; `inside_text` (the mention
+    begins no line); `malformed`; `conditional` (an approval, and a condition)."""
 
     reason: str
 
@@ -67,19 +87,21 @@ class Ambiguous(NamedTuple):
     lines: list[int]
 
 
-def parse_comment(body: str) -> CommentCommand | Ignored | Ambiguous:
-    """The one command of a comment."""
-    mentions = body.count(MENTION)
+def parse_comment(body: str, mention: str = MENTION) -> CommentCommand | Ignored | Ambiguous:
+    """The one command of a comment; `mention` is what it begins with, in any case."""
+    text = "\n" + body.replace("\r\n", "\n").replace("\r", "\n") + "\n"
+    mentions = [found.start() for found in re.finditer(re.escape(mention), text, re.ASCII | re.IGNORECASE)]
     if not mentions:
         return Ignored("no_command")
-    if mentions > MOST_MENTIONS:
+    if len(mentions) > MOST_MENTIONS:
         return Ignored("doubtful")
-    text = "\n" + body.replace("\r\n", "\n").replace("\r", "\n") + "\n"
-    places = _find(text)
+    places = _find(text, mentions, len(mention))
     taken = [place.at for place in places if place.certain]
-    commands = [command for at in taken if (command := _read(text, at))]
+    read = [_read(text, at, at + len(mention)) for at in taken]
+    commands = [command for command in read if isinstance(command, CommentCommand)]
+    refused = [ignored for ignored in read if isinstance(ignored, Ignored)]
     if not commands:
-        return Ignored("malformed" if taken else "doubtful" if places else "hidden")
+        return refused[0] if refused else Ignored("doubtful" if places else _where(text, mentions, len(mention)))
     if len(places) > 1:
         return Ambiguous([_line(text, place.at) for place in places])
     return commands[0]
@@ -92,23 +114,45 @@ class _Place(NamedTuple):
     certain: bool
 
 
-def _find(text: str) -> list[_Place]:
-    end = text.rindex(MENTION)
-    shown, doubt = _outside_fences(text, end)
-    for start, stop in shown:
-        doubt = min(doubt, _first_doubt(text, start, min(stop, doubt)))
+def _find(text: str, mentions: list[int], length: int) -> list[_Place]:
+    shown, doubt = _shown(text, mentions[-1])
     found = []
     paragraph = _Paragraph(text)
-    at = -1
-    while (at := text.find(MENTION, at + 1)) >= 0:
-        if not _begins_line(text, at) or re.match(r"[A-Za-z0-9_-]", text[at + len(MENTION)], re.ASCII):
+    for at in mentions:
+        if not _begins_line(text, at) or _LONGER_NAME.match(text, at + length):
             continue
         within = next((start for start, stop in shown if start < at < stop), None)
         if at >= doubt:
             found.append(_Place(at, False))
         elif within is not None:
-            found.append(_Place(at, text[at - 1] == "\n" and paragraph.plain(within, at)))
+            begins = text[at - 1] == "\n" and paragraph.plain(within, at)
+            found.append(_Place(at, begins or _opens(text, at)))
     return found
+
+
+def _where(text: str, mentions: list[int], length: int) -> str:
+    """Why mentions that begin no line are no command: `inside_text` if one is plainly said to faber, else `hidden`."""
+    shown, doubt = _shown(text, mentions[-1])
+    for at in mentions:
+        line = text[text.rindex("\n", 0, at) + 1 : at]
+        said = _SAID.fullmatch(line) and not _LONGER_NAME.match(text, at + length)
+        if said and at < doubt and any(start < at < stop for start, stop in shown):
+            return "inside_text"
+    return "hidden"
+
+
+def _shown(text: str, end: int) -> tuple[list[tuple[int, int]], int]:
+    """The parts of `text` before `end` outside code, and the position after which all is in doubt."""
+    shown, doubt = _outside_fences(text, end)
+    for start, stop in shown:
+        doubt = min(doubt, _first_doubt(text, start, min(stop, doubt)))
+    return shown, doubt
+
+
+def _opens(text: str, at: int) -> bool:
+    """True if the comment begins with the mention, after at most three spaces: more would make code of it."""
+    before = text[:at]
+    return not before.strip() and re.search(r"(?:\A|\n) {0,3}\Z", before) is not None
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -208,23 +252,50 @@ def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at)
 
 
-def _read(text: str, at: int) -> CommentCommand | None:
-    line = text[at : text.index("\n", at)]
-    match = _VERB.match(line)
-    if match is None:
-        return None
-    verb, rest = match[1], line[match.end() :].strip(" \t")
+def _read(text: str, at: int, end: int) -> CommentCommand | Ignored:
+    """The command of the line at `at`, whose mention ends at `end`."""
+    close = text.index("\n", end)
+    said = _words(text[end:close])
+    if said is None:
+        return Ignored("malformed")
+    verb, rest = said
     request_id = None
     if request := _REQUEST.match(rest[: MAX_REQUEST_ID + 2]):
         request_id, rest = request[1], rest[request.end() :]
         if len(request_id) > MAX_REQUEST_ID:
-            return None
+            return Ignored("malformed")
     elif _LIKE_REQUEST.match(rest) or _hides(rest):
-        return None
+        return Ignored("malformed")
+    paragraph = rest + text[close : text.find("\n\n", close)]
+    if verb in APPROVING and _CONDITION.search(paragraph[:MAX_TEXT]):
+        return Ignored("conditional")
     if verb in WHOLE:
-        rest += text[at + len(line) :]
-    said = rest.strip()
-    return CommentCommand(verb, request_id, shorten(said, MAX_TEXT) if said else None, _line(text, at))
+        rest += text[close:]
+    words = rest.strip()
+    return CommentCommand(verb, request_id, shorten(words, MAX_TEXT) if words else None, _line(text, at))
+
+
+def _words(line: str) -> tuple[str, str] | None:
+    """The verb after a mention, the longest one that the words allow, and the rest of the line.
+
+    Only after a verb may any text follow; after another word for it (`no idea`) that would be a guess.
+    """
+    gap = _AFTER_MENTION.match(line)
+    if gap is None:
+        return None
+    at, phrase, found = gap.end(), "", None
+    for _ in range(MOST_WORDS):
+        word = _WORD.match(line, at)
+        if word is None:
+            break
+        phrase = plain(f"{phrase} {word[1]}".strip())
+        at = word.end()
+        rest = line[at:].strip(" \t")
+        if phrase in WORDS and (phrase in VERBS or word[2] or _POLITE.match(rest)):
+            found = WORDS[phrase], rest
+        if word[2]:
+            break
+    return found
 
 
 def _hides(rest: str) -> bool:

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
-from faber.github.comment_parser import ANSWERING, MENTION, WHOLE
+from faber.github.comment_parser import ANSWERING, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
 from faber.model.state_parts import FeedbackRequest
@@ -75,8 +75,9 @@ def request_marker(request_id: str) -> str:
     return f"<!-- faber:request {_safe(request_id)} -->"
 
 
-def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) -> str:
-    """The question, its context, what to look at, how to answer, and the marker as the last line."""
+def request_comment(request: FeedbackRequest, run_id: str, links: Links | None, mention: str) -> str:
+    """The question, its context, what to look at, how to answer (beginning with `mention`), and the marker as the last
+    line."""
     place = ":".join(part for part in request["resume_point"].values() if isinstance(part, str))
     parts = [
         f"**faber asks**{' at ' + code(place) if place else ''} ({request['type'].replace('_', ' ')})",
@@ -90,17 +91,17 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None) 
     if isinstance(artifacts, list) and artifacts:
         parts += ["To look at:", "\n".join(f"- {_link(str(path), links)}" for path in artifacts)]
     parts.append("To answer, write a comment that starts with one of these lines:")
-    parts += [f"```text\n{line}\n```" for line in commands(request)]
-    parts.append(f"{_further(request)} Only answers from people with write access to this repository count.")
+    parts += [f"```text\n{line}\n```" for line in commands(request, mention)]
+    parts.append(f"{_further(request, mention)} Only answers from people with write access to this repository count.")
     parts += [f"Run {code(run_id)}", request_marker(request["request_id"])]
     return "\n\n".join(parts)
 
 
-def _further(request: FeedbackRequest) -> str:
+def _further(request: FeedbackRequest, mention: str) -> str:
     """How to add a remark. After `answer`, the rest of the line is the answer itself."""
     if request["type"] == FREE_TEXT:
         return "The answer may continue on the following lines."
-    verbs = {line.split()[1] for line in commands(request)}
+    verbs = {line.split()[1] for line in commands(request, mention)}
     if verbs == {"answer"}:
         return "Add remarks on the following lines."
     if "answer" in verbs:
@@ -109,15 +110,15 @@ def _further(request: FeedbackRequest) -> str:
     return f"Remarks on the same line are recorded with the answer.{below}"
 
 
-def commands(request: FeedbackRequest) -> list[str]:
+def commands(request: FeedbackRequest, mention: str) -> list[str]:
     """The answers to `request` as lines to copy."""
     named = request["request_id"]
     if request["type"] == FREE_TEXT:
-        return [f"{MENTION} answer {named} YOUR ANSWER"]
+        return [f"{mention} answer {named} YOUR ANSWER"]
     return [
-        f"{MENTION} {option} {named}"
+        f"{mention} {option} {named}"
         if option in ANSWERING and option != "answer"
-        else f"{MENTION} answer {named} {option}"
+        else f"{mention} answer {named} {option}"
         for option in request["options"]
     ]
 

@@ -48,10 +48,12 @@ class _RunComments:
         work_id = state["work_id"]
         if work_id is None:
             raise FaberError("The run has no work item to comment on.", recovery="Create the run with --work-id.")
-        source = open_commenting(config or load_config(layout), layout, os.environ)
+        config = config or load_config(layout)
+        source = open_commenting(config, layout, os.environ)
         branch = state["artifacts"].get("branch_name")
         self._board = Board(source, work_id, secret_values(os.environ))
         self._links = Links(source.web(), branch if isinstance(branch, str) else None)
+        self._mention = str(config.at("feedback.mention"))
         self._run = run
         self._state = state
         self._posted: list[dict[str, object]] = []
@@ -70,7 +72,7 @@ class _RunComments:
 
     def request(self, request: FeedbackRequest, *, fresh: bool) -> None:
         """Post one open request, and record where."""
-        text = request_comment(request, self._state["run_id"], self._links)
+        text = request_comment(request, self._state["run_id"], self._links, self._mention)
         made = notification(self._board.post(text, perhaps_posted=not fresh))
         self._posted.append({"request_id": request["request_id"], **made})
         self._record(lambda state, plan: notified(state, plan, request_id=request["request_id"], **made))

@@ -30,7 +30,13 @@ DEFAULTS: dict[str, Any] = {
             "max_comments": 200,
         },
     },
-    "feedback": {"from_comments": "record-only", "post": "never", "post_refusals": False, "from_scripts": False},
+    "feedback": {
+        "from_comments": "record-only",
+        "mention": "@faber",
+        "post": "never",
+        "post_refusals": False,
+        "from_scripts": False,
+    },
     "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.
     "sessions": {"silent_minutes": 15},
