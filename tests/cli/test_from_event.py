@@ -11,7 +11,18 @@ import jsonschema
 import pytest
 
 from faber.store.layout import METADATA, PLAN, STATE
-from github.comments import OUTSIDER, PERSON, WEBHOOKS, environment, event, examples, remote, settings, write_event
+from github.comments import (
+    OUTSIDER,
+    PERSON,
+    WEBHOOKS,
+    environment,
+    event,
+    examples,
+    remote,
+    review,
+    settings,
+    write_event,
+)
 from github.fake import FakeGitHub, Fault
 from support.opens import CONFIG, opened
 
@@ -78,10 +89,9 @@ def test_the_payloads_are_githubs() -> None:
     """What the tests start from fits the schema of GitHub's payloads, and still does as it is moved here."""
     schema = json.loads((WEBHOOKS / "schema.json").read_text("utf-8"))
     with FakeGitHub() as github:
-        for payload in [*examples(), event(github, "@faber approve")]:
-            validator = jsonschema.Draft7Validator(
-                {"$ref": f"#/definitions/issue_comment${payload['action']}", **schema}
-            )
+        for payload in [*examples(), event(github, "@faber approve"), review(github, "approved", None)]:
+            name = "pull_request_review" if "review" in payload else "issue_comment"
+            validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{name}${payload['action']}", **schema})
             assert [problem.message for problem in validator.iter_errors(payload)] == []
 
 
@@ -642,3 +652,94 @@ def test_two_processes_take_one_comment_once(world: World, tmp_path: Path) -> No
     assert {answer["result"] for answer in said} == {"recorded"}, said
     assert sorted(answer["repeated"] for answer in said) == [False, True, True, True]
     assert sum("feedback_received" in name for name in world.log()) == 1
+
+
+@pytest.fixture
+def request_url(world: World) -> str:
+    """The address of the run's pull request, number 9, which the run knows."""
+    url = f"https://127.0.0.1/{world.github.slug}/pull/9"
+    assert world.faber("event", "emit", RUN, "--type", "pr_create", "--metadata", f'{{"url": "{url}"}}').status == 0
+    return url
+
+
+@pytest.mark.usefixtures("request_url")
+@pytest.mark.parametrize(
+    ("kind", "state", "body", "response", "comment"),
+    [
+        ("approval", "approved", None, "approve", None),
+        ("review", "APPROVED", "Nice, if a little long.", "approve", "Nice, if a little long."),
+        ("review", "approved", "@faber lgtm", "approve", None),
+        ("review", "changes_requested", "Two things.", "request_changes", "Two things.\na.py:3: Why?\nb.py:8: No `x`."),
+        ("review", "commented", "@faber yes, thanks", "approve", "thanks"),
+        ("review", "approved", "@faber reject", None, None),
+        ("review", "commented", "Nice.", None, None),
+        ("review", "dismissed", None, None, None),
+        ("confirmation", "approved", None, None, None),
+        ("error_resolution", "approved", None, None, None),
+    ],
+)
+def test_a_review_of_the_pull_request_answers(
+    world: World, kind: str, state: str, body: str | None, response: str | None, comment: str | None
+) -> None:
+    """A review approves or asks for changes, with its comments on lines; a question about something else stays open."""
+    world.ask("--type", kind)
+    before = world.log()
+    payload = review(world.github, state, body)
+    world.github.comment_on_line(payload["review"]["id"], "a.py", 3, "Why?")
+    world.github.comment_on_line(payload["review"]["id"], "b.py", 8, "No `x`.")
+    told = world.arrive(payload).json
+    if response is None:
+        assert (told["result"] != "recorded", world.log()) == (True, before), told
+        return
+    assert told["result"] == "recorded", told
+    newest = json.loads((world.events / world.log()[-1]).read_bytes())
+    assert newest["key"] == f"review-{payload['review']['id']}"
+    given = newest["metadata"]
+    assert (given["response"], given.get("comment"), given["responder"]["source"]) == (
+        response,
+        comment,
+        "pull_request_review",
+    )
+    assert world.arrive(payload).json["repeated"] is True
+
+
+@pytest.mark.parametrize("attack", ["outsider", "bot", "edited", "dismissed", "another pull request", "asked later"])
+@pytest.mark.usefixtures("request_url")
+def test_a_review_that_does_not_count(world: World, attack: str) -> None:
+    """A review answers under the checks of a comment: who wrote it, where, and that it came after the question."""
+    world.ask()
+    before = world.log()
+    payload = review(world.github, "approved", None)
+    if attack in ("outsider", "bot"):
+        for account in (payload["review"]["user"], payload["sender"]):
+            account |= {"login": OUTSIDER} if attack == "outsider" else {"type": "Bot"}
+    elif attack in ("edited", "dismissed"):
+        payload["action"] = attack
+    elif attack == "another pull request":
+        payload = review(world.github, "approved", None, number=10)
+    else:
+        payload = review(world.github, "approved", None, at="2020-01-01T00:00:00Z")
+    assert world.arrive(payload).json["result"] != "recorded"
+    assert world.log() == before
+
+
+def test_comments_on_the_pull_request_count(world: World, request_url: str) -> None:
+    """A comment on the run's pull request answers like one on its issue, and the reply to it is posted there."""
+    world.configure(refusals=True)
+    world.ask()
+    world.github.add_issue(9)
+    payload = event(world.github, "@faber merge it", comment_id=5_001)
+    _replace(payload, "/issues/7", "/issues/9")
+    payload["issue"] |= {"number": 9, "pull_request": {"url": request_url}}
+    assert world.arrive(payload).json["reason"] == "malformed"
+    assert (len(world.github.bodies(9)), len(world.github.bodies(7))) == (1, 0)
+    payload["comment"] |= {"id": 5_002, "body": "@faber lgtm"}
+    assert world.arrive(payload).json["result"] == "recorded"
+
+
+def test_lines_that_cannot_be_read_lose_no_answer(world: World, request_url: str) -> None:
+    """If GitHub does not give a review's comments on lines, the answer is recorded without them, and that is said."""
+    world.ask("--type", "review")
+    world.github.faults = [Fault(status=404, path="/reviews/")]
+    told = world.arrive(review(world.github, "changes_requested", "See the lines.")).json
+    assert (told["result"], told["warnings"][0]["code"]) == ("recorded", "line_comments_not_read")

@@ -48,6 +48,18 @@ def event(github: FakeGitHub, body: str, *, comment_id: int = 5_000, created_at:
     return made
 
 
+def review(
+    github: FakeGitHub, state: str, body: str | None, *, number: int = 9, at: str = "2099-01-01T00:00:00Z"
+) -> Any:
+    """GitHub's own payload of a review that was submitted, moved to a pull request of the tests' repository."""
+    text = (WEBHOOKS / "pull_request_review.json").read_text("utf-8")
+    text = text.replace("https://github.com/", "https://127.0.0.1/").replace("Codertocat/Hello-World", github.slug)
+    made = json.loads(re.sub(r"/(pulls?|issues)/2\b", rf"/\1/{number}", text))[0]
+    made["pull_request"]["number"] = number
+    made["review"] |= {"state": state, "body": body, "submitted_at": at}
+    return made
+
+
 def write_event(directory: Path, value: Any) -> str:
     """An event file and its path."""
     path = directory / "event.json"

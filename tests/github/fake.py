@@ -1,4 +1,4 @@
-"""A GitHub on loopback with six operations, issues that remember, and faults to order.
+"""A GitHub on loopback with few operations, issues that remember, and faults to order.
 
 Every request it gets is held to GitHub's description of its API and every answer it gives of its own accord, too:
 `violations` is empty or the test fails. What a fault sends instead is the test's own.
@@ -67,6 +67,7 @@ class FakeGitHub:
         self.issues: dict[int, dict[str, Any]] = {}
         self.comments: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, tuple[str, str]] = {}
+        self.reviews: dict[int, list[dict[str, Any]]] = {}
         self.gone: set[int] = set()
         self.transferred: dict[int, str] = {}
         self.faults: list[Fault] = []
@@ -128,6 +129,11 @@ class FakeGitHub:
             self.issues[number]["comments"] += 1
             return self._ids
 
+    def comment_on_line(self, review: int, path: str, line: int, body: str) -> None:
+        """A comment on a line that belongs to a review."""
+        comment = example("review-comment-items")[0]
+        self.reviews.setdefault(review, []).append(comment | {"path": path, "line": line, "body": body})
+
     def bodies(self, number: int) -> list[str]:
         """What the comments on an issue say, oldest first."""
         return [comment["body"] for comment in self._on(number)]
@@ -178,6 +184,8 @@ class FakeGitHub:
     def _do(self, asked: Operation, query: str, body: bytes) -> tuple[int, dict[str, str], Any]:
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
+        if "review_id" in asked.parameters:
+            return 200, {}, self.reviews.get(int(asked.parameters["review_id"]), [])
         if "comment_id" in asked.parameters:
             comment = self.comments.get(int(asked.parameters["comment_id"]))
             if comment is None:

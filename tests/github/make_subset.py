@@ -1,5 +1,5 @@
 """Writes tests/fixtures/github/openapi-subset.json again: what GitHub's own description of its API says about
-the six operations that faber uses, word for word, and the licence it comes under.
+the operations that faber uses, word for word, and the licence it comes under.
 
     python3 tests/github/make_subset.py
 
@@ -22,6 +22,7 @@ OPERATIONS = (
     ("/repos/{owner}/{repo}/issues/{issue_number}/comments", "post"),
     ("/repos/{owner}/{repo}/issues/comments/{comment_id}", "patch"),
     ("/repos/{owner}/{repo}/collaborators/{username}/permission", "get"),
+    ("/repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments", "get"),
     ("/user", "get"),
 )
 

@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/github/webhooks again: real payloads of GitHub's issue_comment event, and what the community
+"""Writes tests/fixtures/github/webhooks again: real payloads of GitHub's events, and what the community
 knows of their shape as a JSON Schema. Both are under the MIT licence, as LICENSE there says.
 
     python3 tests/github/make_webhooks.py
@@ -16,9 +16,9 @@ from typing import Any
 VERSION = "7.6.1"
 EXAMPLES, SCHEMAS = "@octokit/webhooks-examples", "@octokit/webhooks-schemas"
 TARGET = Path(__file__).resolve().parents[1] / "fixtures" / "github" / "webhooks"
-EVENT = "issue_comment"
-# Of the examples of one event, by their place in the package: two created, one deleted, one edited.
-CHOSEN = (2, 4, 6, 8)
+# Of an event's examples, by their place in the package: comments created twice, deleted, edited; a review submitted.
+CHOSEN = {"issue_comment": (2, 4, 6, 8), "pull_request_review": (3,)}
+ACTIONS = {"issue_comment": ("created", "deleted", "edited"), "pull_request_review": ("submitted", "dismissed")}
 
 
 def package(name: str, directory: Path) -> Path:
@@ -60,10 +60,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made)
         listed = json.loads((package(EXAMPLES, directory) / "api.github.com" / "index.json").read_text("utf-8"))
-        examples = next(entry["examples"] for entry in listed if entry["name"] == EVENT)
-        write("issue_comment.json", [examples[place] for place in CHOSEN])
+        for event, places in CHOSEN.items():
+            examples = next(entry["examples"] for entry in listed if entry["name"] == event)
+            write(f"{event}.json", [examples[place] for place in places])
         definitions = json.loads((package(SCHEMAS, directory) / "schema.json").read_text("utf-8"))["definitions"]
-        roots = [f"{EVENT}${action}" for action in ("created", "deleted", "edited")]
+        roots = [f"{event}${action}" for event, actions in ACTIONS.items() for action in actions]
         write("schema.json", {"definitions": needed(definitions, roots)})
 
 

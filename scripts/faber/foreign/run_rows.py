@@ -8,7 +8,7 @@ from faber.errors import FaberError
 from faber.foreign.open_run import open_run
 from faber.model.documents import CLOSED, State
 from faber.model.state_parts import FeedbackRequest, Pause
-from faber.store.catalog import goal_of, survey
+from faber.store.catalog import goal_of, pull_request_of, survey
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.store.progress_line import counted
@@ -95,6 +95,15 @@ def own_runs_for(layout: Layout, work_id: str) -> list[Run]:
     """Every readable run of faber's own for this work item, open or not."""
     likely = survey(layout, open_run).newest(lambda facts: facts.work_id == work_id and not facts.foreign, closed=True)
     return [run for run in _readable(layout, sorted(likely)) if not run.foreign and run.state["work_id"] == work_id]
+
+
+def own_runs_of_pull_request(layout: Layout, url: str) -> list[Run]:
+    """Every readable run of faber's own whose pull request has this address, open or not."""
+    wanted = url.casefold()
+    likely = survey(layout, open_run).newest(
+        lambda facts: facts.pull_request.casefold() == wanted and not facts.foreign, closed=True
+    )
+    return [run for run in _readable(layout, sorted(likely)) if pull_request_of(run.state).casefold() == wanted]
 
 
 def active_runs(layout: Layout) -> Iterator[Run]:

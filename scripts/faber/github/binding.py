@@ -25,11 +25,13 @@ class Unbound(NamedTuple):
     open_requests: tuple[str, ...] = ()
 
 
-def bind(command: CommentCommand, runs: Sequence[State], comment_id: int, created_at: str) -> BoundCommand | Unbound:
+def bind(
+    command: CommentCommand, runs: Sequence[State], comment_id: int | None, created_at: str
+) -> BoundCommand | Unbound:
     """The run and request among `runs`, those of the comment's issue, that `command` is about.
 
     A request id decides. Without one, exactly one run must be open, with exactly one open request that is older than
-    the comment: comment ids are compared where the request was posted, else times.
+    the comment: comment ids are compared where the request was posted, else times. A review has no `comment_id`.
     """
     if not runs:
         return Unbound("ignored", "no_run")
@@ -68,9 +70,9 @@ def _open(runs: Sequence[State]) -> tuple[str, ...]:
     return tuple(request["request_id"] for state in runs for request in state["feedback_queue"])[:20]
 
 
-def _written_before(request: FeedbackRequest, comment_id: int, created_at: str) -> bool:
+def _written_before(request: FeedbackRequest, comment_id: int | None, created_at: str) -> bool:
     posted = request["notification_sent"].get("comment_id")
-    if isinstance(posted, int):
+    if comment_id is not None and isinstance(posted, int):
         return comment_id < posted
     asked, written = moment(request["requested_at"]), moment(created_at)
     # GitHub gives a comment's time in whole seconds.

@@ -9,13 +9,15 @@ from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
-from faber.foreign.run_rows import own_runs_for
+from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
 from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
-from faber.github.comment_events import MARKER, MAX_PAYLOAD, NewComment, Other, author_problem, read_event
-from faber.github.comment_parser import ASKING, VERBS, Ambiguous, CommentCommand, Ignored, parse_comment
+from faber.github.comment_events import MARKER, MAX_PAYLOAD, REVIEW, NewComment, Other, author_problem, read_event
+from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored
 from faber.github.notifications import tell, tell_progress, with_report
-from faber.github.posting import Board, code, hidden, notification, reply_comment
+from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
+from faber.github.refusal_replies import REASONS, reply_to
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import FREE_TEXT, Responder
@@ -33,26 +35,6 @@ from faber.store.load import Run
 from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person")
-# Refusals that are explained in a reply, where `feedback.post_refusals` says so.
-REASONS = {
-    "malformed": "I did not understand this. After `{mention}` write one of {words}, and nothing else on the line but "
-    "the id of the request and your remark.",
-    "conditional": "This approves under a condition, which I cannot judge, so nothing was recorded. Write "
-    "`{mention} request changes: …`, or approve without a condition.",
-    "inside_text": "To answer, begin a line with `{mention}` and one of {words}.",
-    "doubtful": "GitHub may show this as a quotation, a list or code, so nothing was recorded. Write `{mention} …` "
-    "after an empty line, or in a comment of its own.",
-    "several_commands": "The comment contains more than one command, or something that could be another one.",
-    "several_runs": "Several runs of this issue are open: name the request.",
-    "several_requests": "Several requests are open: name the one that you answer.",
-    "nothing_asked": "No request is open.",
-    "run_closed": "The run has ended.",
-    "asked_later": "The open request was posted after this comment was written: name the request.",
-    "answered": "This request has already been answered.",
-    "not_open": "No open request of this issue has this id.",
-    "not_an_option": "This is not an answer to the request. Write `{mention}` and one of {words}.",
-    "awaiting_feedback": "The run waits for an answer.",
-}
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
 # Keys that every answer has.
 _FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
@@ -73,11 +55,6 @@ class _Arrival(NamedTuple):
     config: Config
     source: Commenting
     comment: NewComment
-
-    @property
-    def key(self) -> str:
-        """The idempotency key of what the comment records."""
-        return f"comment-{self.comment.comment_id}"
 
     @property
     def may_resume(self) -> bool:
@@ -113,6 +90,10 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         source = open_commenting(config, layout, os.environ)
         _check_repository(source, comment)
         runs = own_runs_for(layout, str(comment.number))
+        if comment.on_pull_request:
+            url = f"{source.web()}/pull/{comment.number}"
+            known = {run.run_id for run in runs}
+            runs += [run for run in own_runs_of_pull_request(layout, url) if run.run_id not in known]
         if not runs:
             raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
         return _handle(_Arrival(config, source, comment), said, runs)
@@ -135,7 +116,7 @@ def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambig
     """What the comment says to faber; raises a refusal where it says nothing to it."""
     if MARKER in comment.body:
         raise _Refusal("ignored", "own_comment")
-    found = parse_comment(comment.body, mention)
+    found = said_in(comment, mention)
     if isinstance(found, Ignored) and found.reason not in REASONS:
         raise _Refusal("ignored", found.reason)
     if comment.edited:
@@ -159,7 +140,8 @@ def _unknown(error: WorkItemError) -> _Refusal:
 
 def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
     comment = arrival.comment
-    if earlier := _recorded(runs, arrival.key):
+    comment_id = None if comment.event == REVIEW else comment.comment_id
+    if earlier := _recorded(runs, arrival.comment.key):
         return _recorded_before(arrival, *earlier)
     replies = arrival.config.at("feedback.post_refusals")
     if isinstance(said, Ignored) and not replies:
@@ -170,7 +152,7 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
             raise _Refusal("ignored", said.reason)
         if isinstance(said, Ambiguous):
             raise _Refusal("ambiguous", "several_commands", lines=said.lines)
-        bound = bind(said, [run.state for run in runs], comment.comment_id, comment.created_at)
+        bound = bind(said, [run.state for run in runs], comment_id, comment.created_at)
         if isinstance(bound, Unbound):
             raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if said.verb in ASKING:
@@ -178,7 +160,7 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
         return _record(arrival, said, bound, _run_of(bound, runs))
     except _Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
-        if replies and refusal.reason in REASONS:
+        if replies:
             refusal.outcome |= _reply(arrival, refusal)
         raise
 
@@ -204,7 +186,7 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
 
 def _recorded_before(arrival: _Arrival, run: Run, event_id: int) -> Mapping[str, object]:
     # A repetition finishes a killed first attempt and changes nothing else.
-    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.key, known=run)
+    committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.comment.key, known=run)
     outcome = _recorded_answer(arrival, committed)
     return {**outcome, "reason": "recorded_before", "event_id": event_id, "repeated": True}
 
@@ -220,11 +202,14 @@ def _run_of(bound: BoundCommand, runs: list[Run]) -> Run:
 def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run: Run) -> Mapping[str, object]:
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
-    text = hidden(command.text or "", secret_values(os.environ)).strip()
+    if arrival.comment.state in VERBS_OF_STATES and bound.request["type"] not in ANSWERED:
+        raise _Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
+    said, warnings = _whole_text(arrival, command)
+    text = hidden(said, secret_values(os.environ)).strip()
     response, words = answer_words(command.verb, text, bound.request["type"])
     responder: Responder = {
         "name": arrival.comment.sender.login,
-        "source": "issue_comment",
+        "source": arrival.comment.event,
         "url": arrival.comment.url,
         "comment_id": arrival.comment.comment_id,
     }
@@ -236,7 +221,7 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
                 state, plan, request_id=request_id, response=response, comment=words, responder=responder
             ),
             PERSON,
-            key=arrival.key,
+            key=arrival.comment.key,
             known=run,
         )
     except NotAnOption as error:
@@ -244,7 +229,19 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
         raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
         raise _Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
-    return with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
+    recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
+    return recorded | warnings
+
+
+def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[str, object]]:
+    """The words of the answer, with what a review says on lines; and a warning where that could not be read."""
+    comment, text = arrival.comment, command.text or ""
+    if comment.event != REVIEW or command.verb != "request_changes":
+        return text, {}
+    try:
+        return with_lines(text, arrival.source.line_comments(comment.number, comment.comment_id)), {}
+    except WorkItemError as error:
+        return text, {"warnings": [{"code": "line_comments_not_read", "message": error.message}]}
 
 
 def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
@@ -309,7 +306,7 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
     if made.state["feedback_queue"]:
         raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
     if arrival.may_resume and position["status"] == "failed":
-        committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.key, known=made)
+        committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
         resumed = run_position(committed.run, None)
         outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
         outcome["next"] = resumed["next_command"]
@@ -318,11 +315,12 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
 
 def _reply(arrival: _Arrival, refusal: _Refusal) -> dict[str, object]:
     options = refusal.outcome.get("options")
-    words = ", ".join(code(each) for each in (options if isinstance(options, list) and options else VERBS))
-    said = REASONS[refusal.reason].format(mention=arrival.config.at("feedback.mention"), words=words)
+    said = reply_to(refusal.reason, arrival.config.at("feedback.mention"), options if isinstance(options, list) else ())
+    if said is None:
+        return {}
     board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
     try:
-        posted = board.post(reply_comment(said, arrival.comment.comment_id), perhaps_posted=True)
+        posted = board.post(reply_comment(said, arrival.comment.key.removeprefix("comment-")), perhaps_posted=True)
     except WorkItemError as error:
         return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
     return {"posted": [{"reply": True, **notification(posted)}]}

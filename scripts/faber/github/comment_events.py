@@ -1,7 +1,7 @@
-"""Reading a new comment from a GitHub event file, and checking that a person wrote it. Pure, and strict.
+"""Reading a new comment, or a review, from a GitHub event file, and checking that a person wrote it. Pure, and strict.
 
-The shape is GitHub's `issue_comment` payload. `author_association` (owner, member, …) is not read: it decides
-nothing.
+The shapes are GitHub's `issue_comment` and `pull_request_review` payloads. `author_association` (owner, member, …) is
+not read: it decides nothing.
 """
 
 import re
@@ -12,7 +12,7 @@ from faber.errors import InvalidInput
 from faber.store import strict_json
 
 MAX_PAYLOAD = 4 * 1024 * 1024
-EVENT = "issue_comment"
+COMMENT, REVIEW = "issue_comment", "pull_request_review"
 # Every comment that faber posts contains this; faber never reads one of its own as an answer.
 MARKER = "<!-- faber:"
 
@@ -28,13 +28,17 @@ class Account(NamedTuple):
 
 
 class NewComment(NamedTuple):
-    """A comment as the event describes it.
+    """A comment, or a review, as the event describes it.
 
-    `body` is untrusted text. `host` is that of the comment's web address. `author` wrote the comment, `sender` caused
-    the event. `edited` is true if the comment changed after it was created, `app` if a program wrote it in a user's
-    name.
+    `event` is the event's name; `number` that of the issue or pull request, `comment_id` of the comment or review,
+    whose numbers are unrelated. `state` is what a review says (`approved`, `changes_requested`, `commented`). `body` is
+    untrusted text. `host` is that of the web address. `author` wrote it, `sender` caused the event. `edited` is true if
+    it changed after it was created, `app` if a program wrote it in a user's name.
     """
 
+    event: str
+    state: str
+    on_pull_request: bool
     repository: str
     host: str
     number: int
@@ -46,6 +50,11 @@ class NewComment(NamedTuple):
     edited: bool
     created_at: str
     url: str
+
+    @property
+    def key(self) -> str:
+        """What the comment or review is called in the log: it is recorded once."""
+        return f"{'review' if self.event == REVIEW else 'comment'}-{self.comment_id}"
 
 
 class Other(NamedTuple):
@@ -67,24 +76,29 @@ def read_event(data: bytes, name: str | None) -> NewComment | Other:
         raise InvalidInput(f"The event file is not JSON: {error}.") from None
     if not isinstance(event, dict):
         raise InvalidInput("The event file is not a JSON object.")
-    if name is not None and name != EVENT:
-        return Other("not_a_comment")
-    # The comment of a review or of a commit has no issue; an event about an issue itself has no comment.
-    if not (isinstance(event.get("comment"), dict) and isinstance(event.get("issue"), dict)):
-        if name == EVENT:
-            raise InvalidInput("The event file is not about a comment on an issue.")
-        return Other("not_a_comment")
-    if _text(event, "action") != "created":
-        return Other("not_created")
-    return _comment(event)
+    name = name or _name(event)
+    if name == COMMENT:
+        return _comment(event) if _text(event, "action") == "created" else Other("not_created")
+    if name == REVIEW:
+        return _review(event) if _text(event, "action") == "submitted" else Other("not_created")
+    return Other("not_a_comment")
+
+
+def _name(event: Mapping[str, object]) -> str | None:
+    """The event's name by its shape, where the environment names none.
+
+    The comment of a review or of a commit has no issue; an event about an issue itself has no comment.
+    """
+    if isinstance(event.get("comment"), dict) and isinstance(event.get("issue"), dict):
+        return COMMENT
+    return REVIEW if isinstance(event.get("review"), dict) else None
 
 
 def _comment(event: Mapping[str, object]) -> NewComment:
+    if not (isinstance(event.get("comment"), dict) and isinstance(event.get("issue"), dict)):
+        raise InvalidInput("The event file is not about a comment on an issue.")
     comment, issue, repository = (_object(event, key) for key in ("comment", "issue", "repository"))
     number, url = _number(issue, "number"), _text(comment, "html_url")
-    place = _URL.fullmatch(url)
-    if place is None:
-        raise InvalidInput("The comment's html_url is not a web address.")
     slug = _text(repository, "full_name")
     on = _text(comment, "issue_url")
     if not on.lower().endswith(f"/repos/{slug.lower()}/issues/{number}"):
@@ -94,8 +108,11 @@ def _comment(event: Mapping[str, object]) -> NewComment:
         raise InvalidInput("The comment has no body.")
     created = _text(comment, "created_at")
     return NewComment(
+        event=COMMENT,
+        state="",
+        on_pull_request=isinstance(issue.get("pull_request"), dict),
         repository=slug,
-        host=place[1].partition(":")[0].lower(),
+        host=_host(url),
         number=number,
         comment_id=_number(comment, "id"),
         body=body,
@@ -106,6 +123,40 @@ def _comment(event: Mapping[str, object]) -> NewComment:
         created_at=created,
         url=url,
     )
+
+
+def _review(event: Mapping[str, object]) -> NewComment:
+    review, request, repository = (_object(event, key) for key in ("review", "pull_request", "repository"))
+    number, url = _number(request, "number"), _text(review, "html_url")
+    slug = _text(repository, "full_name")
+    if not _text(review, "pull_request_url").lower().endswith(f"/repos/{slug.lower()}/pulls/{number}"):
+        raise InvalidInput("The review is not of the pull request that the event names.")
+    body = review.get("body")
+    if body is not None and not isinstance(body, str):
+        raise InvalidInput("The review's body is not text.")
+    return NewComment(
+        event=REVIEW,
+        state=_text(review, "state").lower(),
+        on_pull_request=True,
+        repository=slug,
+        host=_host(url),
+        number=number,
+        comment_id=_number(review, "id"),
+        body=body or "",
+        author=_account(_object(review, "user")),
+        sender=_account(_object(event, "sender")),
+        app=review.get("performed_via_github_app") is not None,
+        edited="changes" in event,
+        created_at=_text(review, "submitted_at"),
+        url=url,
+    )
+
+
+def _host(url: str) -> str:
+    place = _URL.fullmatch(url)
+    if place is None:
+        raise InvalidInput("The comment's html_url is not a web address.")
+    return place[1].partition(":")[0].lower()
 
 
 def author_problem(comment: NewComment) -> str | None:

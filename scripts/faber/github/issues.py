@@ -20,7 +20,15 @@ from faber.github.trusted_repository import (
     token_for,
     within,
 )
-from faber.sources.work_items import Comment, Permission, PostedComment, WorkItem, WorkItemInvalid, WorkItemUnauthorised
+from faber.sources.work_items import (
+    Comment,
+    LineComment,
+    Permission,
+    PostedComment,
+    WorkItem,
+    WorkItemInvalid,
+    WorkItemUnauthorised,
+)
 from faber.store.config import Config
 from faber.store.external_files import StrPath
 
@@ -131,6 +139,16 @@ class GitHubWorkItems:
             raise WorkItemInvalid("This is not the id of a comment.")
         request = ApiRequest("PATCH", f"{self._repository()}/issues/comments/{comment_id}", _body(body))
         return _posted(self._calls().call(request, self._deadline(), repeatable=True).value)
+
+    def line_comments(self, number: int, review_id: int) -> list[LineComment]:
+        """The comments on lines that belong to a review of the pull request, in order; at most 100."""
+        path = f"{self._repository()}/pulls/{number}/reviews/{review_id}/comments?per_page={PER_PAGE}"
+        answer = self._calls().call(ApiRequest("GET", path), self._deadline(), repeatable=True).value
+        if not isinstance(answer, list):
+            raise WorkItemInvalid("GitHub's answer is not a list of comments.")
+        return [
+            LineComment(_text(one, "path"), _line(one), _optional(one, "body") or "") for one in map(_object, answer)
+        ]
 
     def account(self) -> str:
         """The login of the account whose credential is used, which writes the comments posted here.
@@ -280,6 +298,12 @@ def _id(comment: _Payload) -> int:
 def _count(issue: _Payload) -> int:
     found = issue.get("comments")
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10_000_000 else 0
+
+
+def _line(comment: _Payload) -> int | None:
+    """The line as it is now, else as it was when the comment was written."""
+    found = (comment.get(key) for key in ("line", "original_line"))
+    return next((line for line in found if isinstance(line, int) and not isinstance(line, bool)), None)
 
 
 def _text(value: _Payload, key: str) -> str:

@@ -165,9 +165,9 @@ _WEB = re.compile(r"https?://[A-Za-z0-9./?#=&_:%~-]{1,400}")
 # --- a reply ---------------------------------------------------------------------------------------
 
 
-def reply_comment(words: str, comment_id: int) -> str:
-    """A reply to the comment `comment_id`, with nothing quoted from it."""
-    return f"{words}\n\n<!-- faber:reply {comment_id} -->"
+def reply_comment(words: str, to: str) -> str:
+    """A reply to a comment or review, with nothing quoted from it; `to` tells replies apart."""
+    return f"{words}\n\n<!-- faber:reply {_safe(to)} -->"
 
 
 def _safe(name: str) -> str:

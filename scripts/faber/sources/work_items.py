@@ -58,6 +58,14 @@ class PostedComment(NamedTuple):
     url: str
 
 
+class LineComment(NamedTuple):
+    """A review's comment on a line of a file (None: on the file, or on a line that is gone): untrusted text."""
+
+    path: str
+    line: int | None
+    body: str
+
+
 class Permission(NamedTuple):
     """A user's rights on the repository, exactly as the provider reports them; nothing is guessed.
 
@@ -143,6 +151,9 @@ class Commenting(Protocol):
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace a comment's text. Idempotent, so failures are retried."""
+
+    def line_comments(self, number: int, review_id: int) -> list[LineComment]:
+        """The comments on lines of a pull request that belong to a review, in order; at most 100."""
 
     def account(self) -> str:
         """The login under which this source comments."""

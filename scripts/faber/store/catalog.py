@@ -26,7 +26,7 @@ from faber.store.load import Run
 from faber.store.progress_line import counted
 
 # Increased when a fact changes its meaning; a change of the reducer may change every one.
-HEADER = b"faber-runs-1.%d" % REDUCER_VERSION
+HEADER = b"faber-runs-2.%d" % REDUCER_VERSION
 NAME = "run-catalog"
 MAX_CATALOG = 256 * 1024 * 1024
 # The file is written again when it is wrong about more runs than this.
@@ -42,13 +42,14 @@ _CLOSED_ROWS = tuple(status + _BETWEEN for status in CLOSED)
 
 class Facts(NamedTuple):
     """What state.json says about a run; empty where it says nothing. `goal` identifies the target: see `goal_of`.
-    `foreign` is empty for a run of faber's own."""
+    `foreign` is empty for a run of faber's own. `pull_request` is the address of the run's pull request."""
 
     status: str
     updated_at: str
     work_id: str
     goal: str
     foreign: str
+    pull_request: str
 
 
 class Catalog(NamedTuple):
@@ -75,7 +76,9 @@ class Catalog(NamedTuple):
         """The ids of the open runs with such facts, with `closed` of all, the most recently active first."""
         found = []
         for run_id, row in (self.every_row() if closed else self.rows).items():
-            if (closed or not row.startswith(_CLOSED_ROWS)) and wanted(facts := Facts(*row.split(_BETWEEN)[:5])):
+            if (closed or not row.startswith(_CLOSED_ROWS)) and wanted(
+                facts := Facts(*row.split(_BETWEEN)[: len(Facts._fields)])
+            ):
                 found.append((facts.updated_at, run_id))
         return [run_id for _, run_id in sorted(found, key=itemgetter(0), reverse=True)]
 
@@ -146,8 +149,21 @@ def _own(layout: Layout, run_id: str) -> Facts | None:
 
 def _facts(state: Mapping[str, Any], *, foreign: bool) -> Facts:
     target = state.get("target")
-    goal = goal_of(target) if isinstance(target, str) else ""
-    return Facts(state["status"], _line(state.get("updated_at")), _line(state.get("work_id")), goal, "1" * foreign)
+    return Facts(
+        status=state["status"],
+        updated_at=_line(state.get("updated_at")),
+        work_id=_line(state.get("work_id")),
+        goal=goal_of(target) if isinstance(target, str) else "",
+        foreign="1" * foreign,
+        pull_request=pull_request_of(state),
+    )
+
+
+def pull_request_of(state: Mapping[str, Any]) -> str:
+    """The address of the run's pull request, as it was handed in; empty if there is none."""
+    artifacts = state.get("artifacts")
+    given = artifacts.get("pr_url") if isinstance(artifacts, dict) else None
+    return _line(given.get("url") if isinstance(given, dict) else given)
 
 
 def _line(value: object) -> str:

@@ -1,0 +1,38 @@
+"""The replies to people who may answer and whose comment was not taken. Pure."""
+
+from collections.abc import Sequence
+
+from faber.github.comment_parser import VERBS
+from faber.github.posting import code
+
+# Refusals that are explained in a reply, where `feedback.post_refusals` says so.
+REASONS = {
+    "malformed": "I did not understand this. After `{mention}` write one of {words}, and nothing else on the line but "
+    "the id of the request and your remark.",
+    "conditional": "This approves under a condition, which I cannot judge, so nothing was recorded. Write "
+    "`{mention} request changes: …`, or approve without a condition.",
+    "inside_text": "To answer, begin a line with `{mention}` and one of {words}.",
+    "doubtful": "GitHub may show this as a quotation, a list or code, so nothing was recorded. Write `{mention} …` "
+    "after an empty line, or in a comment of its own.",
+    "several_commands": "The comment contains more than one command, or something that could be another one.",
+    "several_runs": "Several runs of this issue are open: name the request.",
+    "several_requests": "Several requests are open: name the one that you answer.",
+    "nothing_asked": "No request is open.",
+    "run_closed": "The run has ended.",
+    "asked_later": "The open request was posted after this comment was written: name the request.",
+    "not_about_the_work": "The open request is not about the work as a whole, so the review does not answer it. Answer "
+    "it in a comment: `{mention}` and one of {words}.",
+    "answered": "This request has already been answered.",
+    "not_open": "No open request of this issue has this id.",
+    "not_an_option": "This is not an answer to the request. Write `{mention}` and one of {words}.",
+    "awaiting_feedback": "The run waits for an answer.",
+}
+
+
+def reply_to(reason: str, mention: str, options: Sequence[object] = ()) -> str | None:
+    """What to tell somebody whose comment was refused for `reason`; None where silence is right.
+
+    `options` are those of the request, data of the run; without them the reply names every verb.
+    """
+    words = ", ".join(code(str(each)) for each in options or VERBS)
+    return REASONS[reason].format(mention=mention, words=words) if reason in REASONS else None
