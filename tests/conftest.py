@@ -2,11 +2,8 @@
 
 import gc
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Callable, Generator, Iterator
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,63 +107,6 @@ def _needed(found: str | None, what: str) -> str:
 def needed() -> Callable[[str | None, str], str]:
     """`needed(found, what)`: what was found, or the failure or skip that says what is lacking."""
     return _needed
-
-
-class Places:
-    """Directories for tests: `rm` removes those of many that passed at once, in a tenth of the time of `shutil`."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.gone = base / "gone"
-        self.numbers = count()
-        self.waiting = 0
-
-    def make(self, name: str) -> Path:
-        """A new directory; names are short, for a socket in it."""
-        made = self.base / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:30]}{next(self.numbers)}"
-        made.mkdir(mode=0o700)
-        return made
-
-    def drop(self, path: Path) -> None:
-        """Let a directory be removed with others."""
-        self.gone.mkdir(exist_ok=True)
-        path.rename(self.gone / path.name)
-        self.waiting += 1
-        if self.waiting >= 50:
-            self.clear()
-
-    def clear(self) -> None:
-        """Remove what was dropped."""
-        subprocess.run(["rm", "-rf", self.gone], stderr=subprocess.DEVNULL, check=False)
-        self.waiting = 0
-
-
-_FAILED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember of a test that it failed."""
-    report = yield
-    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
-    return report
-
-
-@pytest.fixture(scope="session")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    """The directories of this process's tests."""
-    made = Places(tmp_path_factory.mktemp("tests"))
-    yield made
-    made.clear()
-
-
-@pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, places: Places) -> Iterator[Path]:
-    """A directory for the test, kept if it fails."""
-    path = places.make(request.node.name)
-    yield path
-    if path.exists() and not request.node.stash.get(_FAILED, False):
-        places.drop(path)
 
 
 @pytest.fixture(scope="session")
