@@ -310,11 +310,11 @@ def test_the_path_check_sees(source: str, found: list[str]) -> None:
 HOMONYMS = {"feedback_request", "review", "checkpoint"}
 
 
-def event_names_spelled(source: str, names: set[str]) -> list[str]:
+def event_names_spelled(tree: ast.Module, names: set[str]) -> list[str]:
     """String literals that are the name of an event type."""
     return [
         node.value
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
     ]
 
@@ -326,13 +326,14 @@ def test_event_types_are_spelled_in_one_place() -> None:
     names = set(known_types()) - HOMONYMS
     found = {
         module: spelled
-        for module, file in sources()
-        if module != "events.event_types" and (spelled := event_names_spelled(file.read_text("utf-8"), names))
+        for module, tree in trees()
+        if module != "events.event_types" and (spelled := event_names_spelled(tree, names))
     }
     assert found == {}
 
 
 def test_the_check_of_event_types_sees() -> None:
     """A literal that is an event type's name is found; a sentence or a longer name is not."""
-    assert event_names_spelled("a == 'step_start'; b = {'type': 'step_start'}", {"step_start"}) == ["step_start"] * 2
-    assert event_names_spelled("'''step_start is one'''; c = 'step_starts'", {"step_start"}) == []
+    spelled = ast.parse("a == 'step_start'; b = {'type': 'step_start'}")
+    assert event_names_spelled(spelled, {"step_start"}) == ["step_start"] * 2
+    assert event_names_spelled(ast.parse("'''step_start is one'''; c = 'step_starts'"), {"step_start"}) == []

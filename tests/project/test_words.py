@@ -62,7 +62,9 @@ ODD = {
     r"is to be (ended|stopped)": "must end",
     r"does not end the response": "does not complete it",
 }
-PATTERN = re.compile(rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+"), re.IGNORECASE)
+_ANY = rf"\b(?:{'|'.join(ODD)})\b".replace(" ", r"\s+")
+PATTERN = re.compile(_ANY, re.IGNORECASE)
+HINT = re.compile(_ANY)  # in a text without capitals it finds no less, and several times as fast
 GENERATED = {"docs/cli.md", "docs/transcript.md"}
 TEXTS = {".md", ".yaml", ".yml", ".toml", ".sh", ".sql"}
 Text = tuple[int, str]
@@ -102,7 +104,7 @@ def _docstrings(tree: ast.Module) -> Iterator[Text]:
 
 def odd(name: str, source: str) -> list[str]:
     """Each odd phrase of a file as `line: phrase`."""
-    if not PATTERN.search(source):
+    if not HINT.search(source.lower()):
         return []
     return [
         f"{line + text.count(chr(10), 0, found.start())}: {' '.join(found[0].split())}"

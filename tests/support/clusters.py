@@ -174,6 +174,10 @@ class Processes:
             # A worker that is not heard of for so long is lost.
             "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",
             "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
+            # Watching itself is most of what an idle process does.
+            "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+            "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+            "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
         }
         self.workers: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._scheduler("0")

@@ -158,7 +158,7 @@ def squeeze(value: Any, limit: int) -> Any:
 
 # --- items -----------------------------------------------------------------------------------------
 
-_LISTED = re.compile(r"\s{0,3}(?:[-*+]|\d{1,3}[.)])\s")
+_LISTED = r"\s{0,3}(?:[-*+]|\d{1,3}[.)])\s"
 
 
 def items_of(text: str) -> list[str]:
@@ -167,7 +167,7 @@ def items_of(text: str) -> list[str]:
     ended = False
     for line in text.split("\n"):
         blank = not line.strip()
-        if not found or (not blank and found[-1].strip() and (ended or _LISTED.match(line))):
+        if not found or (not blank and found[-1].strip() and (ended or re.match(_LISTED, line))):
             found.append(line)
         else:
             found[-1] += "\n" + line

@@ -32,8 +32,9 @@ COMMAND_WORDS = frozenset(
     }
 )  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_WORK_ID = re.compile(r"#?[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+# `re` compiles these when they are used, and keeps them: every command would pay for it at import.
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_WORK_ID = r"#?[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def check_run_id(run_id: str) -> str:
@@ -86,7 +87,7 @@ def slug(text: str) -> str:
 
 def check_name(name: str, what: str) -> str:
     """A phase, step, workflow or artifact name: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise InvalidInput(f"Not a {what} name: {name[:80]!a}.", value=ascii(name[:200]))
     return name
 
@@ -107,12 +108,12 @@ def check_relative(path: str) -> str:
 
 def check_work_id(work_id: str) -> str:
     """A work item's id, `158`, `#158` or `PROJ-7`; a leading `#` is dropped."""
-    if not _WORK_ID.fullmatch(work_id):
+    if not re.fullmatch(_WORK_ID, work_id):
         raise InvalidInput(f"Not a work item id: {work_id[:80]!a}.", value=ascii(work_id[:200]))
     return work_id.removeprefix("#")
 
 
-_PHASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_PHASE_ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 MAX_PHASE_ID = 80  # for ids that people write; a remediation's prefix comes on top
 MAX_REMEDIATION_ID = 120
 REMEDIATION = "heal-"
@@ -125,7 +126,7 @@ def phase_id_problem(name: str, limit: int = MAX_PHASE_ID) -> str | None:
     """
     if len(name) > limit:
         return f"is longer than {limit} characters"
-    if not _PHASE_ID.fullmatch(name):
+    if not re.fullmatch(_PHASE_ID, name):
         return "has a character outside A-Z a-z 0-9 . _ - or does not begin with a letter or digit"
     if ".." in name or name.endswith(".") or name.lower().endswith(".lock"):
         return "is not allowed by git as part of a branch name"

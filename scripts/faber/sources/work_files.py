@@ -19,11 +19,11 @@ from faber.store.strict import Malformed, json_value, yaml_value
 LIMIT = 2_000_000
 YAML_LIMIT = 256_000
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
+_ID = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"
 _KINDS = (".json", ".yaml", ".yml", ".md")
 # Only this much of a comment's heading is matched, so that none can make the pattern slow.
 _HEADING = 200
-_SEPARATOR = re.compile(r"\s+[·•|—–-]\s+|\s+\(|\)$|,\s+")
+_SEPARATOR = r"\s+[·•|—–-]\s+|\s+\(|\)$|,\s+"
 
 
 class FileWorkItems(NamedTuple):
@@ -43,7 +43,7 @@ class FileWorkItems(NamedTuple):
     def fetch(self, work_id: str) -> WorkItem:
         """The work item of that id; raises only `WorkItemError`."""
         name = work_id.removeprefix("#")
-        if not _ID.fullmatch(name):
+        if not re.fullmatch(_ID, name):
             raise WorkItemInvalid(
                 "That is not the id of a work item.",
                 recovery="An id is up to 64 letters, digits, '.', '_', '#' and '-', starting with a letter or digit.",
@@ -99,7 +99,7 @@ def _markdown(text: str) -> dict[str, Any]:
 
 
 def _heading_comment(heading: str, body: str) -> dict[str, Any]:
-    parts = [part.strip() for part in _SEPARATOR.split(heading[:_HEADING]) if part.strip()]
+    parts = [part.strip() for part in re.split(_SEPARATOR, heading[:_HEADING]) if part.strip()]
     time = next((part for part in parts if moment(part)), None)
     author = next((part for part in parts if part != time), None)
     return {"author": author.lstrip("@") if author else None, "created_at": time, "body": body}

@@ -36,7 +36,7 @@ AGENTS = "agents"
 # Another tool keeps the runs of a plan in the plan's directory: run PLAN-run-SUFFIX is PLAN/state-SUFFIX.json, with its
 # events in PLAN/SUFFIX.
 RUN_OF_PLAN = "-run-"
-_STATE_OF_PLAN = re.compile(r"state-[A-Za-z0-9][A-Za-z0-9._-]*\.json", re.ASCII)
+_STATE_OF_PLAN = r"state-[A-Za-z0-9][A-Za-z0-9._-]*\.json"
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
 
@@ -196,7 +196,7 @@ def _runs_of_plan(directory: str, plan: str) -> list[str]:
     """The ids of the runs that another tool keeps in a plan's directory."""
     names = os.listdir(directory) if os.path.lexists(os.path.join(directory, PLAN)) else []
     found = [
-        plan + RUN_OF_PLAN + name[len("state-") : -len(".json")] for name in names if _STATE_OF_PLAN.fullmatch(name)
+        plan + RUN_OF_PLAN + name[len("state-") : -len(".json")] for name in names if re.fullmatch(_STATE_OF_PLAN, name)
     ]
     return [run_id for run_id in found if is_run_id(run_id)]
 

@@ -58,7 +58,7 @@ def toml_value(text: str, limit: int, *, times: bool = False) -> dict[str, Any]:
     """The table of a TOML document of at most `limit` characters. With `times`, dates and times keep their type."""
     _bounded(text, limit)
     # The time and the memory of the parser grow with the square of a dotted key's segments.
-    if _LONG_KEY.search(".".join(part.strip(" \t") for part in text.split("."))):
+    if re.search(_LONG_KEY, ".".join(part.strip(" \t") for part in text.split("."))):
         raise Malformed(f"a key has more than {LEVELS} segments")
     import tomllib
 
@@ -197,4 +197,4 @@ def yaml_lines(text: str) -> dict[tuple[str | int, ...], int]:
 
 # --- TOML ---------------------------------------------------------------------------------
 
-_LONG_KEY = re.compile(r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}""")
+_LONG_KEY = r"""(?:\.(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')){64}"""

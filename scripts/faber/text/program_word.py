@@ -21,10 +21,10 @@ OWN = frozenset(
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./=-]+", re.ASCII)
 # A command as code within a line, or as an indented line of its own.
-_CODE = re.compile(r"`faber ([^`]*)`|^(    )faber (.*)$", re.MULTILINE)
+_CODE = r"(?m)`faber ([^`]*)`|^(    )faber (.*)$"
 # A word of its own; what is quoted is somebody's text.
-_RUN = re.compile(r"(?<=\s)RUN(?=\s|$)")
-_QUOTE = re.compile(r"['\"].*", re.DOTALL)
+_RUN = r"(?<=\s)RUN(?=\s|$)"
+_QUOTE = r"(?s)['\"].*"
 
 
 def shell_word(path: str) -> str:
@@ -69,9 +69,9 @@ def prose(text: str, program: str, run_id: str | None = None) -> str:
         inline, indent, line = found.groups()
         rest = inline if line is None else line
         if run_id:
-            plain = _QUOTE.sub("", rest)
-            rest = _RUN.sub(lambda _: run_id, plain) + rest[len(plain) :]
+            plain = re.sub(_QUOTE, "", rest)
+            rest = re.sub(_RUN, lambda _: run_id, plain) + rest[len(plain) :]
         said = f"{program} {rest}"
         return f"`{said}`" if line is None else indent + said
 
-    return _CODE.sub(spelled, text)
+    return re.sub(_CODE, spelled, text)

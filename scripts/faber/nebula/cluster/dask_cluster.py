@@ -224,7 +224,7 @@ def _client(address: str, seconds: float) -> Any:
         raise ClusterExtraMissing(f"A cluster needs the package distributed: {error}.") from None
     _quiet()
     try:
-        return Client(address, timeout=seconds, set_as_default=False, name="faber")  # type: ignore[no-untyped-call]
+        return Client(address, timeout=seconds, set_as_default=False, name="faber")
     except (OSError, TimeoutError, TypeError) as error:
         raise SchedulerUnreachable(
             f"No scheduler answered at {address} within {seconds:g} s: {shown(str(error))}.", address=address
