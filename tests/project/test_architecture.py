@@ -337,3 +337,18 @@ def test_the_check_of_event_types_sees() -> None:
     spelled = ast.parse("a == 'step_start'; b = {'type': 'step_start'}")
     assert event_names_spelled(spelled, {"step_start"}) == ["step_start"] * 2
     assert event_names_spelled(ast.parse("'''step_start is one'''; c = 'step_starts'"), {"step_start"}) == []
+
+
+POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{[0-9,]*\})\+")
+
+
+def test_no_group_of_a_pattern_is_possessive() -> None:
+    """A group that may not be given back is written `(?>…)`: `(…)*+` matches too much before Python 3.11.5."""
+    found = [
+        (module, node.value)
+        for module, tree in trees()
+        for node in nodes(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and POSSESSIVE_GROUP.search(node.value)
+    ]
+    assert found == []
+    assert POSSESSIVE_GROUP.search(r"(?:a|b)*+") and POSSESSIVE_GROUP.search(r"(ab){2,}+")

@@ -40,12 +40,12 @@ MOST_ANGLES = 20
 
 # What stands between the mention and the answer, the answer's words, and what may follow one of them.
 _AFTER_MENTION = re.compile(r"[ \t]*+[:,][ \t]*+|[ \t]++")
-_WORD = re.compile(r"[ \t]*+([A-Za-z]++(?:[_-][A-Za-z]++)*+)([.!,:;]*+)(?=[ \t]|\Z)", re.ASCII)
+_WORD = re.compile(r"[ \t]*+([A-Za-z]++(?>(?:[_-][A-Za-z]++)*))([.!,:;]*+)(?=[ \t]|\Z)", re.ASCII)
 _POLITE = re.compile(r"\Z|fr-|(?:please|thanks|thank you)\b", re.ASCII | re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:but|if|unless|except|only|when|once|after|until|provided|not|don't|however|wait)\b", re.ASCII | re.IGNORECASE
 )
-_REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)(?:[ \t]++|\Z)", re.ASCII)
+_REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?>(?:-[A-Za-z0-9]++)*))(?:[ \t]++|\Z)", re.ASCII)
 _LIKE_REQUEST = re.compile(r"fr[^A-Za-z0-9\s]", re.ASCII | re.IGNORECASE)
 _FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n`]*+`)|(~{3,}+))")
 _CLOSING = {mark: re.compile(rf"\n {{0,3}}({mark}{{3,}}+)[ \t]*+(?=\n)") for mark in "`~"}

@@ -25,7 +25,7 @@ from faber.responses.syntax import SPACES
 
 _UNFINISHED = "The continuation ends without completing the response."
 _NO_ECHO = "The continuation does not begin with the anchor."
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+_TOKENS = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 
 
 class Merge(NamedTuple):

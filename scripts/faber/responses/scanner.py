@@ -21,7 +21,7 @@ _PLACES = (
 )
 
 _ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
-_CHARACTERS = re.compile(rf'[^"\\\x00-\x1f]*+(?:{_ESCAPE}[^"\\\x00-\x1f]*+)*+')
+_CHARACTERS = re.compile(rf'[^"\\\x00-\x1f]*+(?>(?:{_ESCAPE}[^"\\\x00-\x1f]*+)*)')
 _ESCAPE_PREFIX = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _WORD = re.compile(r"[-+.\w]+", re.ASCII)
 _LITERALS = frozenset({"true", "false", "null"})
