@@ -30,6 +30,7 @@ ORDER = (
     "feedback",
     "sync",
     "context",
+    "view",
     "github",
     "steps",
     "nebula.plan",
