@@ -42,7 +42,7 @@ class Request:
     @property
     def session(self) -> str:
         """The id of the client's session; its subagents' requests carry it too."""
-        return self.headers.get("x-claude-code-session-id", "")
+        return self.headers.get("x-claude-code-session-id") or str(self.body.get("session", ""))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
