@@ -1,0 +1,35 @@
+"""The plugin in the real Codex."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.codex import Codex
+from e2e.messages_api import MessagesApi
+from e2e.replies import text, tool
+
+
+@pytest.fixture
+def codex(codex_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[Codex]:
+    """The pinned Codex in the project, without the plugin: `install` it."""
+    made = Codex(codex_binary, tmp_path / "home", project, api)
+    yield made
+    made.close()
+
+
+def test_codex_is_scripted_as_claude_code_is(codex: Codex, api: MessagesApi, project: Path) -> None:
+    """A script's tool calls are made in Codex and come back, with their results, as the script spelled them."""
+    wrote = tool("Write", file_path=str(project / "a b" / "note.txt"), content="it's\nhere")
+    read = tool("Read", file_path=str(project / "README.md"))
+    api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, text("done"))
+    result = codex.run("do it")
+    assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 3)
+    last = api.turns[-1]
+    assert [(each.name, each.text, each.is_error) for each in last.results] == [
+        ("Bash", "out\n", True),
+        ("Write", "", False),
+        ("Read", "# sample\n", False),
+    ]
+    assert (api.turns[0].prompt, last.session) == ("do it", result.session_id)
+    assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
