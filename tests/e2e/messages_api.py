@@ -339,9 +339,9 @@ class MessagesApi:
     def _kind(self, request: Request, wire: Wire) -> Kind:
         if request.path.startswith(_COUNT):
             return "count"
-        if self.script.is_side(request):
-            return "side"
-        return "compaction" if wire.compaction in request.prompt else "turn"
+        if wire.compaction in request.prompt:
+            return "compaction"
+        return "side" if self.script.is_side(request) else "turn"
 
     def answer(self, request: Request) -> Reply:
         """What the script says to `request`."""
