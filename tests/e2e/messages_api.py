@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from e2e.opencode_wire import OpenCodeWire
 from e2e.replies import Reply, error, summary, text
 from e2e.request import Kind, Request
 from e2e.responses_api import ResponsesWire
@@ -33,6 +34,7 @@ _WIRES: Mapping[str, Wire] = {
     "/v1/messages": MessagesWire(),
     _COUNT: MessagesWire(),
     "/v1/responses": ResponsesWire(),
+    "/opencode/v1/messages": OpenCodeWire(),
 }
 _MODELS = "/v1/models"
 
