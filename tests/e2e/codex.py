@@ -9,14 +9,13 @@ It is scripted as Claude Code is (`api.script`): `tool("Bash", command=…)` rea
 """
 
 import json
-import select
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from e2e.client import Call, ClientFailed, Event, Installation, Result, Running
+from e2e.processes import until
 from e2e.repositories import compiled, directory_market, plugin_name
 from e2e.request import ToolResult
 
@@ -137,9 +136,34 @@ class Codex(Installation):
         compiled(plugin, root)
         return root
 
-    def trust_hooks(self) -> list[dict[str, Any]]:
-        """Trust every hook that is installed, as a person does with `/hooks`; the hooks as Codex lists them."""
-        raise NotImplementedError
+    def hooks(self) -> list[dict[str, Any]]:
+        """The hooks as Codex lists them: `key`, `currentHash`, `trustStatus` …"""
+        asked = {"cwds": [str(self.project)]}
+        return list(self.ask("hooks/list", asked)["data"][0]["hooks"])
+
+    def trust_hooks(self) -> None:
+        """Trust every hook that is installed, as a person does in a session of Codex (`/hooks`)."""
+        trusted = {each["key"]: {"trusted_hash": each["currentHash"]} for each in self.hooks()}
+        edit = {"keyPath": "hooks.state", "value": trusted, "mergeStrategy": "upsert"}
+        self.ask("config/batchWrite", {"edits": [edit]})
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """What Codex's own server, which its interactive sessions talk to, answers to one request."""
+        asked = [
+            {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
+            {"method": "initialized"},
+            {"id": 2, "method": method, "params": params},
+        ]
+        server = self._start([str(self.binary), "app-server"], None, talks=True)
+        assert server.process.stdin is not None
+        server.process.stdin.write("".join(json.dumps(each) + "\n" for each in asked).encode())
+        server.process.stdin.flush()
+        until(lambda: any(each.get("id") == 2 for each in server.result.events), timeout=20)
+        [answer] = [each for each in server.result.events if each.get("id") == 2]
+        server.wait()
+        if "error" in answer:
+            raise ClientFailed(f"{method}: {answer['error']}")
+        return answer["result"]
 
 
 __all__ = ["Codex", "CodexResult"]

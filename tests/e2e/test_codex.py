@@ -1,21 +1,10 @@
 """The plugin in the real Codex."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from e2e.codex import Codex
 from e2e.messages_api import MessagesApi
 from e2e.replies import text, tool
-
-
-@pytest.fixture
-def codex(codex_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[Codex]:
-    """The pinned Codex in the project, without the plugin: `install` it."""
-    made = Codex(codex_binary, tmp_path / "home", project, api)
-    yield made
-    made.close()
 
 
 def test_codex_is_scripted_as_claude_code_is(codex: Codex, api: MessagesApi, project: Path) -> None:

@@ -144,7 +144,7 @@ def _run(arguments: list[str]) -> int:
             from faber.console.refusal_audit import keep_refusal
 
             keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.writer)
-        print_error(error, invocation.run)
+        print_error(_explained(error, invocation), invocation.run)
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -161,18 +161,27 @@ def _run(arguments: list[str]) -> int:
         return Exit.FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        print_error(
-            FaberError(
-                f"The operating system reported an error: {error.strerror or error}{where}.",
-                recovery="Fix the cause and run the command again; repeating is harmless.",
-            )
+        told = FaberError(
+            f"The operating system reported an error: {error.strerror or error}{where}.",
+            recovery="Fix the cause and run the command again; repeating is harmless.",
+            error=error.strerror,
         )
+        print_error(_explained(told, invocation))
         silence()
         return Exit.FAILED
     except Exception as error:  # noqa: BLE001 - a bug in faber is reported as JSON, too
         print_error(_internal(error))
         return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK
+
+
+def _explained(error: FaberError, invocation: Invocation) -> FaberError:
+    """What the error means where an agent's sandbox caused it."""
+    if not invocation.is_agent or not error.fields.keys() & {"errno", "error"}:
+        return error
+    from faber.agents.sandbox import explained
+
+    return explained(error, os.environ, invocation.layout.root)
 
 
 def _internal(error: Exception) -> FaberError:
