@@ -23,7 +23,8 @@ CLIENTS = (
         ("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
         "CODEX_THREAD_ID",
     ),
-    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID")),
+    # The session's id is set by faber's own plugin.
+    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID", "OPENCODE_SESSION_ID"), "OPENCODE_SESSION_ID"),
     KnownClient("gemini-cli", ("GEMINI_CLI",)),
     KnownClient("cursor", ("CURSOR_AGENT",)),
     KnownClient("augment", ("AUGMENT_AGENT",)),
