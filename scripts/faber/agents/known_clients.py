@@ -25,7 +25,8 @@ CLIENTS = (
         "CODEX_THREAD_ID",
         "codex",
     ),
-    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID"), program="opencode"),
+    # The session's id is set by faber's own plugin.
+    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID", "OPENCODE_SESSION_ID"), "OPENCODE_SESSION_ID", "opencode"),
     KnownClient("gemini-cli", ("GEMINI_CLI",)),
     KnownClient("cursor", ("CURSOR_AGENT",)),
     KnownClient("augment", ("AUGMENT_AGENT",)),
