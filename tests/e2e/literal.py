@@ -238,7 +238,7 @@ def _filled_in(happened: Sequence[Happened]) -> list[Happened]:
     typed = " ".join(_typed(happened))
     found = []
     for each in happened:
-        shown = each.said or (each.result or "" if each.name in ("Read", "skill") else "")
+        shown = each.said or (each.result or "" if each.name in ("Read", "Skill") else "")
         if rule := _UNFILLED.search(shown):
             named = _FOLDER.search(shown)
             folder = named["folder"] if named else os.path.dirname(str(each.given.get("file_path", "")))

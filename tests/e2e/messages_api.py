@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from e2e.opencode_wire import OpenCodeWire
+from e2e.opencode_wire import ChatWire, OpenCodeWire
 from e2e.replies import Reply, error, summary, text
 from e2e.request import Kind, Request
 from e2e.responses_api import ResponsesWire
@@ -35,6 +35,7 @@ _WIRES: Mapping[str, Wire] = {
     _COUNT: MessagesWire(),
     "/v1/responses": ResponsesWire(),
     "/opencode/v1/messages": OpenCodeWire(),
+    "/opencode/v1/chat/completions": ChatWire(),
 }
 _MODELS = "/v1/models"
 

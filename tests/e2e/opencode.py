@@ -25,6 +25,7 @@ from e2e.processes import until
 from e2e.request import ToolResult
 
 MODEL = "anthropic/scripted"
+CHAT = "loop/scripted"  # the same script on the wire of most other providers
 _LISTENING = re.compile(r"listening on (http://\S+)")
 # Not for what it tests: each costs time in every start.
 _OFF = {"autoupdate": False, "share": "disabled", "snapshot": False, "lsp": False, "formatter": False}
@@ -90,11 +91,17 @@ class OpenCode(Installation):
         options = {"baseURL": f"{self.api.url}/opencode/v1", "apiKey": "dummy"}
         limit = {"context": 200_000, "output": 8_000}
         models = {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}}
-        loop = {"anthropic": {"npm": "@ai-sdk/anthropic", "options": options, "models": models}}
-        chosen = {"enabled_providers": ["anthropic"], "model": MODEL, "small_model": MODEL, "provider": loop}
+        packages = {"anthropic": "@ai-sdk/anthropic", "loop": "@ai-sdk/openai-compatible"}
+        providers = {name: {"npm": each, "options": options, "models": models} for name, each in packages.items()}
+        chosen = {"enabled_providers": list(packages), "model": MODEL, "small_model": MODEL, "provider": providers}
         (self.configuration / "opencode.json").write_text(json.dumps({**_OFF, **chosen, **self.settings}))
         # Its list of all models in the world takes two seconds to read.
         (self.home / "models.json").write_text("{}")
+
+    def install(self, plugin: Path) -> None:
+        """Install the plugin as its users do: a link in the folder of plugins."""
+        (self.configuration / "plugin").mkdir(exist_ok=True)
+        (self.configuration / "plugin" / "faber.js").symlink_to(plugin / "opencode" / "faber.js")
 
     @property
     def configuration(self) -> Path:
@@ -159,7 +166,13 @@ class Served:
     url: str
 
     def says(
-        self, prompt: str, *, resume: str | None = None, command: str | None = None, cwd: Path | None = None
+        self,
+        prompt: str,
+        *,
+        resume: str | None = None,
+        command: str | None = None,
+        cwd: Path | None = None,
+        model: str = MODEL,
     ) -> OpenCodeResult:
         """What it did for a prompt, or for a slash command with the prompt as its argument."""
         cwd = cwd or self.client.project
@@ -168,8 +181,9 @@ class Served:
         if command:
             self.ask("POST", f"/session/{session}/command", {"command": command, "arguments": prompt}, cwd=cwd)
         else:
-            parts = [{"type": "text", "text": prompt}]
-            self.ask("POST", f"/session/{session}/message", {"parts": parts}, cwd=cwd)
+            provider, _, name = model.partition("/")
+            body = {"parts": [{"type": "text", "text": prompt}], "model": {"providerID": provider, "modelID": name}}
+            self.ask("POST", f"/session/{session}/message", body, cwd=cwd)
         self.client.api.raise_failures()
         kinds = {"text": "text", "tool": "tool_use"}
         events = [

@@ -26,15 +26,15 @@ class OpenCodeWire(MessagesWire):
 
     def request(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The conversation, with the names of Claude Code's tools."""
+        said = "\n".join(str(each.get("text", "")) for each in body.get("system", ()))
+        added = [{"role": "system", "content": words} for words in _ADDED.findall(said)]
         messages = [
             {**each, "content": [_block(block) for block in each["content"]]}
             if isinstance(each.get("content"), list)
             else each
             for each in body.get("messages", ())
         ]
-        said = "\n".join(str(each.get("text", "")) for each in body.get("system", ()))
-        added = [{"role": "system", "content": words} for words in _ADDED.findall(said)]
-        tools = [{**each, "name": named(each["name"])} for each in body.get("tools") or ()]
+        tools = [{"name": named(each["name"])} for each in body.get("tools") or ()]
         system = [{"type": "text", "text": _ADDED.sub("", said)}]
         return {**body, "system": system, "messages": [*added, *messages], "tools": tools}
 
@@ -45,6 +45,61 @@ class OpenCodeWire(MessagesWire):
     def whole(self, reply: Reply, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
         """The message in one piece."""
         return super().whole(theirs(reply), number, body)
+
+
+class ChatWire(OpenCodeWire):
+    """The chat completions that most other providers speak."""
+
+    def request(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same in the shape of the Messages API."""
+        said = [each for each in body["messages"] if each["role"] == "system"]
+        system = [{"type": "text", "text": "\n".join(text for each in said for text in _texts(each))}]
+        messages = [_message(each) for each in body["messages"] if each["role"] != "system"]
+        tools = [each["function"] for each in body.get("tools") or ()]
+        return super().request({**body, "system": system, "messages": messages, "tools": tools})
+
+    def events(self, reply: Reply, number: int, body: Mapping[str, Any]) -> Iterator[str]:
+        """The choice, block by block."""
+        calls = 0
+        for index, block in enumerate(theirs(reply).blocks):
+            if isinstance(block, Text):
+                yield _chunk({"role": "assistant", "content": block.text})
+                continue
+            function = {"name": block.name, "arguments": block.sent}
+            call = {"index": calls, "id": f"call_{number:04}_{index}", "type": "function", "function": function}
+            yield _chunk({"role": "assistant", "tool_calls": [call]})
+            calls += 1
+        if not reply.hangs and not reply.breaks:
+            cut = reply.stop_reason == "max_tokens"
+            yield _chunk({}, "length" if cut else "tool_calls" if calls else "stop")
+            spent = {"prompt_tokens": reply.input_tokens, "completion_tokens": reply.output_tokens}
+            yield f"data: {json.dumps({'choices': [], 'usage': spent})}\n\n"
+            yield "data: [DONE]\n\n"
+
+    def whole(self, reply: Reply, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
+        """OpenCode never asks for it."""
+        raise NotImplementedError
+
+
+def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return f"data: {json.dumps({'object': 'chat.completion.chunk', 'choices': choices})}\n\n"
+
+
+def _texts(message: Mapping[str, Any]) -> list[str]:
+    content = message.get("content") or ""
+    return [content] if isinstance(content, str) else [str(each["text"]) for each in content if "text" in each]
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    said: list[dict[str, Any]] = [{"type": "text", "text": each} for each in _texts(message) if each]
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": said}
+        return {"role": "user", "content": [result]}
+    for each in message.get("tool_calls") or ():
+        given = json.loads(each["function"]["arguments"])
+        said.append({"type": "tool_use", "id": each["id"], "name": each["function"]["name"], "input": given})
+    return {"role": message["role"], "content": said}
 
 
 def named(tool: str) -> str:
@@ -83,4 +138,4 @@ def _block(block: Mapping[str, Any]) -> dict[str, Any]:
     return {**block, "name": named(block["name"]), "input": meant(block["name"], block["input"])}
 
 
-__all__ = ["OpenCodeWire"]
+__all__ = ["ChatWire", "OpenCodeWire"]

@@ -1,46 +1,242 @@
-"""The plugin in the real OpenCode."""
+"""The plugin in the real OpenCode.
 
+Most tests talk to one server, each in a project of its own whose configuration names the plugin.
+"""
+
+import json
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from e2e.messages_api import MessagesApi
-from e2e.opencode import OpenCode
-from e2e.replies import text, tool
+from e2e.bench import SHORT, Bench, Setting
+from e2e.client import Client
+from e2e.literal import LiteralAgent
+from e2e.messages_api import MessagesApi, Script
+from e2e.opencode import CHAT, OpenCode, OpenCodeResult, Served
+from e2e.processes import until
+from e2e.replies import summary, text, tool
+from e2e.repositories import make_project
+from e2e.request import Request
+from faber.store.log import read_event
+
+ROOT = Path(__file__).parents[2]
+FABER = str(ROOT / "bin" / "faber")
+
+
+class House(NamedTuple):
+    """A running OpenCode and its model."""
+
+    api: MessagesApi
+    served: Served
+
+
+@pytest.fixture(scope="module")
+def house(opencode_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One server without a plugin of its own; it asks before it runs a command in a folder named `asking`."""
+    home = tmp_path_factory.mktemp("opencode")
+    with MessagesApi() as api:
+        opencode = OpenCode(opencode_binary, home, make_project(home / "project"), api)
+        with opencode.serve() as served:
+            yield House(api, served)
+        opencode.close()
 
 
 @pytest.fixture
-def opencode(opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[OpenCode]:
-    """The pinned OpenCode in the project, without the plugin."""
-    made = OpenCode(opencode_binary, tmp_path / "home", project, api)
-    yield made
-    made.close()
+def script(house: House) -> Iterator[Script]:
+    """What the model says in this test; used up in the end."""
+    house.api.script = Script()
+    yield house.api.script
+    house.api.verify()
 
 
-def test_opencode_is_scripted_as_claude_code_is(opencode: OpenCode, api: MessagesApi, project: Path) -> None:
-    """A script's tool calls are made in OpenCode and come back, with their results, as the script spelled them."""
+def bench_in(house: House, project: Path, plugin: Path = ROOT, **settings: Any) -> Bench:
+    """A project with the plugin, and a person who works there."""
+    given = {"plugin": [str(plugin / "opencode" / "faber.js")], **settings}
+    (make_project(project) / "opencode.json").write_text(json.dumps(given))
+    (project / ".git" / "info" / "exclude").write_text("opencode.json\n")
+    return Bench(cast(Client, house.served.client), house.api, project, ROOT, Setting())
+
+
+@pytest.fixture
+def bench(house: House, script: Script, tmp_path: Path) -> Bench:
+    """A project of this test's with the plugin."""
+    return bench_in(house, tmp_path / "project")
+
+
+def asked(house: House, result: OpenCodeResult) -> list[Request]:
+    """The turns of a session."""
+    return [each for each in house.api.turns if each.session == result.session_id]
+
+
+def briefs(request: Request) -> list[str]:
+    """What faber added to a request."""
+    return [each["content"] for each in request.messages if each["role"] == "system"]
+
+
+def events(bench: Bench) -> list[dict[str, Any]]:
+    """The events of the project's only run."""
+    return [
+        read_event(bench.run.directory, path.name) for path in sorted((Path(bench.run.directory) / "events").iterdir())
+    ]
+
+
+def test_opencode_is_scripted_as_claude_code_is(
+    opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path
+) -> None:
+    """A script's tool calls are made in OpenCode, started with the plugin as its users install it, and come back with
+    their results as the script spelled them; a brief is in each request."""
+    opencode = OpenCode(opencode_binary, tmp_path / "home", project, api)
+    opencode.install(ROOT)
+    Bench(cast(Client, opencode), api, project, ROOT, Setting()).person("run", "init", "--work-id", "7")
     wrote = tool("Write", file_path=str(project / "a b" / "note.txt"), content="it's\nhere")
     read = tool("Read", file_path=str(project / "README.md"))
     api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, text("done"))
     result = opencode.run("do it")
+    opencode.close()
     assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 3)
     last = api.turns[-1]
+    # The model is not told that a command failed.
     assert [(each.name, each.is_error) for each in last.results] == [("Bash", False), ("Write", False), ("Read", False)]
     assert (last.results[0].text, "# sample" in last.results[2].text) == ("out\n", True)
     assert (api.turns[0].prompt, last.session) == ("do it", result.session_id)
     assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
     assert [each.input for each in result.tool_uses if each.name == "Bash"] == [{"command": "echo out; exit 3"}]
+    assert all("unfinished run" in said for each in api.turns for said in briefs(each)), api.shown()
 
 
-def test_a_served_opencode_holds_conversations(opencode: OpenCode, api: MessagesApi) -> None:
-    """One server holds several conversations and compacts them."""
-    api.script.reply(tool("Bash", command="echo out"), text("one"), text("two"), text("three"))
-    with opencode.serve() as served:
-        first = served.says("a")
-        assert (first.texts, [each.text for each in first.tool_results]) == (["one"], ["out\n"])
-        assert served.says("b", resume=first.session_id).texts == ["two"]
-        served.compact(first.session_id)
-        assert len(api.compactions) == 1
-        assert served.says("c", resume=first.session_id).texts == ["three"]
-        assert not api.turns[-1].has("echo out")
+def test_the_other_wire_holds_the_same_conversation(house: House, script: Script) -> None:
+    """A provider that speaks chat completions is scripted alike."""
+    script.reply(tool("Bash", command="echo out"), text("done"))
+    result = house.served.says("do it", model=CHAT)
+    first, last = asked(house, result)
+    assert (first.prompt, [each.text for each in last.results], result.text) == ("do it", ["out\n"], "done")
+
+
+def test_a_session_is_briefed_at_its_start_and_after_a_compaction(house: House, script: Script, bench: Bench) -> None:
+    """Each session gets the brief once, in every request the same; after a compaction a new one, and its summary is
+    asked to keep the run's id."""
+    bench.workflow(SHORT)
+    run = bench.person("run", "init", "--work-id", "7")["run_id"]
+    script.reply(tool("Bash", command=f"{FABER} next"), text("one"), text("two"))
+    script.compact(summary("It went on."))
+    result = house.served.says("go on", cwd=bench.project)
+    house.served.compact(result.session_id, bench.project)
+    house.served.says("and now?", resume=result.session_id, cwd=bench.project)
+    first, second, third = map(briefs, asked(house, result))
+    assert (first, len(first)) == (second, 1)
+    assert run in first[0]
+    assert "frame:read (continue)" not in first[0]
+    assert "frame:read (continue)" in third[0]
+    [compaction] = [each for each in house.api.compactions if each.session == result.session_id]
+    assert f"faber run: {run}" in compaction.prompt
+    assert not asked(house, result)[-1].has("one")
+
+
+def test_a_subagent_works_in_the_session_of_its_caller(house: House, script: Script, bench: Bench) -> None:
+    """What a session and its subagents record names OpenCode and that session; a session without a run gets no
+    brief."""
+    bench.workflow(SHORT)
+    script.reply(tool("task", description="d", prompt="For the subagent", subagent_type="general"), text("done"))
+    script.when("For the subagent", tool("Bash", command=f"{FABER} run begin --next 'An export'"), text("begun"))
+    result = house.served.says("delegate", cwd=bench.project)
+    recorded = [(each["actor"], each.get("client"), each.get("session_id")) for each in events(bench)]
+    assert set(recorded) == {("agent", "opencode", result.session_id)}
+    assert [briefs(each) for each in asked(house, result)] == [[], []]
+
+
+def test_the_default_workflow_to_its_end(house: House, script: Script, bench: Bench) -> None:
+    """From `/faber:run` over two gates, which a person approves in a terminal, to the end, by an agent that does what
+    it is told; a session of its own after each gate."""
+    script.always(LiteralAgent(bench.hands))
+    house.served.says("Add a CSV export", command="faber:run", cwd=bench.project)
+    for _ in range(2):
+        assert bench.state["status"] == "awaiting_feedback", house.api.shown()
+        bench.person("feedback", "respond", bench.state["run_id"], "approve")
+        house.served.says("continue", cwd=bench.project)
+    assert bench.state["status"] == "completed", house.api.shown()
+    starts = [each for each in bench.types if each == "step_start"]
+    assert len(starts) == len([each for each in bench.types if each == "step_complete"])
+
+
+def test_an_agent_does_not_answer_for_a_person(house: House, script: Script, bench: Bench) -> None:
+    """Its command is refused, without the variables of its client too, in a session of its own, and where it writes
+    the answer as a prompt of a command."""
+    bench.workflow("\nphases:\n  - id: a\n    gates: [{prompt: 'Start?'}]\n    steps: [{id: b, instruction: Do it.}]\n")
+    run = bench.person("run", "begin", "--next", "An export")["run_id"]
+    answer = f"{FABER} feedback respond {run} approve"
+    kept = "HOME=$HOME PATH=$PATH FABER_VENV=$FABER_VENV"
+    ways = [answer, f"env -i {kept} {answer}", f"env -i {kept} setsid -w {answer} </dev/null"]
+    script.reply(*(tool("Bash", command=each) for each in ways), text("approve"), text("approve"))
+    result = house.served.says("go on", cwd=bench.project)
+    house.served.says("approve", command="faber:feedback", cwd=bench.project)
+    said = [each.text for each in asked(house, result)[-1].results]
+    assert ["person_required" in each for each in said] == [True] * 3, said
+    assert bench.state["status"] == "awaiting_feedback"
+
+
+def test_fabers_own_commands_run_unasked(house: House, script: Script, tmp_path: Path) -> None:
+    """Where OpenCode asks before each command, those that are an agent's own run, `faber` by its name too; any other
+    is asked about."""
+    bench = bench_in(house, tmp_path / "project", permission={"bash": "ask"})
+    bench.workflow(SHORT)
+    run = bench.person("run", "init", "--work-id", "7")["run_id"]
+    mine = [f"{FABER} next", "faber status"]
+    others = [f"{FABER} run cancel {run} --reason x", f"{FABER} status; true"]
+    script.reply(*(tool("Bash", command=each) for each in mine), text("done"))
+    result = house.served.says("go on", cwd=bench.project)
+    assert [run in each.text for each in result.tool_results] == [True, True]
+    for command in others:
+        script.reply(tool("Bash", command=command))
+        turn = threading.Thread(target=house.served.says, args=("go on",), kwargs={"cwd": bench.project})
+        turn.start()
+        [open_] = until_asked(house.served, bench.project)
+        assert open_["metadata"]["command"] == command
+        house.served.ask("POST", f"/permission/{open_['id']}/reply", {"reply": "reject"}, cwd=bench.project)
+        turn.join()
+    assert bench.state["status"] != "cancelled"
+
+
+def until_asked(served: Served, project: Path) -> list[dict[str, Any]]:
+    """The questions that OpenCode has for its person."""
+    found: list[dict[str, Any]] = []
+
+    def one() -> bool:
+        found[:] = served.ask("GET", "/permission", cwd=project)
+        return bool(found)
+
+    until(one)
+    return found
+
+
+BROKEN = {
+    "missing": None,
+    "hanging": "#!/bin/sh\nsleep 60\n",
+    "failing": "#!/bin/sh\necho no >&2\nexit 1\n",
+    "talking": "#!/bin/sh\necho hello\n",
+}
+
+
+@pytest.mark.parametrize("program", BROKEN)
+def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: Path, program: str) -> None:
+    """With a faber that is missing, hangs, fails or answers something else, OpenCode works as without it, and its log
+    says what happened."""
+    plugin = tmp_path / "plugin"
+    for folder in ("opencode", "skills"):
+        shutil.copytree(ROOT / folder, plugin / folder)
+    (plugin / "bin").mkdir()
+    if (code := BROKEN[program]) is not None:
+        (plugin / "bin" / "faber").write_text(code)
+        (plugin / "bin" / "faber").chmod(0o755)
+    bench = bench_in(house, tmp_path / "project", plugin)
+    script.reply(text("hello") if program == "hanging" else tool("Bash", command="echo faber"), *[text("hello")] * 1)
+    if program == "hanging":
+        script.clear()
+        script.reply(text("hello"))
+    result = house.served.says("hi", cwd=bench.project)
+    assert result.text == "hello"
+    assert briefs(asked(house, result)[-1]) == []
+    until(lambda: "faber hook session-start" in house.served.running.stderr)

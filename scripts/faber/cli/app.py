@@ -34,6 +34,7 @@ COMMANDS = {
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and run nebulas (directories of phases)."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure and plan its remediation phase."),
+    "setup": ("faber.cli.setup_command:setup", "Check faber's environment, and install it in a coding agent."),
     "config": ("faber.cli.config_command:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
     "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),
@@ -100,8 +101,8 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
     run, or inside a session the run of that session. A command prints one JSON object on
-    stdout, or text with --format text (the default of `status`, `protocol`, `nebula log` and
-    `nebula attach`).
+    stdout, or text with --format text (the default of `status`, `protocol`, `setup`, `nebula
+    log` and `nebula attach`).
     Messages for people go to stderr; on a terminal an error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;
