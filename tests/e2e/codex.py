@@ -110,14 +110,18 @@ class Codex(Installation):
         *,
         sandbox: str = "danger-full-access",
         resume: str | None = None,
+        settings: Sequence[str] = (),
         extra: Sequence[str] = (),
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         under: Sequence[str] = (),
     ) -> Running:
         """Start `codex exec`. `sandbox` is one of read-only, workspace-write, danger-full-access; `resume` continues a
-        thread; the rest is as `Client.start` has it."""
+        thread; `settings` are added to its configuration; the rest is as `Client.start` has it."""
         command = [*under, str(self.binary), "exec", "--json", "-s", sandbox, *extra]
+        # What a test works in lies below /tmp, too.
+        for each in ("sandbox_workspace_write.exclude_slash_tmp=true", *settings):
+            command += ["-c", each]
         command += ["resume", resume] if resume else []
         return self._start([*command, "--", prompt], cwd, environment)
 
