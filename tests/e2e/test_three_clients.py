@@ -1,6 +1,7 @@
 """One run through Claude Code, Codex and OpenCode, with literal agents: what one begins the next continues, and none of
 them answers for a person."""
 
+import json
 import os
 import re
 import subprocess
@@ -85,4 +86,26 @@ def test_one_run_through_three_clients(desk: Desk, api: MessagesApi) -> None:
     running = desk.claude.start("/faber:run Add a CSV export", session_id=uuid4(), allowed_tools=CRAFT, max_turns=60)
     api.wait_for(specifying)
     running.kill()
-    print(bench.state["status"], bench.types)
+    api.script.always(agent)
+    opened = [f"sandbox_workspace_write.writable_roots={json.dumps([str(bench.project / '.git')])}"]
+    desk.codex.run("continue", sandbox="workspace-write", settings=opened)
+    assert bench.state["status"] == "awaiting_feedback", api.shown()
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    with desk.opencode.serve() as served:
+        session = served.says("continue").session_id
+        bench.person("feedback", "respond", bench.state["run_id"], "approve")
+        served.says("continue", resume=session)
+    assert bench.state["status"] == "completed", api.shown()
+
+    events = desk.events()
+    steps = [(phase["id"], step["id"]) for phase in bench.run.plan["phases"] for step in phase["steps"]]
+    for kind in ("step_start", "step_complete"):
+        assert [(each["phase"], each["step"]) for each in events if each["type"] == kind] == steps
+    by = {each["step"]: each["client"] for each in events if each["type"] == "step_complete"}
+    assert Counter(by.values()) == {"claude-code": 3, "codex": 5, "opencode": 2}
+    assert by["write-spec"] == "codex"  # in which Claude Code was killed
+    assert len({each["session_id"] for each in events if each["actor"] == "agent" and "session_id" in each}) == 3
+    answered = [each for each in events if each["type"] == "feedback_received"]
+    assert [(each["actor"], each.get("client")) for each in answered] == [("person", None)] * 2
+    assert git(bench.project, "log", "--format=%s", "main..feat/csv").splitlines() == ["Add the export"]
+    assert (bench.project / "export.txt").read_text() == "a,b\n"

@@ -143,7 +143,9 @@ def _loaded(obj: Invocation) -> Draft | None:
     """The first event of a run that a session creates: there is nothing about it that the session must load."""
     if obj.session_id is None:
         return None
-    return {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
+    by = obj.writer
+    named: Draft = {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
+    return {**named, "client": by.client} if by.client else named
 
 
 def new_id(obj: Invocation) -> str:
