@@ -3,8 +3,8 @@
 Every answer is a function of one request, so it remembers what a model would: after a compaction or in a new session
 nothing but what the request holds. It reads English only as far as these habits go:
 
-* a numbered step or a line `Label: command` with a command in it is done, in order (a line that begins with "Before"
-  first); what begins with "If" or "On", or lies in a table, is not;
+* a numbered step, a line that begins with "Before you" or a line `Label: command` with a command in it is done, in
+  order (one labelled "Before …" first); what begins with "If" or "On", or lies in a table, is not;
 * a file that it is told to read is read, and a command whose answer is no JSON has told it more;
 * of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in
   which they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
@@ -58,6 +58,7 @@ _FOLDER = re.compile(
     r"(?:\bBase directory for this skill: |<path>)(?:file://)?(?P<folder>/[^\n<]*?)(?:/SKILL\.md)?(?:</path>|\n)"
 )
 _CALLED = re.compile(r"\A\s*[$/](?:[\w-]+[:/])?[\w-]+ +(?P<words>\S.*)", re.DOTALL)
+_AS_IT_IS = re.compile(r"If the step is to ([^,`]+), run `\w+` as it is")
 _NAME = re.compile(r"\bNAME\b")
 _BLANK = re.compile(r"<([^<>`]+)>")
 
@@ -297,7 +298,7 @@ def _orders(words: str) -> list[str]:
     for line in lines:
         if label := _LABEL.match(line.strip()):
             (first if label["label"].startswith("Before") else found).append(label["command"])
-        elif _STEP.match(line) and not _CONDITION.match(line):
+        elif line.startswith("Before you ") or (_STEP.match(line) and not _CONDITION.match(line)):
             found += [span for span in _SPAN.findall(line) if _is_command(span)]
     return [*reads, *first, *found]
 
@@ -342,7 +343,10 @@ def _words_above(prompt: str) -> str:
 
 def _added(told: str, answer: Mapping[str, Any], made: Made) -> str:
     """The options that were spoken of and that there is something to say in."""
-    known = set(_OPTION.findall(told)) | set(_OPTION.findall(str(answer.get("instruction"))))
+    instruction = str(answer.get("instruction"))
+    if any(all(word in instruction.lower() for word in what.split()) for what in _AS_IT_IS.findall(told)):
+        return ""
+    known = set(_OPTION.findall(told)) | set(_OPTION.findall(instruction))
     words: list[str] = []
     if "--message" in known:
         words += ["--message", made.message]

@@ -15,7 +15,8 @@ PLUGIN = "faber@faber"
 _OPENCODE_PLUGIN = "opencode/faber.js"
 # For AGENTS.md, which is committed: the program is named as it is on everybody's PATH.
 SENTENCE = (
-    "Before you work on this project, run `faber next` and do what its answer says; at an error, follow its `recovery`."
+    "Before you work on this project, run `faber next`; unless it says `run_not_found`, read all of "
+    "`faber protocol step-loop` and do what both say."
 )
 Command = tuple[str, ...]
 
