@@ -143,7 +143,9 @@ def _loaded(obj: Invocation) -> Draft | None:
     """The first event of a run that a session creates: there is nothing about it that the session must load."""
     if obj.session_id is None:
         return None
-    return {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
+    writer = obj.writer
+    client: Draft = {"client": writer.client} if writer.client else {}
+    return {**context_loaded(()), "session_id": writer.session_id, "actor": writer.actor, **client}
 
 
 def new_id(obj: Invocation) -> str:
