@@ -89,24 +89,27 @@ def test_opencode_is_scripted_as_claude_code_is(
     opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path
 ) -> None:
     """A script's tool calls are made in OpenCode, started with the plugin as its users install it, and come back with
-    their results as the script spelled them; a brief is in each request."""
+    their results as the script spelled them; a brief is in each request, and the end of the session is recorded."""
     opencode = OpenCode(opencode_binary, tmp_path / "home", project, api)
     opencode.install(ROOT)
-    Bench(cast(Client, opencode), api, project, ROOT, Setting()).person("run", "init", "--work-id", "7")
+    bench = Bench(cast(Client, opencode), api, project, ROOT, Setting())
+    run = bench.person("run", "init", "--work-id", "7")["run_id"]
     wrote = tool("Write", file_path=str(project / "a b" / "note.txt"), content="it's\nhere")
     read = tool("Read", file_path=str(project / "README.md"))
-    api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, text("done"))
+    begin = tool("Bash", command=f"{FABER} step start {run} frame:fetch-work")
+    api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, begin, text("done"))
     result = opencode.run("do it")
     opencode.close()
-    assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 3)
+    assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 4)
     last = api.turns[-1]
     # The model is not told that a command failed.
-    assert [(each.name, each.is_error) for each in last.results] == [("Bash", False), ("Write", False), ("Read", False)]
+    assert [each.name for each in last.results if not each.is_error] == ["Bash", "Write", "Read", "Bash"]
     assert (last.results[0].text, "# sample" in last.results[2].text) == ("out\n", True)
     assert (api.turns[0].prompt, last.session) == ("do it", result.session_id)
     assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
-    assert [each.input for each in result.tool_uses if each.name == "Bash"] == [{"command": "echo out; exit 3"}]
-    assert all("unfinished run" in said for each in api.turns for said in briefs(each)), api.shown()
+    assert result.tool_uses[0].input == {"command": "echo out; exit 3"}
+    assert [len(briefs(each)) for each in api.turns] == [1] * 5
+    assert (bench.types[-1], events(bench)[-1]["session_id"]) == ("session_end", result.session_id)
 
 
 def test_the_other_wire_holds_the_same_conversation(house: House, script: Script) -> None:
@@ -253,8 +256,9 @@ def test_a_brief_needs_no_environment_and_no_sound_store(house: House, script: S
     run = bench.person("run", "init", "--work-id", "7")["run_id"]
     script.reply(text("whole"), text("damaged"))
     assert "unfinished run" in briefs(asked(house, house.served.says("hi", cwd=bench.project))[-1])[0]
-    (Path(bench.run.directory) / "state.json").write_text("{")
-    next((Path(bench.run.directory) / "events").iterdir()).write_text("{")
+    place = Path(bench.run.directory)
+    for damaged in (place / "state.json", *(place / "events").iterdir()):
+        damaged.write_text("{")
     result = house.served.says("hi", cwd=bench.project)
     assert result.text == "damaged"
     [said] = briefs(asked(house, result)[-1])
