@@ -44,7 +44,7 @@ def test_only_what_a_sandbox_refuses_is_called_so(error: FaberError, environment
 
 
 def test_a_sandbox_without_a_project_changes_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error is told as it is where an agent in Codex names a root that does not exist."""
+    """An error stays as it is where an agent in Codex names a root that does not exist."""
     monkeypatch.setenv("CODEX_THREAD_ID", "t-1")
     assert main(["--root", str(tmp_path / "none"), "next"]) == 1
 
