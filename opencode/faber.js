@@ -85,6 +85,15 @@ export const Faber = async ({ client, directory }) => {
         })
     }),
 
+    // A later prompt is told what others did meanwhile, such as a person who answered in a terminal.
+    "chat.message": safe(async ({ sessionID }, { message, parts }) => {
+      if (!briefs.has(sessionID)) return
+      const { additionalContext } = await answer("session-start", sessionID, { source: "resume" })
+      if (!additionalContext) return
+      const text = `<system-reminder>\n${additionalContext}\n</system-reminder>`
+      parts.push({ id: `${parts.at(-1).id}z`, sessionID, messageID: message.id, type: "text", synthetic: true, text })
+    }),
+
     "experimental.chat.system.transform": safe(async ({ sessionID }, { system }) => {
       if (!sessionID || parents.has(sessionID)) return
       if (!briefs.has(sessionID)) briefs.set(sessionID, answer("session-start", sessionID, { source: "startup" }))

@@ -4,6 +4,7 @@ Most tests talk to one server, each in a project of its own whose configuration 
 """
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -88,24 +89,27 @@ def test_opencode_is_scripted_as_claude_code_is(
     opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path
 ) -> None:
     """A script's tool calls are made in OpenCode, started with the plugin as its users install it, and come back with
-    their results as the script spelled them; a brief is in each request."""
+    their results as the script spelled them; a brief is in each request, and the end of the session is recorded."""
     opencode = OpenCode(opencode_binary, tmp_path / "home", project, api)
     opencode.install(ROOT)
-    Bench(cast(Client, opencode), api, project, ROOT, Setting()).person("run", "init", "--work-id", "7")
+    bench = Bench(cast(Client, opencode), api, project, ROOT, Setting())
+    run = bench.person("run", "init", "--work-id", "7")["run_id"]
     wrote = tool("Write", file_path=str(project / "a b" / "note.txt"), content="it's\nhere")
     read = tool("Read", file_path=str(project / "README.md"))
-    api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, text("done"))
+    begin = tool("Bash", command=f"{FABER} step start {run} frame:fetch-work")
+    api.script.reply(text("First.") + tool("Bash", command="echo out; exit 3"), wrote, read, begin, text("done"))
     result = opencode.run("do it")
     opencode.close()
-    assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 3)
+    assert (result.status, result.text, len(result.tool_uses)) == (0, "done", 4)
     last = api.turns[-1]
     # The model is not told that a command failed.
-    assert [(each.name, each.is_error) for each in last.results] == [("Bash", False), ("Write", False), ("Read", False)]
+    assert [each.name for each in last.results if not each.is_error] == ["Bash", "Write", "Read", "Bash"]
     assert (last.results[0].text, "# sample" in last.results[2].text) == ("out\n", True)
     assert (api.turns[0].prompt, last.session) == ("do it", result.session_id)
     assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
-    assert [each.input for each in result.tool_uses if each.name == "Bash"] == [{"command": "echo out; exit 3"}]
-    assert all("unfinished run" in said for each in api.turns for said in briefs(each)), api.shown()
+    assert result.tool_uses[0].input == {"command": "echo out; exit 3"}
+    assert [len(briefs(each)) for each in api.turns] == [1] * 5
+    assert (bench.types[-1], events(bench)[-1]["session_id"]) == ("session_end", result.session_id)
 
 
 def test_the_other_wire_holds_the_same_conversation(house: House, script: Script) -> None:
@@ -117,11 +121,11 @@ def test_the_other_wire_holds_the_same_conversation(house: House, script: Script
 
 
 def test_a_session_is_briefed_at_its_start_and_after_a_compaction(house: House, script: Script, bench: Bench) -> None:
-    """Each session gets the brief once, in every request the same; after a compaction a new one, and its summary is
-    asked to keep the run's id."""
+    """Each session gets a brief, the same in every request; after a compaction a new one, and its summary is asked to
+    keep the run's id. A later prompt comes with what happened meanwhile."""
     bench.workflow(SHORT)
     run = bench.person("run", "init", "--work-id", "7")["run_id"]
-    script.reply(tool("Bash", command=f"{FABER} next"), text("one"), text("two"))
+    script.reply(tool("Bash", command=f"{FABER} step start {run} frame:read"), text("Begun it."), text("on"))
     script.compact(summary("It went on."))
     result = house.served.says("go on", cwd=bench.project)
     house.served.compact(result.session_id, bench.project)
@@ -133,7 +137,8 @@ def test_a_session_is_briefed_at_its_start_and_after_a_compaction(house: House, 
     assert "frame:read (continue)" in third[0]
     [compaction] = [each for each in house.api.compactions if each.session == result.session_id]
     assert f"faber run: {run}" in compaction.prompt
-    assert not asked(house, result)[-1].has("one")
+    assert not asked(house, result)[-1].has("Begun it.")
+    assert "nothing new" in asked(house, result)[-1].prompt
 
 
 def test_a_subagent_works_in_the_session_of_its_caller(house: House, script: Script, bench: Bench) -> None:
@@ -150,16 +155,16 @@ def test_a_subagent_works_in_the_session_of_its_caller(house: House, script: Scr
 
 def test_the_default_workflow_to_its_end(house: House, script: Script, bench: Bench) -> None:
     """From `/faber:run` over two gates, which a person approves in a terminal, to the end, by an agent that does what
-    it is told; a session of its own after each gate."""
+    it is told, each step once."""
     script.always(LiteralAgent(bench.hands))
-    house.served.says("Add a CSV export", command="faber:run", cwd=bench.project)
+    begun = house.served.says("Add a CSV export", command="faber:run", cwd=bench.project)
     for _ in range(2):
         assert bench.state["status"] == "awaiting_feedback", house.api.shown()
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
-        house.served.says("continue", cwd=bench.project)
+        house.served.says("continue", resume=begun.session_id, cwd=bench.project)
     assert bench.state["status"] == "completed", house.api.shown()
-    starts = [each for each in bench.types if each == "step_start"]
-    assert len(starts) == len([each for each in bench.types if each == "step_complete"])
+    assert bench.types.count("step_start") == bench.types.count("step_complete") == 10
+    assert {each.get("client") for each in events(bench) if each["actor"] == "agent"} == {"opencode"}
 
 
 def test_an_agent_does_not_answer_for_a_person(house: House, script: Script, bench: Bench) -> None:
@@ -212,31 +217,50 @@ def until_asked(served: Served, project: Path) -> list[dict[str, Any]]:
     return found
 
 
-BROKEN = {
-    "missing": None,
-    "hanging": "#!/bin/sh\nsleep 60\n",
-    "failing": "#!/bin/sh\necho no >&2\nexit 1\n",
-    "talking": "#!/bin/sh\necho hello\n",
-}
-
-
-@pytest.mark.parametrize("program", BROKEN)
-def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: Path, program: str) -> None:
-    """With a faber that is missing, hangs, fails or answers something else, OpenCode works as without it, and its log
-    says what happened."""
-    plugin = tmp_path / "plugin"
+def with_program(plugin: Path, code: str) -> Path:
+    """The plugin with another `bin/faber`; without one, if there is no code."""
     for folder in ("opencode", "skills"):
         shutil.copytree(ROOT / folder, plugin / folder)
     (plugin / "bin").mkdir()
-    if (code := BROKEN[program]) is not None:
-        (plugin / "bin" / "faber").write_text(code)
+    if code:
+        (plugin / "bin" / "faber").write_text(f"#!/bin/sh\n{code}\n")
         (plugin / "bin" / "faber").chmod(0o755)
-    bench = bench_in(house, tmp_path / "project", plugin)
-    script.reply(text("hello") if program == "hanging" else tool("Bash", command="echo faber"), *[text("hello")] * 1)
-    if program == "hanging":
-        script.clear()
-        script.reply(text("hello"))
+    return plugin
+
+
+BROKEN = {
+    "": "ENOENT",
+    "sleep 60": "no answer within",
+    "echo no >&2; exit 1": "it ended with 1",
+    "echo hello": "SyntaxError",
+}
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: Path, code: str) -> None:
+    """With a faber that is missing, hangs, fails or answers something else, OpenCode works as without it, and its log
+    says what happened."""
+    bench = bench_in(house, tmp_path / "project", with_program(tmp_path / "plugin", code))
+    script.reply(tool("Bash", command="echo out"), text("hello"))
     result = house.served.says("hi", cwd=bench.project)
-    assert result.text == "hello"
+    assert ([each.text for each in result.tool_results], result.text) == (["out\n"], "hello")
     assert briefs(asked(house, result)[-1]) == []
-    until(lambda: "faber hook session-start" in house.served.running.stderr)
+    told = re.compile(rf"faber hook session-start: .*{BROKEN[code]}")
+    until(lambda: told.search(house.served.running.stderr))
+
+
+def test_a_brief_needs_no_environment_and_no_sound_store(house: House, script: Script, tmp_path: Path) -> None:
+    """Where faber's environment was never built, a session is briefed; where its run is damaged, it is told so."""
+    plugin = with_program(tmp_path / "plugin", f'unset FABER_VENV\nHOME=/nonexistent exec {FABER} "$@"')
+    bench = bench_in(house, tmp_path / "project", plugin)
+    run = bench.person("run", "init", "--work-id", "7")["run_id"]
+    script.reply(text("whole"), text("damaged"))
+    assert "unfinished run" in briefs(asked(house, house.served.says("hi", cwd=bench.project))[-1])[0]
+    place = Path(bench.run.directory)
+    for damaged in (place / "state.json", *(place / "events").iterdir()):
+        damaged.write_text("{")
+    result = house.served.says("hi", cwd=bench.project)
+    assert result.text == "damaged"
+    [said] = briefs(asked(house, result)[-1])
+    assert run in said
+    assert "doctor" in said
