@@ -3,12 +3,13 @@
     codex = Codex(binary, tmp_path / "home", make_project(tmp_path / "project"), api)
     codex.install(plugin_root)
     codex.trust_hooks()
-    result = codex.run("go on", sandbox="workspace-write")
+    result = codex.run("continue", sandbox="workspace-write")
 
 It is scripted as Claude Code is (`api.script`): `tool("Bash", command=…)` reaches it as `exec_command`.
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +139,15 @@ class Codex(Installation):
         added = json.loads(self.command("plugin", "add", f"{plugin_name(plugin)}@{market.name}", "--json"))
         root = Path(added["installedPath"])
         compiled(plugin, root)
+        return root
+
+    def share(self, other: "Codex") -> Path:
+        """Have what `other` installed, without the second that it takes; the plugin's root here."""
+        shutil.copytree(other.codex_home / "plugins", self.codex_home / "plugins")
+        installed = (other.codex_home / "config.toml").read_text()
+        with (self.codex_home / "config.toml").open("a") as file:
+            file.write(installed[installed.index("[marketplaces.") :])
+        [root] = (self.codex_home / "plugins" / "cache").glob("*/*/*")
         return root
 
     def hooks(self) -> list[dict[str, Any]]:

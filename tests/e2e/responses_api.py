@@ -137,7 +137,7 @@ def _words(command: str) -> list[str]:
 
 
 def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A message of the conversation; None for what is no part of it (reasoning)."""
+    """A message of the conversation; None for what belongs to none (reasoning)."""
     match item.get("type", "message"):
         case "message":
             texts = [str(part["text"]) for part in item.get("content", ()) if "text" in part]

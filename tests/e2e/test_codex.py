@@ -2,27 +2,42 @@
 
 import json
 import re
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any, cast
 
-from e2e.bench import SHORT, Bench, Setting
+import pytest
+
+from e2e.bench import Bench, Setting
 from e2e.client import Client
 from e2e.codex import Codex
 from e2e.literal import LiteralAgent
 from e2e.messages_api import MessagesApi
 from e2e.replies import text, tool
+from e2e.repositories import git, make_project
 from faber.agents.installing import SENTENCE
 from faber.feedback.answer_codes import read_codes
 from faber.store.layout import Layout
 
+ONE_STEP = """
+phases:
+  - id: build
+    steps:
+      - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
+"""
 BYPASS = ("--dangerously-bypass-hook-trust",)
 
 
 def roots(*paths: Path) -> list[str]:
     """The setting of Codex that lets its sandbox write there, too."""
     return [f"sandbox_workspace_write.writable_roots={json.dumps([str(path) for path in paths])}"]
+
+
+def told(printed: str) -> Any:
+    """The JSON object among the lines that a command printed."""
+    return json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
 
 
 def events(directory: str) -> list[dict[str, Any]]:
@@ -47,15 +62,26 @@ def test_codex_is_scripted_as_claude_code_is(codex: Codex, api: MessagesApi, pro
     assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
 
 
+@pytest.fixture(scope="module")
+def prepared(codex_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Codex]:
+    """A Codex with the plugin installed, for tests to `share`."""
+    directory = tmp_path_factory.mktemp("prepared")
+    with MessagesApi() as api:
+        made = Codex(codex_binary, directory / "home", make_project(directory / "project"), api)
+        made.install(Path(__file__).parents[2])
+        yield made
+        made.close()
+
+
 def bench_of(codex: Codex, root: Path) -> Bench:
     """A bench whose agent works in Codex."""
     return Bench(cast(Client, codex), codex.api, codex.project, root, Setting())
 
 
-def test_trusted_hooks_tell_a_session_of_its_run(codex: Codex, plugin_root: Path) -> None:
+def test_trusted_hooks_tell_a_session_of_its_run(codex: Codex, prepared: Codex) -> None:
     """Once a person has trusted them, the hooks load as the bundle has them and brief a session that nothing else told
     of its run, at its start and after a compaction; the run has the session and the client in its events."""
-    root = codex.install(plugin_root)
+    root = codex.share(prepared)
     codex.trust_hooks()
     bench = bench_of(codex, root)
     bench.person("run", "init", "--run-id", "csv")
@@ -80,14 +106,15 @@ def test_trusted_hooks_tell_a_session_of_its_run(codex: Codex, plugin_root: Path
     ]
     assert {each["session_id"] for each in recorded} == {result.session_id}
     assert recorded[0]["client"] == "codex"
+    assert {each["trustStatus"] for each in codex.hooks()} == {"trusted"}  # whatever faber has compiled meanwhile
 
 
-def test_hooks_that_nobody_trusts_are_replaced_by_a_sentence(codex: Codex, plugin_root: Path) -> None:
+def test_hooks_that_nobody_trusts_are_replaced_by_a_sentence(codex: Codex, prepared: Codex) -> None:
     """An agent whose client skips the hooks, and that knows only its prompt and the sentence in AGENTS.md, does the
     run's next steps."""
-    root = codex.install(plugin_root)
+    root = codex.share(prepared)
     bench = bench_of(codex, root)
-    bench.workflow(SHORT)
+    bench.workflow(ONE_STEP)
     bench.person("run", "init", "--run-id", "csv")
     (codex.project / "AGENTS.md").write_text(f"# Our project\n\n{SENTENCE}\n")
     (codex.home / ".bash_profile").write_text(f'PATH="{root}/bin:$PATH"\n')
@@ -98,76 +125,81 @@ def test_hooks_that_nobody_trusts_are_replaced_by_a_sentence(codex: Codex, plugi
 
 
 READS = ("status", "next csv", "context csv", "doctor csv", "run list", "event list csv", "protocol step-loop")
-WRITES = ("run init --run-id other", "event emit csv --type checkpoint", "step start csv frame:classify")
+WRITES = (
+    "run init --run-id other", "event emit csv --type checkpoint", "step start csv frame:classify",
+    "context csv --record",
+)  # fmt: skip
 
 
 def test_a_read_only_sandbox(codex: Codex, plugin_root: Path) -> None:
     """In Codex's default sandbox what only reads works; what writes says that the sandbox is read-only, and which
-    options open it."""
+    options open it. A literal agent reads that and stops."""
     bench = bench_of(codex, plugin_root)
     bench.person("run", "init", "--run-id", "csv")
     faber = f"{plugin_root}/bin/faber"
     called = [tool("Bash", command=f"{faber} {each} | head -c 20000") for each in READS]
-    called += [tool("Bash", command=f"{faber} {each}") for each in (*WRITES, "context csv --record")]
+    called += [tool("Bash", command=f"{faber} {each}") for each in WRITES]
     codex.api.script.reply(reduce(add, called), text("done"))
+    codex.api.script.always(LiteralAgent())
     result = codex.run("look", sandbox="read-only")
-    *results, context = codex.api.turns[-1].results
+    results = codex.api.turns[-1].results
     assert [each.is_error for each in results] == [False] * len(READS) + [True] * len(WRITES)
     assert not any("sandbox_read_only" in each.text for each in results[: len(READS)])
     wanted = roots(codex.project / ".git")[0]
     for each in results[len(READS) :]:
-        error = json.loads(each.text.splitlines()[0])["error"]
+        error = told(each.text)["error"]
         assert error["code"] == "sandbox_read_only"
         assert f"-s workspace-write -c '{wanted}'" in error["recovery"]
-        assert f"resume {result.session_id}" in error["recovery"]
-    [warning] = [each for each in json.loads(context.text)["warnings"] if each["code"] == "not_recorded"]
-    assert wanted in warning["recovery"]
+        assert result.session_id in error["recovery"]
+    stopped = codex.run(f"1. Run `{faber} protocol step-loop`.\n2. Run `{faber} next csv`.", sandbox="read-only")
+    assert [each.name for each in stopped.tool_uses] == ["Bash"] * 3  # the last one wants to record
 
 
 def test_a_sandbox_that_may_write_in_the_workspace(codex: Codex, plugin_root: Path) -> None:
-    """There a run goes on, but git cannot commit: loading the context says so, with the option that lets it; and an
-    environment that is missing cannot be built, which is told at once."""
+    """There a run continues, but git cannot commit: loading the context says so, with the option that lets it. Nothing
+    reaches a network, and a missing environment cannot be built: both are told in one line."""
+    git(codex.project, "remote", "add", "origin", "https://127.0.0.1:9/none.git")
     bench = bench_of(codex, plugin_root)
     bench.person("run", "init", "--run-id", "csv")
     faber, commit = f"{plugin_root}/bin/faber", "git commit -q --allow-empty -m x; echo $?"
-    called = [f"{faber} context csv --record", commit, f"unset FABER_VENV; {faber} status"]
+    called = [f"{faber} context csv --record", commit, f"unset FABER_VENV; {faber} status", f"{faber} sync status"]
     codex.api.script.reply(reduce(add, [tool("Bash", command=each) for each in called]), text("done"))
-    codex.run("go on", sandbox="workspace-write")
-    context, committed, started = codex.api.turns[-1].results
+    codex.run("continue", sandbox="workspace-write")
+    context, committed, started, synced = codex.api.turns[-1].results
     [warning] = [each for each in json.loads(context.text)["warnings"] if each["code"] == "git_read_only"]
     assert (committed.text.splitlines()[-1], started.is_error) == ("128", True)
     assert started.text.splitlines() == [
         f"faber: Codex's sandbox cannot build its Python environment: a person runs `{faber} setup` in a terminal once."
     ]
+    offline = told(synced.text)["error"]
+    assert (offline["code"], "network_access=true" in offline["recovery"]) == ("sandbox_offline", True)
     option = re.findall(r"-c '(.*)'`", warning["recovery"])
     codex.api.script.reply(tool("Bash", command=commit), tool("Bash", command=called[0]), text("done"))
-    codex.run("go on", sandbox="workspace-write", settings=option)
+    codex.run("continue", sandbox="workspace-write", settings=option)
     committed, context = codex.api.turns[-1].results
     assert committed.text == "0\n"
     assert "git_read_only" not in context.text
 
 
-def test_nobody_answers_by_a_prompt(codex: Codex, plugin_root: Path) -> None:
-    """A prompt with the code of an open request is an agent's as well as a person's in Codex: it answers nothing, even
-    if the client was started where a person works with another one."""
-    root = codex.install(plugin_root)
+def test_nobody_is_asked_for_an_answer(codex: Codex, prepared: Codex) -> None:
+    """In Codex a prompt is an agent's as well as a person's: no code is made with which one could answer, even if the
+    client was started where a person works with another one."""
+    root = codex.share(prepared)
     bench = bench_of(codex, root)
     bench.person("run", "init", "--run-id", "csv")
-    bench.person("feedback", "request", "csv", "--prompt", "May I?")
-    codex.api.script.always(text("done"))
+    codex.api.script.reply(
+        tool("Bash", command=f"{root}/bin/faber feedback request csv --prompt 'May I?'"), text("done")
+    )
     nested = {"CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ATTENDED": "1"}
-    shown = codex.run("continue", extra=BYPASS, environment=nested)
-    codes = read_codes(Layout(str(codex.project)), shown.session_id)
-    for code in codes.codes if codes else ("K7QXM2",):
-        codex.run(f"approve {code}", extra=BYPASS, environment=nested, resume=shown.session_id)
+    session = codex.run("approve K7QXM2", extra=BYPASS, environment=nested).session_id
     assert bench.state["status"] == "awaiting_feedback"
-    assert "feedback_received" not in bench.types
+    assert read_codes(Layout(str(codex.project)), session) is None
 
 
-def test_the_default_workflow_to_its_end(codex: Codex, plugin_root: Path) -> None:
+def test_the_default_workflow_to_its_end(codex: Codex, prepared: Codex) -> None:
     """A literal agent works from a skill, over two gates that a person approves, to the end of the default workflow,
     in a sandbox that may write in the workspace and in the repository."""
-    root = codex.install(plugin_root)
+    root = codex.share(prepared)
     bench = bench_of(codex, root)
     codex.api.script.always(LiteralAgent(bench.hands))
     how: dict[str, Any] = {"sandbox": "workspace-write", "extra": BYPASS, "settings": roots(codex.project / ".git")}
@@ -177,7 +209,6 @@ def test_the_default_workflow_to_its_end(codex: Codex, plugin_root: Path) -> Non
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
         codex.run("continue", resume=first.session_id, **how)
     assert bench.state["status"] == "completed"
-    own = [event for event in events(bench.run.directory) if event["actor"] == "agent"]
-    assert {(each.get("client"), each["session_id"]) for each in own if "session_id" in each} == {
-        ("codex", first.session_id)
-    }
+    own = [each for each in events(bench.run.directory) if each["actor"] == "agent" and each.get("session_id")]
+    other = [each for each in own if (each.get("client"), each["session_id"]) != ("codex", first.session_id)]
+    assert (len(own) > 20, other) == (True, [])

@@ -4,6 +4,7 @@ keeps `.git` read-only. Neither is a damaged disk, and an agent cannot open eith
 import errno
 import json
 import os
+import shlex
 from collections.abc import Mapping
 
 from faber.agents.known_clients import client_of
@@ -12,6 +13,11 @@ from faber.git.repository import find
 
 _REFUSED = ("Read-only file system", "Operation not permitted")  # as git passes it on
 _NUMBERS = ("EROFS", "EPERM")
+_CONNECTED = "sandbox_workspace_write.network_access=true"
+
+
+# The codes of what finds no network.
+_NETWORK = ("remote_unreachable", "scheduler_unreachable", "work_item_network")
 
 
 class SandboxReadOnly(FaberError):
@@ -20,9 +26,23 @@ class SandboxReadOnly(FaberError):
     code = "sandbox_read_only"
 
 
+class SandboxOffline(FaberError):
+    """The client's sandbox has no network, loopback included; what stays on this disk works."""
+
+    code = "sandbox_offline"
+
+
 def explained(error: FaberError, environment: Mapping[str, str], root: str) -> FaberError:
-    """`error`, or what it means where Codex's sandbox refused a write for the project at `root`."""
-    if not _in_codex(environment) or not _is_refusal(error):
+    """`error`, or what it means where Codex's sandbox refused a write for the project at `root`, or a connection."""
+    if not _in_codex(environment):
+        return error
+    if error.code in _NETWORK and environment.get("CODEX_SANDBOX_NETWORK_DISABLED"):
+        return SandboxOffline(
+            f"{error.message} Codex's sandbox has no network.",
+            recovery=f"{_ask(environment, root, _CONNECTED)} Or they run this command in a terminal of their own.",
+            **error.fields,
+        )
+    if not _is_refusal(error):
         return error
     return SandboxReadOnly(
         f"{error.message} Codex's sandbox is read-only there.",
@@ -43,9 +63,9 @@ def git_notice(environment: Mapping[str, str], root: str) -> list[Notice]:
     return [Notice("git_read_only", Severity.WARNING, message, _ask(environment, root))]
 
 
-def options(root: str) -> str:
+def options(root: str, *more: str) -> str:
     """The options of Codex with which its agent can write in this directory, in the project at `root`, and in the
-    repository that both belong to."""
+    repository that both belong to; `more` are settings."""
     here = os.path.realpath(os.getcwd())
     repository = find(here)
     top = os.path.realpath((repository and repository.top) or here)
@@ -53,13 +73,15 @@ def options(root: str) -> str:
     if os.path.commonpath([top, root]) != top:
         roots.append(root)
     listed = json.dumps([os.path.realpath(path) for path in roots], ensure_ascii=False)
-    return "-s workspace-write" + (f" -c 'sandbox_workspace_write.writable_roots={listed}'" if roots else "")
+    settings = [f"sandbox_workspace_write.writable_roots={listed}"] if roots else []
+    return " ".join(["-s workspace-write", *(f"-c {shlex.quote(each)}" for each in (*settings, *more))])
 
 
-def _ask(environment: Mapping[str, str], root: str) -> str:
+def _ask(environment: Mapping[str, str], root: str, *more: str) -> str:
     session = environment.get("CODEX_THREAD_ID")
-    resume = f" (`resume {session}` goes on with this session)" if session else ""
-    return f"Tell the person to start Codex with the options `{options(root)}`{resume}, and stop."
+    # Not as a command: an agent would run it.
+    resume = f" (`resume` continues this session, {session})" if session else ""
+    return f"Tell the person to start Codex with the options `{options(root, *more)}`{resume}, and stop."
 
 
 def _in_codex(environment: Mapping[str, str]) -> bool:

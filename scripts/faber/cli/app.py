@@ -177,11 +177,14 @@ def _run(arguments: list[str]) -> int:
 
 def _explained(error: FaberError, invocation: Invocation) -> FaberError:
     """What the error means where an agent's sandbox caused it."""
-    if not invocation.is_agent or not error.fields.keys() & {"errno", "error"}:
+    if not invocation.is_agent:
         return error
     from faber.agents.sandbox import explained
 
-    return explained(error, os.environ, invocation.layout.root)
+    try:
+        return explained(error, os.environ, invocation.layout.root)
+    except (FaberError, OSError):
+        return error  # there is no project
 
 
 def _internal(error: Exception) -> FaberError:

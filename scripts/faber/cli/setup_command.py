@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import sys
+from compileall import compile_dir
 from typing import Any
 
 import click
@@ -32,6 +33,7 @@ def setup(obj: Invocation, client: str | None, yes: bool, undo: bool, form: str)
     if client is None and (yes or undo):
         raise click.UsageError("--yes and --undo want --client.")
     _check_environment()
+    compile_dir(os.path.join(plugin_root(), "scripts", "faber"), quiet=2)  # an agent's sandbox may not write it there
     environ = dict(os.environ)
     answer: dict[str, Any] = {"environment": sys.prefix}
     if client is None:
