@@ -143,9 +143,10 @@ def _loaded(obj: Invocation) -> Draft | None:
     """The first event of a run that a session creates: there is nothing about it that the session must load."""
     if obj.session_id is None:
         return None
-    writer = obj.writer
-    client: Draft = {"client": writer.client} if writer.client else {}
-    return {**context_loaded(()), "session_id": writer.session_id, "actor": writer.actor, **client}
+    first: Draft = {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
+    if client := obj.writer.client:
+        first["client"] = client
+    return first
 
 
 def new_id(obj: Invocation) -> str:
