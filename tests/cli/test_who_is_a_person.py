@@ -146,6 +146,9 @@ def test_events_name_the_client(
     faber("event", "emit", run, "--type", "checkpoint")
     event = faber("event", "list", run).json["events"][-1]
     assert tuple(event.get(key) for key in ("actor", "client", "session_id")) == expected
+    begun = faber("run", "begin", "--next", "Another").json["run_id"]
+    named = {event.get("client") for event in faber("event", "list", begun).json["events"] if event.get("session_id")}
+    assert named <= {expected[1]}
 
 
 def test_a_script_is_called_one(faber: Faber, run: str, monkeypatch: pytest.MonkeyPatch) -> None:

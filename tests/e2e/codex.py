@@ -3,20 +3,20 @@
     codex = Codex(binary, tmp_path / "home", make_project(tmp_path / "project"), api)
     codex.install(plugin_root)
     codex.trust_hooks()
-    result = codex.run("go on", sandbox="workspace-write")
+    result = codex.run("continue", sandbox="workspace-write")
 
 It is scripted as Claude Code is (`api.script`): `tool("Bash", command=…)` reaches it as `exec_command`.
 """
 
 import json
-import select
-import time
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from e2e.client import Call, ClientFailed, Event, Installation, Result, Running
+from e2e.processes import until
 from e2e.repositories import compiled, directory_market, plugin_name
 from e2e.request import ToolResult
 
@@ -111,14 +111,18 @@ class Codex(Installation):
         *,
         sandbox: str = "danger-full-access",
         resume: str | None = None,
+        settings: Sequence[str] = (),
         extra: Sequence[str] = (),
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         under: Sequence[str] = (),
     ) -> Running:
         """Start `codex exec`. `sandbox` is one of read-only, workspace-write, danger-full-access; `resume` continues a
-        thread; the rest is as `Client.start` has it."""
+        thread; `settings` are added to its configuration; the rest is as `Client.start` has it."""
         command = [*under, str(self.binary), "exec", "--json", "-s", sandbox, *extra]
+        # What a test works in lies below /tmp, too.
+        for each in ("sandbox_workspace_write.exclude_slash_tmp=true", *settings):
+            command += ["-c", each]
         command += ["resume", resume] if resume else []
         return self._start([*command, "--", prompt], cwd, environment)
 
@@ -137,9 +141,43 @@ class Codex(Installation):
         compiled(plugin, root)
         return root
 
-    def trust_hooks(self) -> list[dict[str, Any]]:
-        """Trust every hook that is installed, as a person does with `/hooks`; the hooks as Codex lists them."""
-        raise NotImplementedError
+    def share(self, other: "Codex") -> Path:
+        """Have what `other` installed, without the second that it takes; the plugin's root here."""
+        shutil.copytree(other.codex_home / "plugins", self.codex_home / "plugins")
+        installed = (other.codex_home / "config.toml").read_text()
+        with (self.codex_home / "config.toml").open("a") as file:
+            file.write(installed[installed.index("[marketplaces.") :])
+        [root] = (self.codex_home / "plugins" / "cache").glob("*/*/*")
+        return root
+
+    def hooks(self) -> list[dict[str, Any]]:
+        """The hooks as Codex lists them: `key`, `currentHash`, `trustStatus` …"""
+        asked = {"cwds": [str(self.project)]}
+        return list(self.ask("hooks/list", asked)["data"][0]["hooks"])
+
+    def trust_hooks(self) -> None:
+        """Trust every hook that is installed, as a person does in a session of Codex (`/hooks`)."""
+        trusted = {each["key"]: {"trusted_hash": each["currentHash"]} for each in self.hooks()}
+        edit = {"keyPath": "hooks.state", "value": trusted, "mergeStrategy": "upsert"}
+        self.ask("config/batchWrite", {"edits": [edit]})
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """What Codex's own server, which its interactive sessions talk to, answers to one request."""
+        asked = [
+            {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
+            {"method": "initialized"},
+            {"id": 2, "method": method, "params": params},
+        ]
+        server = self._start([str(self.binary), "app-server"], None, talks=True)
+        assert server.process.stdin is not None
+        server.process.stdin.write("".join(json.dumps(each) + "\n" for each in asked).encode())
+        server.process.stdin.flush()
+        until(lambda: any(each.get("id") == 2 for each in server.result.events), timeout=20)
+        [answer] = [each for each in server.result.events if each.get("id") == 2]
+        server.wait()
+        if "error" in answer:
+            raise ClientFailed(f"{method}: {answer['error']}")
+        return answer["result"]
 
 
 __all__ = ["Codex", "CodexResult"]

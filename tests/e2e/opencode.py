@@ -1,9 +1,9 @@
 """The real OpenCode, started as a program would start it, in an environment of its own.
 
     opencode = OpenCode(binary, tmp_path / "home", make_project(tmp_path / "project"), api)
-    result = opencode.run("go on")                    # `opencode run`: 3 seconds of CPU time a start
+    result = opencode.run("continue")                    # `opencode run`: 3 seconds of CPU time a start
     with opencode.serve() as served:                  # `opencode serve`: the same once, a tenth for each prompt
-        result = served.says("go on")
+        result = served.says("continue")
         served.compact(result.session_id)
 
 It is scripted as Claude Code is (`api.script`): `tool("Bash", command=…)` reaches it as `bash`.

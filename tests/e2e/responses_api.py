@@ -117,16 +117,15 @@ def _tool(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if name != "exec_command":
         return {"name": name, "input": dict(given)}
     command = str(given.get("cmd", ""))
-    match words := _words(command):
+    name, given = "Bash", {"command": command}
+    match _words(command):
         case ["cat", path]:
-            tool = {"name": "Read", "input": {"file_path": path}}
+            name, given = "Read", {"file_path": path}
         case ["mkdir", "-p", _, "&&", "printf", "%s", content, ">", path]:
-            tool = {"name": "Write", "input": {"file_path": path, "content": content}}
-        case _:
-            words = []
-    if words and _command(tool["name"], tool["input"]) == command:
-        return tool
-    return {"name": "Bash", "input": {"command": command}}
+            name, given = "Write", {"file_path": path, "content": content}
+    if _command(name, given) != command:
+        name, given = "Bash", {"command": command}
+    return {"name": name, "input": given}
 
 
 def _words(command: str) -> list[str]:
@@ -138,7 +137,7 @@ def _words(command: str) -> list[str]:
 
 
 def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A message of the conversation; None for what is no part of it (reasoning)."""
+    """A message of the conversation; None for what belongs to none (reasoning)."""
     match item.get("type", "message"):
         case "message":
             texts = [str(part["text"]) for part in item.get("content", ()) if "text" in part]

@@ -1,6 +1,7 @@
 """`faber doctor` and `faber repair`."""
 
 import os
+from typing import Any
 
 import click
 
@@ -26,7 +27,7 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     """Report problems of a run, or of the store, without changing anything.
 
     Without RUN, check what all runs share: configuration, index, recovery log, leftover files; and the version of
-    the Claude Code client. Exit status 1
+    the Claude Code client. `clients` names the coding agents at hand and whether they have faber. Exit status 1
     if a finding is CRITICAL or an ERROR.
     """
     reports: list[tuple[str | None, list[Notice]]] = []
@@ -40,7 +41,14 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [{"run_id": run_id, "findings": [finding.as_dict() for finding in found]} for run_id, found in reports]
     text = "".join(_text(run_id or "store", found) for run_id, found in reports)
-    print_answer(redact_json({"healthy": healthy, "reports": shown}), form, lambda _: redact(text))
+    answer: dict[str, Any] = {"healthy": healthy, "reports": shown}
+    if run is None:
+        from faber.agents.installing import standings
+
+        found = [each for each in standings(os.environ) if each.program or each.installed_from]
+        answer["clients"] = [each._asdict() for each in found]
+        text += "".join(f"{spelled(each.line)}\n" for each in found)
+    print_answer(redact_json(answer), form, lambda _: redact(text))
     return Exit.OK if healthy else Exit.FAILED
 
 

@@ -1,5 +1,7 @@
 """Recording what a context shows: that it was loaded, its open decisions as requests, and a person's decisions."""
 
+import os
+
 from faber.context.context_document import ConsolidatedContext, OpenDecision
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
 from faber.errors import FaberError, Notice, Refused, Severity
@@ -49,7 +51,10 @@ def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Com
     try:
         return commit(run.layout, run.run_id, decide, writer, known=run)
     except FaberError as error:
-        return Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)
+        from faber.agents.sandbox import explained
+
+        told = explained(error, os.environ, run.layout.root)
+        return Notice("not_recorded", Severity.WARNING, told.message, told.recovery, run.run_id)
 
 
 def _requests(state: State, plan: Plan, decisions: list[OpenDecision]) -> list[Draft]:
