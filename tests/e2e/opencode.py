@@ -95,8 +95,11 @@ class OpenCode(Installation):
         providers = {name: {"npm": each, "options": options, "models": models} for name, each in packages.items()}
         chosen = {"enabled_providers": list(packages), "model": MODEL, "small_model": MODEL, "provider": providers}
         (self.configuration / "opencode.json").write_text(json.dumps({**_OFF, **chosen, **self.settings}))
-        # Its list of all models in the world takes two seconds to read.
+        # Its list of all models in the world takes two seconds to read, and a package for plugins one to look for.
         (self.home / "models.json").write_text("{}")
+        (self.configuration / "node_modules").mkdir()
+        there = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "1"}}}}
+        (self.configuration / "package-lock.json").write_text(json.dumps(there))
 
     def install(self, plugin: Path) -> None:
         """Install the plugin as its users do: a link in the folder of plugins."""
