@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from e2e.opencode_wire import OpenCodeWire
 from e2e.replies import Reply, error, summary, text
 from e2e.request import Kind, Request
 from e2e.responses_api import ResponsesWire
@@ -33,6 +34,7 @@ _WIRES: Mapping[str, Wire] = {
     "/v1/messages": MessagesWire(),
     _COUNT: MessagesWire(),
     "/v1/responses": ResponsesWire(),
+    "/opencode/v1/messages": OpenCodeWire(),
 }
 _MODELS = "/v1/models"
 
@@ -339,9 +341,9 @@ class MessagesApi:
     def _kind(self, request: Request, wire: Wire) -> Kind:
         if request.path.startswith(_COUNT):
             return "count"
-        if self.script.is_side(request):
-            return "side"
-        return "compaction" if wire.compaction in request.prompt else "turn"
+        if wire.compaction in request.prompt:
+            return "compaction"
+        return "side" if self.script.is_side(request) else "turn"
 
     def answer(self, request: Request) -> Reply:
         """What the script says to `request`."""
