@@ -38,6 +38,9 @@ class AgentChoice(NamedTuple):
         return AgentChoice(self.coder or other.coder, self.reviewer or other.reviewer)
 
 
+UNCHOSEN = AgentChoice()
+
+
 class UnknownClient(ValueError):
     """A value names no client; the message completes "… is …"."""
 

@@ -1,11 +1,11 @@
 """A nebula and its phases as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faber.model.ids import slug
-from faber.nebula.plan.agent_choice import ROLES, AgentChoice, InClient
+from faber.nebula.plan.agent_choice import ROLES, UNCHOSEN, AgentChoice, InClient
 
 GATES = ("trust", "review", "approve", "watch")
 ISOLATIONS = ("worktree", "tree")
@@ -51,7 +51,7 @@ class Execution:
     max_review_cycles: int = MAX_REVIEW_CYCLES
     max_budget_usd: float | None = None
     phase_budget_usd: float | None = None
-    agents: AgentChoice = AgentChoice()
+    agents: AgentChoice = UNCHOSEN
     fallback: InClient | None = None
     model: str | None = None
     gate: str = "trust"
@@ -182,7 +182,16 @@ class Nebula:
             assignee=defaults.assignee if spec.assignee is None else spec.assignee,
             max_review_cycles=spec.max_review_cycles or execution.max_review_cycles,
             max_budget_usd=spec.max_budget_usd or execution.phase_budget_usd,
-            agents=(spec.agents or AgentChoice()).over(execution.agents),
+            agents=(spec.agents or UNCHOSEN).over(execution.agents),
             model=spec.model or execution.model,
             gate=spec.gate or execution.gate,
         )
+
+
+def with_clients(nebula: Nebula, agents: AgentChoice | None, fallback: InClient | None) -> Nebula:
+    """`nebula` with other clients for the agents of all its phases, and another fallback; None leaves it as it is."""
+    if agents is not None:
+        phases = tuple(replace(spec, agents=agents.over(spec.agents or UNCHOSEN)) for spec in nebula.phases)
+        execution = replace(nebula.execution, agents=agents.over(nebula.execution.agents))
+        nebula = replace(nebula, phases=phases, execution=execution)
+    return nebula if fallback is None else replace(nebula, execution=replace(nebula.execution, fallback=fallback))
