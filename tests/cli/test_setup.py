@@ -53,6 +53,9 @@ def test_what_it_shows_installs_and_is_undone(faber: Faber, client: str) -> None
     assert (made["ran"], made["installed_from"]) == (shown["commands"], str(ROOT))
     assert (str(ROOT / "opencode") if client == "opencode" else PLUGIN) in listed(client)
     assert faber("setup", "--client", client, "--yes", "--format", "json").json["ran"] == []
+    source = ROOT / "scripts" / "faber" / "errors.py"  # what is compiled of a copy names the time of its source
+    copies = list(Path(os.environ["HOME"]).glob(".codex/plugins/cache/faber/faber/*/scripts/faber/errors.py"))
+    assert [copy.stat().st_mtime_ns for copy in copies] == [source.stat().st_mtime_ns] * (client == "codex")
     assert f"{client} has faber, from {ROOT}" in faber("doctor", "--format", "text").out
     undone = faber("setup", "--client", client, "--undo", "--yes", "--format", "json").json
     assert (len(undone["ran"]), undone["installed_from"]) == (len(undone["commands"]), None)
