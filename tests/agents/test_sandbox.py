@@ -54,7 +54,7 @@ def test_the_options_open_the_repository_and_its_worktrees(tmp_path: Path, monke
     repository the workspace is enough."""
     main, linked = make_project(tmp_path / "main"), tmp_path / "linked"
     git(main, "worktree", "add", "-q", str(linked))
-    for here, roots in ((main, [".git"]), (linked, [".git", ""])):
+    for here, roots in ((main, [".git"]), (linked, [".git", ".git/worktrees/linked", ""])):
         monkeypatch.chdir(here)
         listed = ", ".join(f'"{main / name}"' for name in roots)
         assert options(str(main)) == f"-s workspace-write -c 'sandbox_workspace_write.writable_roots=[{listed}]'"

@@ -57,7 +57,7 @@ def git_notice(environment: Mapping[str, str], root: str) -> list[Notice]:
     if not _in_codex(environment):
         return []
     repository = find(os.getcwd())
-    if repository is None or os.access(repository.common_directory, os.W_OK):
+    if repository is None or os.access(repository.git_directory, os.W_OK):
         return []
     message = "Codex's sandbox keeps .git read-only: `git commit` and `git switch -c` will end with 128."
     return [Notice("git_read_only", Severity.WARNING, message, _ask(environment, root))]
@@ -69,10 +69,11 @@ def options(root: str, *more: str) -> str:
     here = os.path.realpath(os.getcwd())
     repository = find(here)
     top = os.path.realpath((repository and repository.top) or here)
-    roots = [repository.common_directory] if repository else []
+    # Codex protects a linked worktree's own directory in the repository unless it is named, too.
+    roots = [repository.common_directory, repository.git_directory] if repository else []
     if os.path.commonpath([top, root]) != top:
         roots.append(root)
-    listed = json.dumps([os.path.realpath(path) for path in roots], ensure_ascii=False)
+    listed = json.dumps(list(dict.fromkeys(map(os.path.realpath, roots))), ensure_ascii=False)
     settings = [f"sandbox_workspace_write.writable_roots={listed}"] if roots else []
     return " ".join(["-s workspace-write", *(f"-c {shlex.quote(each)}" for each in (*settings, *more))])
 
