@@ -2,15 +2,12 @@
 them answers for a person."""
 
 import json
-import os
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from functools import reduce
-from operator import add
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -19,8 +16,8 @@ from e2e.bench import CRAFT, Bench, Setting
 from e2e.client import Client, Installation
 from e2e.codex import Codex
 from e2e.literal import LiteralAgent
-from e2e.messages_api import MessagesApi
-from e2e.opencode import OpenCode
+from e2e.messages_api import MessagesApi, Script
+from e2e.opencode import OpenCode, Served
 from e2e.replies import hang, text, tool
 from e2e.repositories import git, make_project
 from e2e.request import Request
@@ -28,20 +25,28 @@ from faber.store.log import listing, read_event
 
 ROOT = Path(__file__).parents[2]
 FABER = ROOT / "bin" / "faber"
+GATE = "\nphases:\n  - id: a\n    gates: [{prompt: 'Start?'}]\n    steps: [{id: b, instruction: Do it.}]\n"
+FOR_PEOPLE = (
+    "feedback respond RUN approve", "feedback respond RUN waive", "feedback from-event --event-path x",
+    "step skip RUN a:b", "phase skip RUN a", "run adopt RUN", "run takeover RUN",
+    "context RUN --decide spec_unreadable=skip", "run init --autonomy autonomous",
+)  # fmt: skip
+# Without what tells an agent; in a session of its own; on a terminal of its own.
+BARE = "env -i HOME=$HOME PATH=$PATH FABER_VENV=$FABER_VENV"
+WAYS = (f"{BARE} ANSWER", f"{BARE} setsid -w ANSWER", "script -qec 'ANSWER' /dev/null")
 
 
 class Desk(NamedTuple):
-    """A project, and the three clients of the person who works on it, each with faber as `faber setup` installs it."""
+    """The three clients of one person, each with faber as `faber setup` installs it, and their model."""
 
-    bench: Bench
+    api: MessagesApi
     claude: Client
     codex: Codex
-    opencode: OpenCode
+    opencode: Served
 
-    def events(self) -> list[dict[str, Any]]:
-        """The events of the project's only run, in order."""
-        directory = self.bench.run.directory
-        return [dict(read_event(directory, entry.file)) for entry in listing(directory)]
+    def bench(self, project: Path) -> Bench:
+        """A new project, which all three work on."""
+        return Bench(self.claude, self.api, make_project(project), ROOT, Setting())
 
 
 def set_up(client: Installation, name: str) -> None:
@@ -56,48 +61,63 @@ def set_up(client: Installation, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def desk(
-    claude_binary: str, codex_binary: str, opencode_binary: str, api: MessagesApi, tmp_path: Path
+    claude_binary: str, codex_binary: str, opencode_binary: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Desk]:
-    """A desk in a new project."""
-    project = make_project(tmp_path / "project")
-    claude = Client(claude_binary, tmp_path / "claude", project, api)
-    codex = Codex(codex_binary, tmp_path / "codex", project, api)
-    opencode = OpenCode(opencode_binary, tmp_path / "opencode", project, api)
-    clients: dict[str, Installation] = {"claude": claude, "codex": codex, "opencode": opencode}
-    for name, client in clients.items():
-        set_up(client, name)
-    codex.trust_hooks()
-    yield Desk(Bench(cast(Client, claude), api, project, ROOT, Setting()), claude, codex, opencode)
-    for client in clients.values():
-        client.close()
+    """A desk; OpenCode runs all the time."""
+    place = tmp_path_factory.mktemp("desk")
+    project = make_project(place / "project")
+    with MessagesApi() as api:
+        claude = Client(claude_binary, place / "claude", project, api)
+        codex = Codex(codex_binary, place / "codex", project, api)
+        opencode = OpenCode(opencode_binary, place / "opencode", project, api)
+        clients: dict[str, Installation] = {"claude": claude, "codex": codex, "opencode": opencode}
+        for name, client in clients.items():
+            set_up(client, name)
+        codex.trust_hooks()
+        with opencode.serve() as served:
+            yield Desk(api, claude, codex, served)
+        for client in clients.values():
+            client.close()
 
 
-def test_one_run_through_three_clients(desk: Desk, api: MessagesApi) -> None:
+@pytest.fixture
+def script(desk: Desk) -> Iterator[Script]:
+    """What the model says in this test; used up in the end."""
+    desk.api.script = Script()
+    yield desk.api.script
+    desk.api.verify()
+
+
+def test_one_run_through_three_clients(desk: Desk, script: Script, tmp_path: Path) -> None:
     """The default workflow, begun in Claude Code, which is killed in a step, continued in Codex, which asks a person,
     answered in a terminal, and ended in OpenCode: each step is done once, and the events name the clients."""
-    bench, agent = desk.bench, LiteralAgent(desk.bench.hands)
+    bench = desk.bench(tmp_path / "project")
+    place, agent = bench.project, LiteralAgent(bench.hands)
 
     def specifying(request: Request) -> bool:
         return any('"action":"step"' in each.text and '"step":"write-spec"' in each.text for each in request.results)
 
-    api.script.always(lambda request: hang() if specifying(request) else agent(request))
-    running = desk.claude.start("/faber:run Add a CSV export", session_id=uuid4(), allowed_tools=CRAFT, max_turns=60)
-    api.wait_for(specifying)
+    script.always(lambda request: hang() if specifying(request) else agent(request))
+    prompt = "/faber:run Add a CSV export"
+    running = desk.claude.start(prompt, session_id=uuid4(), allowed_tools=CRAFT, max_turns=60, cwd=place)
+    desk.api.wait_for(specifying)
     running.kill()
-    api.script.always(agent)
-    opened = [f"sandbox_workspace_write.writable_roots={json.dumps([str(bench.project / '.git')])}"]
-    desk.codex.run("continue", sandbox="workspace-write", settings=opened)
-    assert bench.state["status"] == "awaiting_feedback", api.shown()
-    bench.person("feedback", "respond", bench.state["run_id"], "approve")
-    with desk.opencode.serve() as served:
-        session = served.says("continue").session_id
-        bench.person("feedback", "respond", bench.state["run_id"], "approve")
-        served.says("continue", resume=session)
-    assert bench.state["status"] == "completed", api.shown()
 
-    events = desk.events()
+    script.always(agent)
+    opened = [f"sandbox_workspace_write.writable_roots={json.dumps([str(place / '.git')])}"]
+    desk.codex.run("continue", sandbox="workspace-write", settings=opened, cwd=place)
+    assert bench.state["status"] == "awaiting_feedback", desk.api.shown()
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+
+    session = desk.opencode.says("continue", cwd=place).session_id
+    bench.person("feedback", "respond", bench.state["run_id"], "approve")
+    desk.opencode.says("continue", resume=session, cwd=place)
+    assert bench.state["status"] == "completed", desk.api.shown()
+
+    directory = bench.run.directory
+    events: list[dict[str, Any]] = [dict(read_event(directory, entry.file)) for entry in listing(directory)]
     steps = [(phase["id"], step["id"]) for phase in bench.run.plan["phases"] for step in phase["steps"]]
     for kind in ("step_start", "step_complete"):
         assert [(each["phase"], each["step"]) for each in events if each["type"] == kind] == steps
@@ -107,5 +127,24 @@ def test_one_run_through_three_clients(desk: Desk, api: MessagesApi) -> None:
     assert len({each["session_id"] for each in events if each["actor"] == "agent" and "session_id" in each}) == 3
     answered = [each for each in events if each["type"] == "feedback_received"]
     assert [(each["actor"], each.get("client")) for each in answered] == [("person", None)] * 2
-    assert git(bench.project, "log", "--format=%s", "main..feat/csv").splitlines() == ["Add the export"]
-    assert (bench.project / "export.txt").read_text() == "a,b\n"
+    assert git(place, "log", "--format=%s", "main..feat/csv").splitlines() == ["Add the export"]
+    assert (place / "export.txt").read_text() == "a,b\n"
+
+
+def test_no_agent_answers_for_a_person(desk: Desk, script: Script, tmp_path: Path) -> None:
+    """In each client an agent that runs what only a person may, as it is, without its client's variables, in a session
+    of its own or on a terminal of its own, is refused."""
+    bench = desk.bench(tmp_path / "project")
+    bench.workflow(GATE)
+    bench.settings(autonomy="guarded")
+    run = bench.person("run", "begin", "--next", "An export")["run_id"]
+    answer = f"{FABER} {FOR_PEOPLE[0]}"
+    tried = [f"{FABER} {each}" for each in FOR_PEOPLE] + [each.replace("ANSWER", answer) for each in WAYS]
+    command = f"{{ {'; '.join(tried)}; }} 2>/dev/null".replace("RUN", run)
+    script.reply(*[tool("Bash", command=command), text("done")] * 3)
+    said = []
+    for ask in (partial(desk.claude.run, allowed_tools=["Bash"]), desk.codex.run, desk.opencode.says):
+        ask("go", cwd=bench.project)
+        said.append(desk.api.turns[-1].results[-1].text)
+    assert [each.count("Only a person may use") for each in said] == [len(tried)] * 3, said
+    assert (bench.state["status"], bench.state["answers"]) == ("awaiting_feedback", [])

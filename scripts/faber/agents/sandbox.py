@@ -79,7 +79,8 @@ def options(root: str, *more: str) -> str:
 
 def _ask(environment: Mapping[str, str], root: str, *more: str) -> str:
     session = environment.get("CODEX_THREAD_ID")
-    resume = f" (`resume {session}` continues this session)" if session else ""
+    # Not as a command: an agent would run it.
+    resume = f" (`resume` continues this session, {session})" if session else ""
     return f"Tell the person to start Codex with the options `{options(root, *more)}`{resume}, and stop."
 
 

@@ -33,7 +33,7 @@ class NothingToDecide(Refused):
 def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Committed | Notice:
     """Append `context_loaded` once a session, and ask people about open decisions, each once.
 
-    Returns the commit, or a notice that says why nothing was recorded.
+    Returns the commit, or a notice that says why nothing was recorded. Raises what an agent's sandbox refused.
     """
     if run.foreign or run.state["status"] in CLOSED:
         why = "made by another tool" if run.foreign else run.state["status"]
@@ -53,8 +53,9 @@ def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Com
     except FaberError as error:
         from faber.agents.sandbox import explained
 
-        told = explained(error, os.environ, run.layout.root)
-        return Notice("not_recorded", Severity.WARNING, told.message, told.recovery, run.run_id)
+        if explained(error, os.environ, run.layout.root) is not error:
+            raise  # or an agent would be told again and again to load the context
+        return Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)
 
 
 def _requests(state: State, plan: Plan, decisions: list[OpenDecision]) -> list[Draft]:
