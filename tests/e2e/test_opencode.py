@@ -238,8 +238,8 @@ BROKEN = {
 
 
 def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: Path) -> None:
-    """With fabers that are missing, hang, fail or answer something else, OpenCode works as without them, and its log
-    says what happened."""
+    """With fabers that are missing, hang, fail or answer something else, OpenCode works as without them, its log says
+    what happened, and none is left running."""
     plugins = [with_program(tmp_path / str(number), code) for number, code in enumerate(BROKEN)]
     named = [str(each / "opencode" / "faber.js") for each in plugins]
     bench = bench_in(house, tmp_path / "project", plugin=named)
@@ -253,6 +253,7 @@ def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: 
         return [why for why in BROKEN.values() if not re.search(f"faber hook session-start: .*{why}", said)]
 
     until(lambda: not untold())
+    until(lambda: not any("sleep 60" in each.command for each in house.served.running.processes))
 
 
 def test_a_brief_needs_no_environment_and_no_sound_store(house: House, script: Script, tmp_path: Path) -> None:
