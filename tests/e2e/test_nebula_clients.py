@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,10 @@ from e2e.nebulas import Faber, Model
 from e2e.opencode import OpenCode
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
+from faber.agents.agent_options import AgentOptions
+from faber.agents.claude import PLUGIN
+from faber.agents.opencode import OpenCodeClient, OpenCodeReader
+from faber.agents.outcome import Outcome
 from support.nebulas import Project, nebula_files
 from support.repositories import git
 
@@ -35,10 +39,7 @@ class InClients(Model):
     def __call__(self, request: Request) -> Reply:
         client = client_of(request)
         before = len(self.asked)
-        if client == "claude":
-            reply = super().__call__(request)
-        else:
-            reply = self.elsewhere(client, request)
+        reply = super().__call__(request) if client == "claude" else self.elsewhere(client, request)
         self.worked += [(client, role) for role, _ in self.asked[before:]]
         return reply
 
@@ -160,3 +161,61 @@ def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) 
     assert report["cost_usd"] == pytest.approx(sum(turn["cost_usd"] for turn in found))
     merged = git(made.root, "ls-tree", "--name-only", report["branch"]).split()
     assert {"a.txt", "half.txt"} <= set(merged)
+
+
+def shape(value: Any) -> Any:
+    """A JSON value without what differs from run to run: of a text only that it is one."""
+    if isinstance(value, dict):
+        return {key: shape(each) if key != "type" else each for key, each in value.items()}
+    return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """The events of a stream that the unit tests read."""
+    return [json.loads(line) for line in (STREAMS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_codex_prints_what_is_recorded(codex: Codex, api: MessagesApi) -> None:
+    """The stream that the reader is tested with is the one that this Codex prints: a text, a command, an answer."""
+    api.script.reply(text("I look.") + tool("Bash", command="echo hi; sleep 0.5"), text("Done."))
+    printed = codex.run("go", sandbox="read-only")
+    assert [shape(each) for each in printed.events] == [shape(each) for each in recorded("codex")]
+
+
+@pytest.fixture
+def opencode(opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[OpenCode]:
+    """The pinned OpenCode in the project."""
+    made = OpenCode(opencode_binary, tmp_path / "home", project, api)
+    yield made
+    made.close()
+
+
+def test_opencode_prints_what_is_recorded(
+    opencode: OpenCode, api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for OpenCode; and it repeats a refused request without an event, which only its log tells."""
+    api.script.reply(error(529, "Overloaded"), text("I look.") + tool("Bash", command="rm a"), text("Done."))
+    options = AgentOptions(
+        str(opencode.project),
+        command=[str(opencode.binary)],
+        inherited=opencode.environment(),
+        agent="faber:coder",
+        permission_mode="acceptEdits",
+        allowed_tools=["Bash(make *)"],
+        plugin_dir=PLUGIN,
+    )
+    printed: list[dict[str, Any]] = []
+    feed = OpenCodeReader.feed
+
+    def read(reader: OpenCodeReader, line: bytes) -> None:
+        printed.append(json.loads(line))
+        feed(reader, line)
+
+    monkeypatch.setattr(OpenCodeReader, "feed", read)
+    result = OpenCodeClient(options).turn("go")
+    assert (result.outcome, result.text, result.causes) == (Outcome.COMPLETED, "Done.", {"server_error": 1})
+    assert [each.tool for each in result.denials] == ["Bash"]
+    assert [shape(each) for each in printed] == [shape(each) for each in recorded("opencode")]
+    log = (STREAMS / "opencode.log").read_text("utf-8")
+    assert re.sub(r"=\S+", "=", result.stderr) == re.sub(r"=\S+", "=", log.strip())
+    assert "You implement one phase" in api.turns[-1].system
