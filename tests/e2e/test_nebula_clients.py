@@ -110,6 +110,8 @@ def test_a_coder_in_claude_code_and_a_reviewer_in_codex(faber: Callable[[str], F
     assert (reviewer["client"], reviewer["cost_usd"], reviewer["unpriced"]) == ("codex", 0.0, True)
     assert reviewer["tokens"] == {"input_tokens": 10, "output_tokens": 10}
     assert report["cost_usd"] == pytest.approx(coder["cost_usd"])
+    status = made.run("nebula", "status", "plan")
+    assert (status["unpriced_turns"], status["cost_usd"]) == (1, report["cost_usd"])
     assert made.left() == []
 
 
@@ -125,8 +127,8 @@ def test_a_coder_in_opencode(faber: Callable[[str], Faber], api: MessagesApi) ->
     assert made.left() == []
 
 
-def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) -> None:
-    """Claude's coder wrote a file when its limit was reached; Codex goes on in the same worktree, at once, with the
+def test_work_continues_in_codex(faber: Callable[[str], Faber], api: MessagesApi) -> None:
+    """Claude's coder wrote a file when its limit was reached; Codex continues in the same worktree, at once, with the
     prompt of a new session. The run says so, and every turn and its cost count once."""
     model = InClients()
     ends = int(time.time()) + 7200
@@ -147,7 +149,7 @@ def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) 
     made = faber('agents = { coder = "claude", reviewer = "codex" }\nfallback = "codex"')
     report = made.run("nebula", "apply", "plan")
     assert report["status"] == "done"
-    assert "The run goes on in Codex; Claude Code is tried again at" in made.stderr
+    assert "The run continues in Codex; Claude Code is tried again at" in made.stderr
     assert model.worked == [("codex", "coder"), ("codex", "reviewer")]
     assert len(directories) == 2
     assert len(set(directories)) == 1

@@ -1,4 +1,4 @@
-"""Where a client is at its limit and another one is named, the work goes on there."""
+"""Where a client is at its limit and another one is named, the work continues there."""
 
 import threading
 from collections.abc import Mapping
@@ -70,8 +70,8 @@ class Bench:
 
 
 def test_a_limit_is_not_waited_for(tmp_path: Path) -> None:
-    """Codex goes on at once, also with the next turn; once the limit is over, the next turn begins in Claude Code. The
-    refused turn is counted once, and the log says who goes on."""
+    """Codex continues at once, also with the next turn; once the limit is over, the next turn begins in Claude Code. The
+    refused turn is counted once, and the log says who continues."""
     bench = Bench(tmp_path, [LIMITED, DONE, DONE], [DONE, DONE])
     assert [bench.turn(), bench.turn()] == ["codex", "codex"]
     bench.now += 3600 + AFTER
@@ -84,9 +84,9 @@ def test_a_limit_is_not_waited_for(tmp_path: Path) -> None:
         "claude completed",
     ]
     refused, resumed = bench.recorded
-    assert (refused["type"], refused["client"], refused["goes_on_in"]) == ("turns_refused", "claude", "codex")
+    assert (refused["type"], refused["client"], refused["continues_in"]) == ("turns_refused", "claude", "codex")
     assert (resumed["type"], resumed["client"]) == ("turns_resumed", "claude")
-    assert "The run goes on in Codex; Claude Code is tried again at" in bench.said[0]
+    assert "The run continues in Codex; Claude Code is tried again at" in bench.said[0]
     assert bench.door.lets_through
 
 
@@ -95,7 +95,7 @@ def test_two_limits_are_a_limit(tmp_path: Path) -> None:
     bench = Bench(tmp_path, [LIMITED], [LIMITED])
     with pytest.raises(RuntimeError, match="ServiceClosed"):
         bench.turn()
-    assert [each.get("goes_on_in") for each in bench.recorded] == ["codex", None]
+    assert [each.get("continues_in") for each in bench.recorded] == ["codex", None]
     assert not bench.door.lets_through
 
 
@@ -109,7 +109,7 @@ def test_an_account_without_credit_is_no_end(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_knows_which_client_is_at_its_limit() -> None:
-    """The pause of an earlier process is that of its client's door; the text for people says who goes on."""
+    """The pause of an earlier process is that of its client's door; the text for people says who continues."""
     paused: Pause = {
         "reason": "limited",
         "message": "Limit.",
@@ -117,12 +117,12 @@ def test_a_resumed_run_knows_which_client_is_at_its_limit() -> None:
         "waiting_until": "2027-01-15T09:00:00Z",
         "event_id": 3,
         "client": "codex",
-        "goes_on_in": "opencode",
+        "continues_in": "opencode",
     }
     door = Door(7200, fallback="opencode", paused=paused, clock=lambda: START)
     assert (door.is_open, door.of("codex").is_open, door.of("codex").lets_through) == (True, False, True)
     assert door.best(["codex", "opencode"]).client == "opencode"
-    assert pause_text(paused).endswith("; the work goes on in opencode")
+    assert pause_text(paused).endswith("; the work continues in opencode")
 
 
 def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
