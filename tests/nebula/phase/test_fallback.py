@@ -70,7 +70,7 @@ class Bench:
 
 
 def test_a_limit_is_not_waited_for(tmp_path: Path) -> None:
-    """Codex continues at once, also with the next turn; once the limit is over, the next turn begins in Claude Code. The
+    """Codex continues at once, also with the next turn; after the limit the next turn begins in Claude Code. The
     refused turn is counted once, and the log says who continues."""
     bench = Bench(tmp_path, [LIMITED, DONE, DONE], [DONE, DONE])
     assert [bench.turn(), bench.turn()] == ["codex", "codex"]

@@ -2,7 +2,7 @@
 
 All phases of a run share one door for each client. A turn that the service refused closes it; then no turn begins
 until the limit is over, or a pause that grows. One turn tries first; the others follow once it came through. Where the
-nebula names a fallback, the turns go on in that client meanwhile.
+nebula names a fallback, the turns continue in that client meanwhile.
 """
 
 import threading
