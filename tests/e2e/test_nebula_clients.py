@@ -29,7 +29,7 @@ STREAMS = Path(__file__).parents[1] / "fixtures" / "streams"
 class InClients(Model):
     """The usual model, which works with the tools that its client has: a coder in a shell, a reviewer in text.
 
-    `worked` are (client, role) of every turn that was begun.
+    `worked` are (client, role) of every turn that began.
     """
 
     def __init__(self) -> None:
