@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,10 @@ from e2e.nebulas import Faber, Model
 from e2e.opencode import OpenCode
 from e2e.replies import Reply, error, text, tool
 from e2e.request import Request
+from faber.agents.agent_options import AgentOptions
+from faber.agents.claude import PLUGIN
+from faber.agents.opencode import OpenCodeClient, OpenCodeReader
+from faber.agents.outcome import Outcome
 from support.nebulas import Project, nebula_files
 from support.repositories import git
 
@@ -25,7 +29,7 @@ STREAMS = Path(__file__).parents[1] / "fixtures" / "streams"
 class InClients(Model):
     """The usual model, which works with the tools that its client has: a coder in a shell, a reviewer in text.
 
-    `worked` are (client, role) of every turn that was begun.
+    `worked` are (client, role) of every turn that began.
     """
 
     def __init__(self) -> None:
@@ -35,10 +39,7 @@ class InClients(Model):
     def __call__(self, request: Request) -> Reply:
         client = client_of(request)
         before = len(self.asked)
-        if client == "claude":
-            reply = super().__call__(request)
-        else:
-            reply = self.elsewhere(client, request)
+        reply = super().__call__(request) if client == "claude" else self.elsewhere(client, request)
         self.worked += [(client, role) for role, _ in self.asked[before:]]
         return reply
 
@@ -109,6 +110,8 @@ def test_a_coder_in_claude_code_and_a_reviewer_in_codex(faber: Callable[[str], F
     assert (reviewer["client"], reviewer["cost_usd"], reviewer["unpriced"]) == ("codex", 0.0, True)
     assert reviewer["tokens"] == {"input_tokens": 10, "output_tokens": 10}
     assert report["cost_usd"] == pytest.approx(coder["cost_usd"])
+    status = made.run("nebula", "status", "plan")
+    assert (status["unpriced_turns"], status["cost_usd"]) == (1, report["cost_usd"])
     assert made.left() == []
 
 
@@ -124,8 +127,8 @@ def test_a_coder_in_opencode(faber: Callable[[str], Faber], api: MessagesApi) ->
     assert made.left() == []
 
 
-def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) -> None:
-    """Claude's coder wrote a file when its limit was reached; Codex goes on in the same worktree, at once, with the
+def test_work_continues_in_codex(faber: Callable[[str], Faber], api: MessagesApi) -> None:
+    """Claude's coder wrote a file when its limit was reached; Codex continues in the same worktree, at once, with the
     prompt of a new session. The run says so, and every turn and its cost count once."""
     model = InClients()
     ends = int(time.time()) + 7200
@@ -146,7 +149,7 @@ def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) 
     made = faber('agents = { coder = "claude", reviewer = "codex" }\nfallback = "codex"')
     report = made.run("nebula", "apply", "plan")
     assert report["status"] == "done"
-    assert "The run goes on in Codex; Claude Code is tried again at" in made.stderr
+    assert "The run continues in Codex; Claude Code is tried again at" in made.stderr
     assert model.worked == [("codex", "coder"), ("codex", "reviewer")]
     assert len(directories) == 2
     assert len(set(directories)) == 1
@@ -160,3 +163,61 @@ def test_work_goes_on_in_codex(faber: Callable[[str], Faber], api: MessagesApi) 
     assert report["cost_usd"] == pytest.approx(sum(turn["cost_usd"] for turn in found))
     merged = git(made.root, "ls-tree", "--name-only", report["branch"]).split()
     assert {"a.txt", "half.txt"} <= set(merged)
+
+
+def shape(value: Any) -> Any:
+    """A JSON value without what differs from run to run: of a text only that it is one."""
+    if isinstance(value, dict):
+        return {key: shape(each) if key != "type" else each for key, each in value.items()}
+    return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """The events of a stream that the unit tests read."""
+    return [json.loads(line) for line in (STREAMS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_codex_prints_what_is_recorded(codex: Codex, api: MessagesApi) -> None:
+    """The stream that the reader is tested with is the one that this Codex prints: a text, a command, an answer."""
+    api.script.reply(text("I look.") + tool("Bash", command="echo hi; sleep 0.5"), text("Done."))
+    printed = codex.run("go", sandbox="read-only")
+    assert [shape(each) for each in printed.events] == [shape(each) for each in recorded("codex")]
+
+
+@pytest.fixture
+def opencode(opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[OpenCode]:
+    """The pinned OpenCode in the project."""
+    made = OpenCode(opencode_binary, tmp_path / "home", project, api)
+    yield made
+    made.close()
+
+
+def test_opencode_prints_what_is_recorded(
+    opencode: OpenCode, api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for OpenCode; and it repeats a refused request without an event, which only its log tells."""
+    api.script.reply(error(529, "Overloaded"), text("I look.") + tool("Bash", command="rm a"), text("Done."))
+    options = AgentOptions(
+        str(opencode.project),
+        command=[str(opencode.binary)],
+        inherited=opencode.environment(),
+        agent="faber:coder",
+        permission_mode="acceptEdits",
+        allowed_tools=["Bash(make *)"],
+        plugin_dir=PLUGIN,
+    )
+    printed: list[dict[str, Any]] = []
+    feed = OpenCodeReader.feed
+
+    def read(reader: OpenCodeReader, line: bytes) -> None:
+        printed.append(json.loads(line))
+        feed(reader, line)
+
+    monkeypatch.setattr(OpenCodeReader, "feed", read)
+    result = OpenCodeClient(options).turn("go")
+    assert (result.outcome, result.text, result.causes) == (Outcome.COMPLETED, "Done.", {"server_error": 1})
+    assert [each.tool for each in result.denials] == ["Bash"]
+    assert [shape(each) for each in printed] == [shape(each) for each in recorded("opencode")]
+    log = (STREAMS / "opencode.log").read_text("utf-8")
+    assert re.sub(r"=\S+", "=", result.stderr) == re.sub(r"=\S+", "=", log.strip())
+    assert "You implement one phase" in api.turns[-1].system

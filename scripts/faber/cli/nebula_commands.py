@@ -175,7 +175,7 @@ def _chosen(given: str | None, read: Callable[[str], T]) -> T | None:
     "--fallback",
     metavar="CLIENT",
     callback=_fallback,
-    help="The client that goes on while another one is at its limit. Default: the nebula's.",
+    help="The client that continues while another one is at its limit. Default: the nebula's.",
 )
 @click.option("--heal", is_flag=True, help="With --resume: heal what failed in an earlier run.")
 @click.option(

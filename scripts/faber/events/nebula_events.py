@@ -56,11 +56,11 @@ def turns_refused(
     reason: str,
     waiting_until: str | None,
     client: str | None = None,
-    goes_on_in: str | None = None,
+    continues_in: str | None = None,
 ) -> Draft:
     """The service of a client refuses turns; `message` is what it said. `waiting_until` None: nobody waits, a person
-    has to do something. The work goes on in the client `goes_on_in`, if there is one."""
-    metadata = {"reason": reason, "waiting_until": waiting_until, "client": client, "goes_on_in": goes_on_in}
+    has to do something. The work continues in the client `continues_in`, if there is one."""
+    metadata = {"reason": reason, "waiting_until": waiting_until, "client": client, "continues_in": continues_in}
     return draft(event_types.TURNS_REFUSED, message=message, metadata=metadata)
 
 

@@ -40,8 +40,8 @@ def _pause(state: State, event: Event, reason: str) -> None:
     given = event["metadata"]
     if isinstance(client := given.get("client"), str):
         state["paused"]["client"] = shorten(client, _REASON)
-    if isinstance(other := given.get("goes_on_in"), str):
-        state["paused"]["goes_on_in"] = shorten(other, _REASON)
+    if isinstance(other := given.get("continues_in"), str):
+        state["paused"]["continues_in"] = shorten(other, _REASON)
 
 
 @reduces(event_types.HOOK_EXECUTE)
@@ -55,9 +55,9 @@ def _end_turn(state: State, event: Event) -> None:
 
 
 def pause_text(pause: Pause) -> str:
-    """`The limit is reached (since …, until …)`, and which client goes on meanwhile."""
+    """`The limit is reached (since …, until …)`, and which client continues meanwhile."""
     until = f", until {pause['waiting_until']}" if pause["waiting_until"] else ""
-    other = f"; the work goes on in {pause['goes_on_in']}" if "goes_on_in" in pause else ""
+    other = f"; the work continues in {pause['continues_in']}" if "continues_in" in pause else ""
     return f"{pause['message']} (since {pause['since']}{until}){other}"
 
 

@@ -155,8 +155,8 @@ class ErrorEntry(TypedDict):
 
 class Pause(TypedDict):
     """Why no turn can begin: `reason` in the word of the client or of faber, `message` as the service said it.
-    `waiting_until` is null where no time is known, or a person has to do something first. With `goes_on_in` it is the
-    turns of one `client` that cannot begin, and the work goes on in another."""
+    `waiting_until` is null where no time is known, or a person has to do something first. With `continues_in` it is the
+    turns of one `client` that cannot begin, and the work continues in another."""
 
     reason: Annotated[str, Keyword("maxLength", 100)]
     message: Annotated[str, Keyword("maxLength", 300)]
@@ -164,7 +164,7 @@ class Pause(TypedDict):
     waiting_until: str | None
     event_id: int
     client: NotRequired[Annotated[str, Keyword("maxLength", 100)]]
-    goes_on_in: NotRequired[Annotated[str, Keyword("maxLength", 100)]]
+    continues_in: NotRequired[Annotated[str, Keyword("maxLength", 100)]]
 
 
 class SettledQuestion(TypedDict):

@@ -111,7 +111,7 @@ class AgentFactory:
         return AgentsByClient({role: [each.client for each in self._clients(role, spec)] for role in ROLES}, within)
 
     def _clients(self, role: str, spec: PhaseSpec) -> list[InClient]:
-        """The client of a role, and the one that goes on where that is at its limit."""
+        """The client of a role, and the one that continues where that is at its limit."""
         first, fallback = self.nebula.settings(spec).agents.of(role), self.nebula.execution.fallback
         return [first] if fallback is None or fallback.client == first.client else [first, fallback]
 

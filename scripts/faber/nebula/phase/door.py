@@ -2,7 +2,7 @@
 
 All phases of a run share one door for each client. A turn that the service refused closes it; then no turn begins
 until the limit is over, or a pause that grows. One turn tries first; the others follow once it came through. Where the
-nebula names a fallback, the turns go on in that client meanwhile.
+nebula names a fallback, the turns continue in that client meanwhile.
 """
 
 import threading
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Door:
-    """The door of one client: open, or closed until a time. `fallback` is the client that goes on meanwhile.
+    """The door of one client: open, or closed until a time. `fallback` is the client that continues meanwhile.
 
     `patience` are the seconds that a closed door is waited for, 0 for none; `tell` gets a line for people, `record` the
     events. `paused` is the pause that an earlier process of the run was in: the rest of it is waited for. `clock` is
@@ -74,7 +74,7 @@ class Door:
     @property
     def lets_through(self) -> bool:
         """True if turns may begin, here or in the fallback."""
-        return self.is_open or self._goes_on_in is not None
+        return self.is_open or self._continues_in is not None
 
     def of(self, client: str) -> "Door":
         """The door of another client of the run."""
@@ -112,7 +112,7 @@ class Door:
         return self._until if self.patience >= 0 else float("inf")
 
     @property
-    def _goes_on_in(self) -> str | None:
+    def _continues_in(self) -> str | None:
         other = self._fallback
         return other if other not in (None, self.client) and self.of(other or "").is_open else None
 
@@ -196,8 +196,8 @@ class Door:
         self.patience = -1.0
         self.said = f"{sentence(said)} {failure(TurnResult(outcome, client=self.client)).recovery}"
         self._note(outcome, None)
-        if (other := self._goes_on_in) is not None:
-            self._tell(f"{self.said} The run goes on in {KINDS[other].title}.")
+        if (other := self._continues_in) is not None:
+            self._tell(f"{self.said} The run continues in {KINDS[other].title}.")
 
     @property
     def _title(self) -> str:
@@ -206,8 +206,10 @@ class Door:
     def _note(self, outcome: Outcome, until: float | None) -> None:
         at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if until is not None else None
         self._recorded = True
-        said, other = self.said or outcome.value, self._goes_on_in
-        self._record(turns_refused(said, reason=outcome.value, waiting_until=at, client=self.client, goes_on_in=other))
+        said, other = self.said or outcome.value, self._continues_in
+        self._record(
+            turns_refused(said, reason=outcome.value, waiting_until=at, client=self.client, continues_in=other)
+        )
 
     def _close(self, outcome: Outcome, said: str) -> None:
         now = self._clock()
@@ -219,9 +221,9 @@ class Door:
         else:
             self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
         self._note(outcome, self._until)  # first, so that whoever is told finds it recorded
-        if (other := self._goes_on_in) is not None:
+        if (other := self._continues_in) is not None:
             until = f"{self._title} is tried again at {_time_of(self._until)}"
-            self._tell(f"{sentence(said)} The run goes on in {KINDS[other].title}; {until}.")
+            self._tell(f"{sentence(said)} The run continues in {KINDS[other].title}; {until}.")
         elif self._until - self._since <= self.patience:
             self._tell(f"{sentence(said)} The run waits until {_time_of(self._until)}, then tries again.")
 

@@ -72,7 +72,7 @@ class Turns(NamedTuple):
     def _turn(self, role: str, turn: Callable[[Agents, float], T]) -> T:
         """One turn, repeated until a service accepts it; raises `ServiceClosed` if none does.
 
-        Each turn begins anew in the role's first client, unless that is at its limit and another one is not. What a
+        Each turn begins in the role's first client, unless that is at its limit and another one is not. What a
         turn left that was refused midway stays in the worktree.
         """
         progress, cancel = self.progress, self.progress.setup.cancel

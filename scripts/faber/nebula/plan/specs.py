@@ -39,9 +39,9 @@ class Execution:
 
     `max_workers` phases at once (1 to 1,000; always 1 with `isolation = "tree"`). `max_review_cycles` per phase (1 to
     100). In US dollars, None for no limit: `max_budget_usd` for the whole run, `phase_budget_usd` for each phase that
-    sets none (`budgets` says which key of the file is which). `agents` are the clients, `fallback` the one that goes on
-    where another is at its limit. `model`: None for the agents' default. `agent_tools` are
-    the tools a coder may use, None for the agent's own list; a reviewer only reads. `turn_timeout`: seconds per agent
+    sets none (`budgets` says which key of the file is which). `agents` are the clients, `fallback` the one that
+    continues where another is at its limit. `model`: None for the agents' default. `agent_tools` are the tools a coder
+    may use, None for the agent's own list; a reviewer only reads. `turn_timeout`: seconds per agent
     turn. `setup` runs once in each new worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase.
     `healing_budget_reserve`: US dollars that normal phases may not spend; by default a fifth of `max_budget_usd`, None
     if there is no budget.
