@@ -91,8 +91,8 @@ def script(desk: Desk) -> Iterator[Script]:
 
 
 def test_one_run_through_three_clients(desk: Desk, script: Script, tmp_path: Path) -> None:
-    """The default workflow begins in Claude Code, which is killed in a step, continues in Codex until a person is asked,
-    who answers in a terminal, and ends in OpenCode: each step is done once, and the events name the clients."""
+    """The default workflow begins in Claude Code, which is killed in a step, continues in Codex until a person is asked
+    and answers in a terminal, and ends in OpenCode: each step is done once, and the events name the clients."""
     bench = desk.bench(tmp_path / "project")
     place, agent = bench.project, LiteralAgent(bench.hands)
 

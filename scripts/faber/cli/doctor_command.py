@@ -46,9 +46,9 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     if run is None:
         from faber.agents.installing import standings
 
-        found = [each for each in standings(os.environ) if each.program or each.installed_from]
-        answer["clients"] = [each._asdict() for each in found]
-        text += "".join(f"{spelled(each.line)}\n" for each in found)
+        clients = [each for each in standings(os.environ) if each.program or each.installed_from]
+        answer["clients"] = [each._asdict() for each in clients]
+        text += "".join(f"{spelled(each.line)}\n" for each in clients)
     print_answer(redact_json(answer), form, lambda _: redact(text))
     return Exit.OK if healthy else Exit.FAILED
 
