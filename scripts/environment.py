@@ -21,6 +21,7 @@ import glob
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -88,6 +89,11 @@ def _key(lock: Path) -> str:
 
 def build(lock: Path, place: Place) -> None:
     """Install what `lock` lists into `place`; raises CannotBuild, and leaves nothing behind if it fails."""
+    if os.environ.get("CODEX_SANDBOX_NETWORK_DISABLED") or os.environ.get("CODEX_SANDBOX"):
+        raise CannotBuild(
+            "Codex's sandbox cannot build its Python environment: "
+            f"a person runs `{shlex.quote(str(ROOT / 'bin' / 'faber'))} setup` in a terminal once."
+        )
     if not place.ours and place.directory.is_dir() and any(place.directory.iterdir()):
         raise CannotBuild(f"FABER_VENV={place.directory} has no usable Python: remove it, or name another directory.")
     print("faber: preparing its Python environment; this happens once and takes a few seconds.", file=sys.stderr)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from faber.agents.claude import MAX_SCHEMA, AgentOptions, schema_argument
+from faber.agents.claude import MAX_SCHEMA, AgentOptions, client_arguments, schema_argument
 from faber.nebula.healing.architect import ARCHITECT_SCHEMA
 from faber.nebula.phase.reviews import REVIEW_SCHEMA
 
@@ -16,7 +16,7 @@ def test_the_client_gets_the_schema_without_its_dialect(schema: dict[str, Any]) 
     sent = schema_argument(schema)
     assert sent is not None
     assert json.loads(sent) | {"$schema": schema["$schema"]} == schema
-    words = AgentOptions("/").arguments(None, 1.0, sent)
+    words = client_arguments(AgentOptions("/"), None, 1.0, sent)
     assert words[words.index("--json-schema") + 1] == sent
 
 

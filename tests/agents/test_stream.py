@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber.agents.outcome import STDERR_TAIL, BudgetStop, Outcome, TurnFailed, TurnResult, failure, judge
+from faber.agents.judgement import judge
+from faber.agents.outcome import STDERR_TAIL, BudgetStop, Outcome, TurnFailed, TurnResult, failure
 from faber.agents.process import Lines
 from faber.agents.stream import MAX_LINE, Denial, Piece, Reading, StreamReader
 from faber.responses.constants import UNFINISHED

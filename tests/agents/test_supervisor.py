@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from faber.agents import supervisor
-from faber.agents.claude import AgentOptions, ClaudeCodeClient
+from faber.agents.claude import AgentOptions, ClaudeCodeClient, client_arguments
 from faber.agents.environment import agent_environment
 from faber.agents.outcome import BudgetStop, Cancelled, ClientMissing, Outcome
 from faber.agents.process import end_turns
@@ -318,7 +318,7 @@ def test_costs_are_counted_once(client: Callable[..., ClaudeCodeClient], version
 
 def test_every_turn_has_its_limits(tmp_path: Path) -> None:
     """No arguments are made without a limit on turns and budget, and no value that is not a limit is accepted."""
-    arguments = AgentOptions(str(tmp_path)).arguments(None, 2.0)
+    arguments = client_arguments(AgentOptions(str(tmp_path)), None, 2.0, None)
     assert {"--max-turns", "--max-budget-usd"} <= set(arguments)
     for wrong in ({"max_turns": 0}, {"max_budget_usd": 0}, {"max_budget_usd": float("inf")}, {"timeout": 0}):
         with pytest.raises(InvalidInput):

@@ -318,6 +318,19 @@ def test_the_first_brief_of_a_session_sees_that_the_holders_client_died(
     assert "Next command: /bin/faber next r" in capfd.readouterr().out
 
 
+def test_what_a_hook_saw_holds_in_a_sandbox(faber: Faber, project: Path, begun: str) -> None:
+    """A client that a session's first brief saw dead is dead for the commands of that session, too, which see no
+    process from inside a sandbox; until its session is resumed."""
+    layout = layout_of(project)
+    dead, own = dead_client(), own_record(project)
+    session_record.write(layout, "a", SessionRecord("r", 1, (), "", dead, own.machine))
+    brief(project, "b")
+    session_record.write(layout, "b", own._replace(client=dead, machine="a sandbox"))
+    assert faber("next", "r", "--peek").json["action"] == "step"
+    brief(project, "a", source="resume")
+    assert not may_work(faber)
+
+
 def test_a_person_lets_another_session_take_over(faber: Faber, begun: str, session: Enter) -> None:
     """After `faber run takeover` another session continues the step, and the first is refused; only a person may."""
     refused = faber("run", "takeover", "r")

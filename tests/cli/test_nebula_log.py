@@ -118,3 +118,25 @@ def test_a_session_is_known_from_the_runs_log(faber: Faber, runs: Layout, monkey
     monkeypatch.setenv("FABER_CLAUDE", "claude")
     os.makedirs(runs.worktree("r2", "b"))
     assert faber("nebula", "attach", "b").out == f"cd {runs.worktree('r2', 'b')} && claude --resume session-r2\n"
+
+
+def test_a_session_is_opened_in_its_own_client(faber: Faber, runs: Layout, tmp_path: Path) -> None:
+    """Codex and OpenCode have their own words for it."""
+    for client, word in (("codex", "codex resume s1"), ("opencode", "opencode --session s1")):
+        role, event = began("coder", "s1", tmp_path)
+        log_of(runs, "r1", "/claude").heard("a", role, {**event, "client": client}, 1)
+        assert faber("nebula", "attach", "a").out.strip() == f"cd {tmp_path} && {word}"
+
+
+def test_doctor_looks_for_a_nebulas_clients(
+    faber: Faber, runs: Layout, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not here is a warning while the nebula is unfinished, one that faber does not know an error."""
+    manifest = project / "one" / "nebula.toml"
+    monkeypatch.setenv("FABER_CLAUDE", "/bin/sh")
+    monkeypatch.setenv("FABER_CODEX", "/nowhere/codex")
+    for agents, code, status in (("claude", None, 0), ("codex", "missing_client", 0), ("gemini", "unknown_client", 1)):
+        manifest.write_text(f'[nebula]\nname = "n"\n[execution]\nagents = "{agents}"\n')
+        answer = faber("doctor", "r1")
+        found = [each["code"] for each in answer.json["reports"][0]["findings"]]
+        assert (found, answer.status) == ([code] if code else [], status)

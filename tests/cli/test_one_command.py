@@ -210,6 +210,7 @@ def test_a_session_that_creates_a_run_has_its_context(
     assert (answer["action"], answer["step"], answer["continued"]) == ("step", "write", False)
     loaded = faber("event", "list", answer["run_id"]).json["events"][0]
     assert (loaded["type"], loaded["session_id"], loaded["actor"]) == ("context_loaded", "s-1", "agent")
+    assert loaded["client"] == "claude-code"
     assert faber(*words).json["mode"] == "continue"
 
 

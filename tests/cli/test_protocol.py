@@ -1,11 +1,16 @@
 """`faber protocol`, and how faber's commands are spelled for an agent and for a person."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Faber
+from faber.agents.known_clients import CLIENTS, KnownClient
+from faber.hooks.hook_call import Call
+from faber.hooks.start import session_start
 from faber.store.bundle import PROGRAM
+from faber.store.layout import Layout
 from faber.text.program_word import shell_word
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +72,27 @@ def test_text_for_an_agent_has_the_programs_path(faber: Faber, agent: None) -> N
     assert run["next_command"].startswith(f"{WORD} ")
     assert f"Next    {WORD} " in faber("status", run["run_id"]).out
     assert f"With: {WORD} " in faber("context", run["run_id"], "--format", "text").out.replace("\n    ", " ")
+
+
+@pytest.mark.parametrize("client", [each for each in CLIENTS if each.program], ids=lambda each: str(each.name))
+def test_each_client_is_told_what_its_shell_can_run(
+    faber: Faber, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], client: KnownClient
+) -> None:
+    """In any client what is handed out calls the program by its absolute path, and neither an answer nor the brief of a
+    session names a command of one client's prompt."""
+    monkeypatch.delenv("CLAUDE_PLUGIN_ROOT", raising=False)
+    for sign in client.signs:
+        monkeypatch.setenv(sign, "s-1")
+    begun = faber("run", "begin", "--next", "An export")
+    assert os.path.isabs(PROGRAM)
+    assert os.access(PROGRAM, os.X_OK)
+    assert begun.json["complete_with"].startswith(f"{WORD} step complete ")
+    refused = faber("step", "start", "test:nothing")
+    assert f"`{WORD} " in refused.json["error"]["recovery"]
+    session_start(Call({"source": "startup"}, "s-2", Layout(str(project)), str(project), PROGRAM))
+    brief = capfd.readouterr().out
+    assert f"{WORD} " in brief
+    assert "/faber:" not in begun.out + refused.out + brief
 
 
 def test_what_others_wrote_is_printed_as_it_is(faber: Faber, agent: None) -> None:

@@ -132,6 +132,7 @@ def test_another_repository_does_not_let_scripts_answer_here(
         ({"CODEX_THREAD_ID": "t1", "CODEX_CI": "1"}, ("agent", "codex", "t1")),
         ({"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s1"}, ("agent", "claude-code", "s1")),
         ({"OPENCODE": "1", "AGENT": "1"}, ("agent", "opencode", None)),
+        ({"OPENCODE": "1", "OPENCODE_SESSION_ID": "ses_1"}, ("agent", "opencode", "ses_1")),
         ({"AGENT": "1"}, ("agent", None, None)),
         ({"GEMINI_CLI": "1"}, ("agent", "gemini-cli", None)),
     ],
@@ -145,6 +146,9 @@ def test_events_name_the_client(
     faber("event", "emit", run, "--type", "checkpoint")
     event = faber("event", "list", run).json["events"][-1]
     assert tuple(event.get(key) for key in ("actor", "client", "session_id")) == expected
+    begun = faber("run", "begin", "--next", "Another").json["run_id"]
+    named = {event.get("client") for event in faber("event", "list", begun).json["events"] if event.get("session_id")}
+    assert named <= {expected[1]}
 
 
 def test_a_script_is_called_one(faber: Faber, run: str, monkeypatch: pytest.MonkeyPatch) -> None:

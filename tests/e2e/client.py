@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 from e2e.messages_api import MessagesApi
@@ -128,12 +128,14 @@ class Running:
         api: MessagesApi,
         output: Path,
         talks: bool = False,
+        kind: type[Result] = Result,
     ) -> None:
         self.marker = f"{MARKER}={environment[MARKER]}"
         self._api = api
         self._out = output.with_suffix(".out")
         self._err = output.with_suffix(".err")
         self._turns = 0
+        self._kind = kind
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 command,
@@ -159,7 +161,7 @@ class Running:
     def result(self) -> Result:
         """What it has printed so far; the status is -1 while it runs."""
         status = self.process.poll()
-        return Result(-1 if status is None else status, _events(self._out.read_bytes()), self.stderr)
+        return self._kind(-1 if status is None else status, _events(self._out.read_bytes()), self.stderr)
 
     @property
     def stderr(self) -> str:
@@ -244,8 +246,8 @@ def _events(printed: bytes) -> list[Event]:
 
 
 @dataclass
-class Client:
-    """One installation of the client: its HOME, the project it works in, the plugin it was given.
+class Installation:
+    """One installation of a client: its HOME, the project it works in.
 
     `extra_environment` is added to every start.
     """
@@ -254,8 +256,9 @@ class Client:
     home: Path
     project: Path
     api: MessagesApi
-    plugin_dir: Path | None = None
     extra_environment: Mapping[str, str] = field(default_factory=dict)
+
+    results: ClassVar[type[Result]] = Result
 
     def __post_init__(self) -> None:
         self._id = uuid4().hex
@@ -272,15 +275,71 @@ class Client:
             "PATH": _path(),
             "TMPDIR": str(self.home / "tmp"),
             "GIT_CONFIG_NOSYSTEM": "1",
+            **self.variables(),
+            MARKER: f"{self._id}-{next(self._numbers)}.",
+            **kept,
+            **self.extra_environment,
+            **(extra or {}),
+        }
+
+    def variables(self) -> dict[str, str]:
+        """What this kind of client is told in variables."""
+        return {}
+
+    def _start(
+        self,
+        command: Sequence[str],
+        cwd: Path | None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        talks: bool = False,
+    ) -> Running:
+        variables = self.environment(environment)
+        output = self.home / "output" / str(len(self._started))
+        cwd = cwd or self.project
+        running = Running(command, cwd, variables, api=self.api, output=output, talks=talks, kind=self.results)
+        self._started.append(running)
+        return running
+
+    def command(self, *arguments: str, cwd: Path | None = None, timeout: float = 60) -> str:
+        """What another command of the client prints (`plugin`, `mcp` …); raises ClientFailed if it fails."""
+        running = self._start([str(self.binary), *arguments], cwd)
+        try:
+            status: int | None = running.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            status = None
+            running.kill()
+        if status != 0:
+            said = f"{running.stdout}\n{running.stderr}"
+            raise ClientFailed(f"{Path(self.binary).name} {' '.join(arguments)} ended with {status}:\n{said}")
+        return running.stdout
+
+    @property
+    def running(self) -> list[Process]:
+        """What runs of any client that was started here."""
+        return processes(f"{MARKER}={self._id}-")
+
+    def close(self) -> None:
+        """Kill all that is left of every client that was started."""
+        kill_all(f"{MARKER}={self._id}-")
+        for each in self._started:
+            each.collect()
+
+
+@dataclass
+class Client(Installation):
+    """Claude Code, with the plugin it was given."""
+
+    plugin_dir: Path | None = None
+
+    def variables(self) -> dict[str, str]:
+        """What this kind of client is told in variables."""
+        return {
             "ANTHROPIC_BASE_URL": self.api.url,
             "ANTHROPIC_API_KEY": "dummy",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
             **ENGINE,
-            MARKER: f"{self._id}-{next(self._numbers)}.",
-            **kept,
-            **self.extra_environment,
-            **(extra or {}),
         }
 
     def start(
@@ -312,36 +371,9 @@ class Client:
         command += [] if prompt is None else ["--", prompt]
         return self._start(command, cwd, environment, talks=prompt is None)
 
-    def _start(
-        self,
-        command: Sequence[str],
-        cwd: Path | None,
-        environment: Mapping[str, str] | None = None,
-        *,
-        talks: bool = False,
-    ) -> Running:
-        variables = self.environment(environment)
-        output = self.home / "output" / str(len(self._started))
-        running = Running(command, cwd or self.project, variables, api=self.api, output=output, talks=talks)
-        self._started.append(running)
-        return running
-
     def run(self, prompt: str, *, timeout: float = 60, **how: Any) -> Result:
         """Run a headless client to its end, started as by `start`. Raises ClientFailed, ScriptFailed."""
         return self.start(prompt, **how).wait(timeout)
-
-    def command(self, *arguments: str, cwd: Path | None = None, timeout: float = 60) -> str:
-        """What another command of the client prints (`plugin`, `mcp` …); raises ClientFailed if it fails."""
-        running = self._start([str(self.binary), *arguments], cwd)
-        try:
-            status: int | None = running.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            status = None
-            running.kill()
-        if status != 0:
-            said = f"{running.stdout}\n{running.stderr}"
-            raise ClientFailed(f"claude {' '.join(arguments)} ended with {status}:\n{said}")
-        return running.stdout
 
     def configure(self, **settings: Any) -> None:
         """Set keys of the user's settings, such as `permissions={"allow": [...]}`."""
@@ -377,17 +409,6 @@ class Client:
         registry = self.home / ".claude" / "plugins" / "installed_plugins.json"
         known = json.loads(registry.read_text())["plugins"] if registry.exists() else {}
         return [Path(each["installPath"]) for each in known.get(name, ())]
-
-    @property
-    def running(self) -> list[Process]:
-        """What runs of any client that was started here."""
-        return processes(f"{MARKER}={self._id}-")
-
-    def close(self) -> None:
-        """Kill all that is left of every client that was started."""
-        kill_all(f"{MARKER}={self._id}-")
-        for each in self._started:
-            each.collect()
 
 
 def _path() -> str:

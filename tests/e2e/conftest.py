@@ -8,6 +8,7 @@ import pytest
 
 from e2e.bench import Bench, Setting, opened
 from e2e.client import WINDOW, Client
+from e2e.codex import Codex
 from e2e.messages_api import MessagesApi
 from e2e.repositories import make_project
 
@@ -30,6 +31,14 @@ def project(tmp_path: Path) -> Path:
 def client(claude_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[Client]:
     """The pinned client in the project, without a plugin: set `plugin_dir`, or `install` one."""
     made = Client(claude_binary, tmp_path / "home", project, api)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def codex(codex_binary: str, api: MessagesApi, project: Path, tmp_path: Path) -> Iterator[Codex]:
+    """The pinned Codex in the project, without a plugin: `install` it."""
+    made = Codex(codex_binary, tmp_path / "home", project, api)
     yield made
     made.close()
 

@@ -3,21 +3,24 @@
 Every answer is a function of one request, so it remembers what a model would: after a compaction or in a new session
 nothing but what the request holds. It reads English only as far as these habits go:
 
-* a numbered step or a line `Label: command` with a command in it is done, in order (a line that begins with "Before"
-  first); what begins with "If" or "On", or lies in a table, is not;
+* a numbered step, a line that begins with "Before you" or a line `Label: command` with a command in it is done, in
+  order (one labelled "Before …" first); what begins with "If" or "On", or lies in a table, is not;
 * a file that it is told to read is read, and a command whose answer is no JSON has told it more;
 * of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in
   which they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
-* options that it was told of (`` `--message "…"` ``) are added where it has something to say in them.
+* options that it was told of (`` `--message "…"` ``) are added where it has something to say in them;
+* a skill that its client shows as it lies on the disk is read as it says there: what `$` and `!` leave open is filled
+  in with the folder that the client named, what the person typed, and commands that are run first.
 
 `hands` does the work that an instruction asks for: the craft of a model that writes software, nothing of faber's.
 """
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from e2e.replies import Reply, ToolUse, call, text, tool
@@ -43,10 +46,19 @@ _OPTION = re.compile(r"`(--[a-z-]+)(?:[ =][^`]*)?`")
 _READ = re.compile(r"\b[Rr]ead(?: and follow)?[^`.\n]*`(/[^`\n]+)`")
 _COMMAND = re.compile(r"""(?:"/[^"]+"|'/[^']+'|/\S+|[a-z][a-z0-9_-]*)(?: .*)?$""")
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INLINED = re.compile(r"^!`([^`\n]+)`$", re.MULTILINE)
 _STEP = re.compile(r"^\s*\d+\. ")
 # The line that the client puts above a skill names a folder.
 _LABEL = re.compile(r"""^(?!Base directory)(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
 _CONDITION = re.compile(r"^\s*(?:\d+\.|[-*]|\|)?\s*\**(?:If|On|Unless|When)\b")
+_UNFILLED = re.compile(
+    r"\bIf \$ or ! is left unfilled below: `(?P<end>\S+)` is `(?P<path>\.\.\S*)` from this skill's folder"
+)
+_FOLDER = re.compile(
+    r"(?:\bBase directory for this skill: |<path>)(?:file://)?(?P<folder>/[^\n<]*?)(?:/SKILL\.md)?(?:</path>|\n)"
+)
+_CALLED = re.compile(r"\A\s*[$/](?:[\w-]+[:/])?[\w-]+ +(?P<words>\S.*)", re.DOTALL)
+_AS_IT_IS = re.compile(r"If the step is to ([^,`]+), run `\w+` as it is")
 _NAME = re.compile(r"\bNAME\b")
 _BLANK = re.compile(r"<([^<>`]+)>")
 
@@ -101,6 +113,7 @@ class LiteralAgent:
         happened = conversation(request)
         if self.reads_system:
             happened.insert(0, Happened(said=request.system))
+        happened = _filled_in(happened)
         turn = _since_prompt(happened)
         if _refused_in_a_row(turn) >= self.patience:
             return text("I was refused and stop.")
@@ -117,8 +130,8 @@ class LiteralAgent:
         prompt = turn[0].said if turn else ""
         typed = _typed(happened)
         added = [each.said for each in happened if each.said and not each.by_person]
-        for words in (_meant(prompt, typed), *reversed(added)):
-            orders = _orders(words)
+        for words in (prompt, *reversed(added)):
+            orders = _orders(_meant(words, typed))
             if not orders:
                 continue
             for order in orders:
@@ -220,6 +233,23 @@ def conversation(request: Request) -> list[Happened]:
     return found
 
 
+def _filled_in(happened: Sequence[Happened]) -> list[Happened]:
+    """The same with each skill that was shown as it lies on the disk filled in as it says there; one that the model
+    read is words that were said to it."""
+    typed = " ".join(_typed(happened))
+    found = []
+    for each in happened:
+        shown = each.said or (each.result or "" if each.name in ("Read", "Skill") else "")
+        if rule := _UNFILLED.search(shown):
+            named = _FOLDER.search(shown)
+            folder = named["folder"] if named else os.path.dirname(str(each.given.get("file_path", "")))
+            program = os.path.normpath(os.path.join(folder, rule["path"]))
+            shown = re.sub(r"\$\{\w+\}/" + re.escape(rule["end"]), program.replace("\\", r"\\"), shown)
+            each = replace(each, said=shown.replace("$ARGUMENTS", typed), result=None if each.said else "")
+        found.append(each)
+    return found
+
+
 def _since_prompt(happened: Sequence[Happened]) -> list[Happened]:
     """The newest words of the person and what was done since."""
     newest = max((at for at, each in enumerate(happened) if each.by_person), default=0)
@@ -234,9 +264,10 @@ def _told(happened: Sequence[Happened]) -> list[str]:
 
 
 def _typed(happened: Sequence[Happened]) -> list[str]:
-    """The words after the newest slash command, if the newest prompt is one."""
+    """The words after the name of a skill, if the newest prompt calls one."""
     prompts = [each.said for each in happened if each.by_person]
     found = re.search(r"<command-args>(.*?)</command-args>", "\n".join(prompts[-2:]), re.DOTALL)
+    found = found or _CALLED.match(prompts[-1] if prompts else "")
     return found[1].split() if found else []
 
 
@@ -262,11 +293,12 @@ def _orders(words: str) -> list[str]:
     first: list[str] = []
     found: list[str] = []
     lines = _paragraphs(words)
+    first += _INLINED.findall(words)
     found += [line.strip() for block in _BLOCK.findall(words) for line in block.splitlines() if line.strip()]
     for line in lines:
         if label := _LABEL.match(line.strip()):
             (first if label["label"].startswith("Before") else found).append(label["command"])
-        elif _STEP.match(line) and not _CONDITION.match(line):
+        elif line.startswith("Before you ") or (_STEP.match(line) and not _CONDITION.match(line)):
             found += [span for span in _SPAN.findall(line) if _is_command(span)]
     return [*reads, *first, *found]
 
@@ -311,7 +343,10 @@ def _words_above(prompt: str) -> str:
 
 def _added(told: str, answer: Mapping[str, Any], made: Made) -> str:
     """The options that were spoken of and that there is something to say in."""
-    known = set(_OPTION.findall(told)) | set(_OPTION.findall(str(answer.get("instruction"))))
+    instruction = str(answer.get("instruction"))
+    if any(all(word in instruction.lower() for word in what.split()) for what in _AS_IT_IS.findall(told)):
+        return ""
+    known = set(_OPTION.findall(told)) | set(_OPTION.findall(instruction))
     words: list[str] = []
     if "--message" in known:
         words += ["--message", made.message]

@@ -1,4 +1,6 @@
-"""A scripted Messages API on loopback: it decides what the model says and records all that the model was sent.
+"""A scripted model on loopback: it decides what the model says and records all that the model was sent.
+
+It speaks every client's wire (`wires.py`); what was sent is recorded in the shape of the Messages API.
 
     with MessagesApi() as api:
         api.script.reply(tool("Bash", command="echo hi"), text("done"))
@@ -20,11 +22,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from e2e.opencode_wire import ChatWire, OpenCodeWire
 from e2e.replies import Reply, error, summary, text
 from e2e.request import Kind, Request
+from e2e.responses_api import ResponsesWire
+from e2e.wires import MessagesWire, Wire
 
 _SECRET = {"x-api-key", "authorization", "cookie"}
-_COMPACTION = "create a detailed summary of"
+_COUNT = "/v1/messages/count_tokens"
+_WIRES: Mapping[str, Wire] = {
+    "/v1/messages": MessagesWire(),
+    _COUNT: MessagesWire(),
+    "/v1/responses": ResponsesWire(),
+    "/opencode/v1/messages": OpenCodeWire(),
+    "/opencode/v1/chat/completions": ChatWire(),
+}
+_MODELS = "/v1/models"
 
 
 class ScriptFailed(AssertionError):
@@ -159,16 +172,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._whole(200, b"")
 
     def do_GET(self) -> None:
-        self._unexpected()
+        if self.path.partition("?")[0] == _MODELS:
+            self._json(200, {"data": [], "models": []})
+        else:
+            self._unexpected()
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.partition("?")[0]
-        if path not in ("/v1/messages", "/v1/messages/count_tokens"):
+        wire = _WIRES.get(path)
+        if wire is None:
             self._unexpected()
             return
         headers = {name.lower(): value for name, value in self.headers.items() if name.lower() not in _SECRET}
-        request = self.server.api.record(self.path, headers, json.loads(body))
+        request = self.server.api.record(self.path, headers, wire.request(json.loads(body)), wire)
         if request.kind == "count":
             self._json(200, {"input_tokens": len(body) // 4})
             return
@@ -176,15 +193,15 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.stopping.wait(reply.delay):
             return
         if reply.status != 200:
-            self._json(reply.status, reply.error(), dict(reply.headers))
+            self._json(reply.status, wire.error(reply), dict(reply.headers))
         elif request.body.get("stream"):
-            self._stream(request, reply)
+            self._stream(wire, request, reply)
         elif reply.hangs:
             self._hang()
         else:
-            self._json(200, reply.envelope(request.number, str(request.body.get("model"))))
+            self._json(200, wire.whole(reply, request.number, request.body))
 
-    def _stream(self, request: Request, reply: Reply) -> None:
+    def _stream(self, wire: Wire, request: Request, reply: Reply) -> None:
         if reply.hangs and not reply.blocks:
             self._hang()
             return
@@ -192,8 +209,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for event in reply.events(request.number, str(request.body.get("model"))):
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        for event in wire.events(reply, request.number, request.body):
+            self.wfile.write(event.encode())
         if reply.hangs:
             self._hang()
         self.close_connection = True
@@ -313,21 +330,21 @@ class MessagesApi:
             self._failures.append(what)
             self._changed.notify_all()
 
-    def record(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Request:
+    def record(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], wire: Wire) -> Request:
         """Record a request."""
         with self._changed:
             request = Request(len(self._requests) + 1, path, headers, body, "turn")
-            request = Request(request.number, path, headers, body, self._kind(request))
+            request = Request(request.number, path, headers, body, self._kind(request, wire))
             self._requests.append(request)
             self._changed.notify_all()
             return request
 
-    def _kind(self, request: Request) -> Kind:
-        if "count_tokens" in request.path:
+    def _kind(self, request: Request, wire: Wire) -> Kind:
+        if request.path.startswith(_COUNT):
             return "count"
-        if self.script.is_side(request):
-            return "side"
-        return "compaction" if _COMPACTION in request.prompt else "turn"
+        if wire.compaction in request.prompt:
+            return "compaction"
+        return "side" if self.script.is_side(request) else "turn"
 
     def answer(self, request: Request) -> Reply:
         """What the script says to `request`."""

@@ -42,7 +42,8 @@ class Request:
     @property
     def session(self) -> str:
         """The id of the client's session; its subagents' requests carry it too."""
-        return self.headers.get("x-claude-code-session-id", "")
+        named = (self.headers.get(f"x-{client}session-id") for client in ("claude-code-", ""))
+        return next(filter(None, named), str(self.body.get("session", "")))
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -1009,6 +1009,14 @@ def test_a_plain_call_of_faber_is_allowed(project: Project, command: str, allowe
         assert said == NOTHING
 
 
+def test_codex_is_not_told_of_a_plain_call(project: Project) -> None:
+    """Codex calls the hook for each command, whatever it is, and has no use for an approval: it gets none."""
+    project.new(session="s")
+    given = {"tool_name": "Bash", "tool_input": {"command": f"{FABER} next r"}}
+    assert project.started("pre-tool-use", given, CLAUDE_PLUGIN_ROOT=str(ROOT)).out
+    assert project.started("pre-tool-use", given, CLAUDE_PLUGIN_ROOT=str(ROOT), PLUGIN_ROOT=str(ROOT)) == NOTHING
+
+
 def allows(project: Project, command: str, **environment: str | None) -> bool:
     """True if the hook allows the Bash call, False if it says nothing."""
     said = project.hook("pre-tool-use", {"tool_name": "Bash", "tool_input": {"command": command}}, **environment)

@@ -308,7 +308,7 @@ def test_the_path_check_sees(source: str, found: list[str]) -> None:
 
 
 # Names of event types that are also other words of faber's: a key of the state, a stage, a directory.
-HOMONYMS = {"feedback_request", "review", "checkpoint"}
+HOMONYMS = {"feedback_request", "review", "checkpoint", "step_start"}  # the last: also an event of OpenCode
 
 
 def event_names_spelled(tree: ast.Module, names: set[str]) -> list[str]:

@@ -102,6 +102,17 @@ def test_paths_named_exist(document: str) -> None:
     assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "scripts/faber" / path).exists())] == []
 
 
+def test_each_cell_about_a_client_has_its_test() -> None:
+    """In the table of docs/clients.md each cell names tests that exist, or says `no:` and why; so do the tests that
+    the rest of the page names."""
+    text = (ROOT / "docs/clients.md").read_text()
+    cells = [cell for row in table("docs/clients.md", "what works | Claude Code") for cell in row[1:]]
+    assert len(cells) > 30
+    assert [cell for cell in cells if not re.fullmatch(r"no: \S.*|`tests/\S+::test_\w+`(, `tests/\S+`)*", cell)] == []
+    for file, function in re.findall(r"`(tests/[\w/.]+)::(\w+)`", text):
+        assert f"def {function}(" in (ROOT / file).read_text(), function
+
+
 def test_the_map_shows_the_rooms_in_their_order() -> None:
     """ARCHITECTURE.md lists the rooms in the order that test_architecture enforces, and places only in these."""
     rooms = [quoted(row[0])[0] for row in table("ARCHITECTURE.md", "room | concern")]

@@ -15,6 +15,7 @@ _slot: ContextVar[int | None] = ContextVar(SLOT, default=None)
 # what the project's own tools read.
 _OF_A_SESSION = frozenset(
     {
+        "AGENT",
         "AI_AGENT",
         "CLAUDECODE",
         "CLAUDE_CODE_CHILD_NOTES_DIR",
@@ -30,7 +31,12 @@ _OF_A_SESSION = frozenset(
         "CLAUDE_ENV_FILE",
         "CLAUDE_PID",
         "CLAUDE_PROJECT_DIR",
+        "CODEX_CI",
+        "CODEX_SESSION_ID",
+        "CODEX_THREAD_ID",
         "NoDefaultCurrentDirectoryInExePath",
+        "OPENCODE",
+        "OPENCODE_PID",
     }
 )
 _OF_A_PLUGIN = "CLAUDE_PLUGIN_"

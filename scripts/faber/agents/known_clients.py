@@ -9,21 +9,24 @@ MAX_SESSION = 200  # characters
 
 class KnownClient(NamedTuple):
     """A client: its name in events, the variables that only programs started by its agents have, even if they are
-    empty, and the one that holds the session's id, if any does."""
+    empty, the one that holds the session's id, if any does, and its program, if the bundle can be installed in it."""
 
     name: str
     signs: Collection[str]
     session: str | None = None
+    program: str | None = None
 
 
 CLIENTS = (
-    KnownClient("claude-code", ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID"),
+    KnownClient("claude-code", ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID", "claude"),
     KnownClient(
         "codex",
         ("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
         "CODEX_THREAD_ID",
+        "codex",
     ),
-    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID")),
+    # The session's id is set by faber's own plugin.
+    KnownClient("opencode", ("OPENCODE", "OPENCODE_PID", "OPENCODE_SESSION_ID"), "OPENCODE_SESSION_ID", "opencode"),
     KnownClient("gemini-cli", ("GEMINI_CLI",)),
     KnownClient("cursor", ("CURSOR_AGENT",)),
     KnownClient("augment", ("AUGMENT_AGENT",)),

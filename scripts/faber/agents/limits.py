@@ -1,4 +1,4 @@
-"""When a limit of the account ends, from the words of the client. Pure."""
+"""When a limit of the account ends, from the words of its client. Pure."""
 
 import re
 from datetime import datetime, timedelta
@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _EPOCH = re.compile(r"\|(\d{10})\b")
 _CLOCK = re.compile(
-    r"resets\s+(?:at\s+)?(?:(?P<month>[A-Z][a-z]{2})[a-z]*\s+(?P<day>\d{1,2})(?:,|\s+at)?\s+(?:at\s+)?)?"
+    r"(?:resets|try again at)\s+(?:at\s+)?"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,\s+\d{4})?(?:,|\s+at)?\s+(?:at\s+)?)?"
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>am|pm)(?:\s*\((?P<zone>[A-Za-z0-9_+/-]+)\))?",
     re.IGNORECASE,
 )
@@ -15,7 +16,8 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 
 def reset_time(said: str, now: datetime) -> datetime | None:
-    """The time named in `said` ("… resets 3pm", "resets Nov 25, 3:30pm (Europe/Berlin)", "…|1763820000"), after `now`.
+    """The time named in `said`, after `now`: "… resets 3pm", "resets Nov 25, 3:30pm (Europe/Berlin)", "…|1763820000",
+    or in Codex's words "try again at 5:23 PM", "try again at Nov 25th, 2026 3:40 PM".
 
     `now` has a time zone, which counts where none is named. None if no time is named, one more than eight days away, or
     one that has just passed.

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from faber.agents.stream import NOT_WHOLE, Denial, Piece, Reading
+from faber.agents.client_kinds import CLAUDE, KINDS
+from faber.agents.stream import NOT_WHOLE, Denial, Piece
 from faber.errors import Exit, FaberError
-from faber.responses.constants import REFUSED_STOP_REASONS, UNFINISHED
 from faber.text.safe_text import inert, redact, shorten
 
 STDERR_TAIL = 4_000
 _MESSAGE = 1_000
-# A wrong key is refused at once, but the client retries for minutes. The second refusal is taken as final.
-REFUSALS = 2
 
 
 class Outcome(StrEnum):
@@ -58,7 +56,7 @@ class TurnResult(NamedTuple):
     input of a `StructuredOutput` call. `cost_usd` is None if the client ended before it reported the cost; `usage`
     still counts the tokens. `causes` counts the requests that the client repeated, by reason. `error` is one line for a
     person, empty if the turn completed; `error` and `stderr` are inert and redacted. `exit_status` is None if no client
-    was started.
+    was started; `client` is its name.
     """
 
     outcome: Outcome
@@ -75,6 +73,7 @@ class TurnResult(NamedTuple):
     exit_status: int | None = None
     structured: bool = False
     causes: Mapping[str, int] = {}
+    client: str = CLAUDE
 
     @property
     def cut(self) -> bool:
@@ -95,7 +94,7 @@ class TurnFailed(FaberError):
     """A turn gave no answer; `result` says how it ended."""
 
     code = "agent_error"
-    recovery = "Look at the exit status and the client's message; `claude -p hello` shows whether the client works."
+    recovery = "Look at the exit status and the client's message; start the client by hand to see whether it works."
 
     def __init__(self, result: TurnResult) -> None:
         super().__init__(
@@ -108,6 +107,10 @@ class TurnFailed(FaberError):
             causes=dict(result.causes),
         )
         self.result = result
+        kind = KINDS[result.client]
+        self.recovery = {Outcome.NOT_LOGGED_IN: kind.log_in, Outcome.CLIENT_MISSING: kind.install}.get(
+            result.outcome, self.recovery
+        )
 
 
 class AnswerRefused(TurnFailed):
@@ -169,15 +172,13 @@ class NotLoggedIn(TurnFailed):
 
     code = "not_logged_in"
     exit_code = Exit.PERSON_NEEDED
-    recovery = "Run `claude` once and log in, or set ANTHROPIC_API_KEY."
 
 
 class ClientMissing(TurnFailed):
-    """No Claude Code client was found."""
+    """The client was not found."""
 
     code = "client_missing"
     exit_code = Exit.PERSON_NEEDED
-    recovery = "Install Claude Code, or set FABER_CLAUDE to the path of a client."
 
 
 class NoCredit(TurnFailed):
@@ -217,80 +218,10 @@ _ERRORS: Mapping[Outcome, type[TurnFailed]] = {
     Outcome.UNAVAILABLE: Unavailable,
 }
 
-# The client's words for faults of the account and the service.
-_FAULTS = {
-    "rate_limit": Outcome.LIMITED,
-    "overloaded": Outcome.UNAVAILABLE,
-    "server_error": Outcome.UNAVAILABLE,
-    "billing_error": Outcome.NO_CREDIT,
-}
-# Why a client repeats requests, where that is temporary; `unknown` if the service is not reached.
-_REPEATED = {
-    **{word: _FAULTS[word] for word in ("rate_limit", "overloaded", "server_error")},
-    "unknown": Outcome.UNAVAILABLE,
-}
-# The client has refused the agent's `StructuredOutput` call as often as it may.
-_REFUSED_CALL = "error_max_structured_output_retries"
-
 
 def failure(result: TurnResult) -> TurnFailed:
     """The error that names how a turn without an answer ended."""
     return _ERRORS.get(result.outcome, TurnFailed)(result)
-
-
-def judge(reading: Reading, *, exit_status: int | None, stderr: str, ended_by: Outcome | None) -> TurnResult:
-    """The result of a turn, from its client's output and exit status, and `ended_by` if faber ended it."""
-    outcome = _outcome(reading, exit_status, ended_by)
-    # A client that was ended while it waited for its first response has not printed that it cost nothing.
-    unpaid = outcome in TEMPORARY | HOPELESS and not any(reading.usage.values())
-    tail = inert(redact(stderr[-STDERR_TAIL:])).strip()
-    return TurnResult(
-        outcome=outcome,
-        text="".join(piece.text for piece in reading.answer),
-        pieces=reading.answer,
-        stop_reason=reading.stop_reason,
-        session_id=reading.session_id,
-        cost_usd=0.0 if unpaid and reading.cost_usd is None else reading.cost_usd,
-        usage=reading.usage,
-        turns=reading.turns,
-        denials=tuple(Denial(inert(each.tool), inert(redact(each.call))) for each in reading.denials),
-        error=_error(outcome, reading, exit_status, tail),
-        stderr=tail,
-        exit_status=exit_status,
-        structured=reading.structured,
-        causes=reading.causes,
-    )
-
-
-def _outcome(reading: Reading, exit_status: int | None, ended_by: Outcome | None) -> Outcome:
-    if reading.fault == "authentication_failed" or reading.refusals >= REFUSALS:
-        return Outcome.NOT_LOGGED_IN
-    if reading.subtype == "error_max_budget_usd":
-        return Outcome.BUDGET_STOP
-    if reading.subtype == "error_max_turns":
-        return Outcome.TURN_STOP
-    # It waited for the service, not for the agent.
-    if ended_by is Outcome.TIMED_OUT and reading.waiting in _REPEATED and not reading.ended:
-        return _REPEATED[reading.waiting]
-    # A client that had printed its answer before it was ended has done its work. An interrupted one may print a result
-    # that is an error.
-    if ended_by is not None and (reading.is_error or not reading.ended):
-        return ended_by
-    if reading.ended and reading.stop_reason in REFUSED_STOP_REASONS:
-        return Outcome.REFUSED
-    if reading.is_error and reading.fault == "max_output_tokens":
-        return Outcome.CUT
-    broken = bool(reading.answer) and reading.answer[-1].stop_reason in NOT_WHOLE
-    if reading.subtype == _REFUSED_CALL and reading.answer:
-        return Outcome.CUT if broken else Outcome.COMPLETED
-    # An interrupted client exits with 0 and prints nothing, so that only a printed result is a success.
-    if reading.ended and not reading.is_error and (exit_status == 0 or ended_by is not None):
-        return Outcome.CUT if broken else Outcome.COMPLETED
-    if reading.is_error and reading.fault in _FAULTS:
-        return _FAULTS[reading.fault]
-    if reading.is_error and broken and reading.answer[-1].stop_reason == UNFINISHED:
-        return Outcome.UNAVAILABLE
-    return Outcome.AGENT_ERROR
 
 
 _SAID = {
@@ -304,7 +235,6 @@ _SAID = {
     Outcome.TOO_MUCH_OUTPUT: "The client exceeded its output limit and was ended.",
     Outcome.NOT_LOGGED_IN: "The client is not logged in, or its key is refused.",
     Outcome.NO_CREDIT: "The account has no credit.",
-    Outcome.CLIENT_MISSING: "No Claude Code client was found.",
 }
 _REFUSED = {
     Outcome.LIMITED: "The account's limit is reached",
@@ -320,29 +250,22 @@ _REASONS = {
 }
 
 
-def _error(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
-    said = _said(outcome, reading, exit_status, stderr)
-    if outcome is Outcome.COMPLETED:
-        return said
-    why = ", ".join(
-        f"{_REASONS.get(word, word)} ({count} time{'s' * (count > 1)})" for word, count in reading.causes.items()
-    )
+def words_of(outcome: Outcome, client: str, complaint: str = "") -> str | None:
+    """How a turn in a client ended, as a sentence; `complaint` is what the service said. None for an agent error."""
+    if outcome is Outcome.CLIENT_MISSING:
+        return f"No {KINDS[client].title} client was found."
+    if outcome in _REFUSED:
+        return f"{_REFUSED[outcome]}: {complaint}" if complaint else f"{_REFUSED[outcome]}."
+    return _SAID.get(outcome)
+
+
+def error_line(said: str, causes: Mapping[str, int]) -> str:
+    """One line for a person, inert and redacted, with why the client repeated requests."""
+    why = ", ".join(f"{_REASONS.get(word, word)} ({count} time{'s' * (count > 1)})" for word, count in causes.items())
     text = f"{said.rstrip('.')}; the client repeated requests because {why}." if why else said
     return shorten(inert(redact(text)), _MESSAGE)
 
 
-def _said(outcome: Outcome, reading: Reading, exit_status: int | None, stderr: str) -> str:
-    if outcome is Outcome.CUT and reading.answer and reading.answer[-1].stop_reason == UNFINISHED:
-        return "The answer broke off before its end."
-    if outcome in _SAID:
-        return _SAID[outcome]
-    if outcome in _REFUSED:
-        return f"{_REFUSED[outcome]}: {reading.complaint}" if reading.complaint else f"{_REFUSED[outcome]}."
-    said = ["the client was not started"]
-    if exit_status is not None:
-        said = [f"the client ended with exit status {exit_status}"] + ["without a result"] * (not reading.ended)
-    if reading.garbage:
-        said.append(f"after {reading.garbage} lines that are not events, the first: {reading.garbage_sample!a}")
-    why = reading.complaint or stderr.rpartition("\n")[2]
-    text = ", ".join(said) + (f": {why}" if why else "")
-    return text[:1].upper() + text[1:]
+def tail(stderr: str) -> str:
+    """The end of what a client printed on stderr, inert and redacted."""
+    return inert(redact(stderr[-STDERR_TAIL:])).strip()

@@ -89,13 +89,14 @@ class Running:
         timeout: float,
         max_output: int,
         cancelled: threading.Event,
-        hopeless: Callable[[], bool] = lambda: False,
+        hopeless: Callable[[], Outcome | None] = lambda: None,
+        take_error: Callable[[bytes], None] = lambda line: None,
     ) -> Ended:
-        """Run the command to its end and call `take` with each line of its stdout.
+        """Run the command to its end; `take` gets each line of its stdout, `take_error` those of its stderr.
 
         The command is ended after `timeout` seconds, after `max_output` bytes, when `cancelled` is set (by any thread),
-        and when `hopeless` returns true (the client keeps retrying with a refused key). When this returns or raises,
-        none of its processes is left.
+        and when `hopeless` returns how it ended (the client keeps retrying with a refused key). When this returns or
+        raises, none of its processes is left.
         """
         begun = time.monotonic()
         program = shutil.which(self.command[0], path=self.environment.get("PATH"))
@@ -104,12 +105,14 @@ class Running:
         if not os.path.isdir(self.cwd):
             return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
-        lines, printed, stderr = Lines(), 0, bytearray()
+        lines, errors, printed, stderr = Lines(), Lines(), 0, bytearray()
         with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
             for stream, data in supervised.chunks():
                 if stream is supervised.process.stderr:
                     stderr += data
                     del stderr[:-_STDERR_KEPT]
+                    for line in errors.feed(data):
+                        take_error(line)
                 elif data and ended_by is not Outcome.TOO_MUCH_OUTPUT:
                     printed += len(data)
                     for line in lines.feed(data):
@@ -122,9 +125,7 @@ class Running:
                         if printed > max_output
                         else Outcome.TIMED_OUT
                         if time.monotonic() - begun > timeout
-                        else Outcome.NOT_LOGGED_IN
-                        if hopeless()
-                        else None
+                        else hopeless()
                     )
                     if ended_by is not None:
                         supervised.end()

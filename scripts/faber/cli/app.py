@@ -35,6 +35,7 @@ COMMANDS = {
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and run nebulas (directories of phases)."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure and plan its remediation phase."),
+    "setup": ("faber.cli.setup_command:setup", "Check faber's environment, and install it in a coding agent."),
     "config": ("faber.cli.config_command:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
     "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),
@@ -101,8 +102,8 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
     run, or inside a session the run of that session. A command prints one JSON object on
-    stdout, or text with --format text (the default of `status`, `protocol`, `nebula log` and
-    `nebula attach`).
+    stdout, or text with --format text (the default of `status`, `protocol`, `setup`, `nebula
+    log` and `nebula attach`).
     Messages for people go to stderr; on a terminal an error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;
@@ -144,7 +145,7 @@ def _run(arguments: list[str]) -> int:
             from faber.console.refusal_audit import keep_refusal
 
             keep_refusal(invocation.layout, invocation.run, error, arguments, invocation.writer)
-        print_error(error, invocation.run)
+        print_error(_explained(error, invocation), invocation.run)
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -161,18 +162,30 @@ def _run(arguments: list[str]) -> int:
         return Exit.FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        print_error(
-            FaberError(
-                f"The operating system reported an error: {error.strerror or error}{where}.",
-                recovery="Fix the cause and run the command again; repeating is harmless.",
-            )
+        told = FaberError(
+            f"The operating system reported an error: {error.strerror or error}{where}.",
+            recovery="Fix the cause and run the command again; repeating is harmless.",
+            error=error.strerror,
         )
+        print_error(_explained(told, invocation))
         silence()
         return Exit.FAILED
     except Exception as error:  # noqa: BLE001 - a bug in faber is reported as JSON, too
         print_error(_internal(error))
         return Exit.FAILED
     return result if isinstance(result, int) else Exit.OK
+
+
+def _explained(error: FaberError, invocation: Invocation) -> FaberError:
+    """What the error means where an agent's sandbox caused it."""
+    if not invocation.is_agent:
+        return error
+    from faber.agents.sandbox import explained
+
+    try:
+        return explained(error, os.environ, invocation.layout.root)
+    except (FaberError, OSError):
+        return error  # there is no project
 
 
 def _internal(error: Exception) -> FaberError:

@@ -147,6 +147,10 @@ def _record(obj: Invocation, run: Run, document: ConsolidatedContext, options: C
     else:
         report, run = tell(obj.layout, recorded), recorded.run
         notices = list(report.warnings) if report else []
+        if obj.is_agent:
+            from faber.agents.sandbox import git_notice
+
+            notices += git_notice(os.environ, obj.layout.root)
     if document["decisions"]:
         document = with_requests(document, run, options)
     return {**document, "warnings": [*document["warnings"], *map(context_warning, notices)]}

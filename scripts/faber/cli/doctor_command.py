@@ -1,6 +1,7 @@
 """`faber doctor` and `faber repair`."""
 
 import os
+from typing import Any
 
 import click
 
@@ -26,7 +27,7 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     """Report problems of a run, or of the store, without changing anything.
 
     Without RUN, check what all runs share: configuration, index, recovery log, leftover files; and the version of
-    the Claude Code client. Exit status 1
+    the Claude Code client. `clients` names the coding agents at hand and whether they have faber. Exit status 1
     if a finding is CRITICAL or an ERROR.
     """
     reports: list[tuple[str | None, list[Notice]]] = []
@@ -35,12 +36,20 @@ def doctor(obj: Invocation, run: str | None, everything: bool, form: str) -> int
     run_ids = [_named(obj, run)] if run is not None else (obj.layout.run_ids() if everything else [])
     for run_id in run_ids:
         with progress_line(f"Reading the events of {run_id}") as shown_on:
-            reports.append((run_id, examine_run(obj.layout, run_id, open_run, shown_on)))
+            found = examine_run(obj.layout, run_id, open_run, shown_on)
+        reports.append((run_id, [*found, *_agents(obj.layout, run_id)]))
     severities = {finding.severity for _, findings in reports for finding in findings}
     healthy = not {Severity.CRITICAL, Severity.ERROR} & severities
     shown = [{"run_id": run_id, "findings": [finding.as_dict() for finding in found]} for run_id, found in reports]
     text = "".join(_text(run_id or "store", found) for run_id, found in reports)
-    print_answer(redact_json({"healthy": healthy, "reports": shown}), form, lambda _: redact(text))
+    answer: dict[str, Any] = {"healthy": healthy, "reports": shown}
+    if run is None:
+        from faber.agents.installing import standings
+
+        clients = [each for each in standings(os.environ) if each.program or each.installed_from]
+        answer["clients"] = [each._asdict() for each in clients]
+        text += "".join(f"{spelled(each.line)}\n" for each in clients)
+    print_answer(redact_json(answer), form, lambda _: redact(text))
     return Exit.OK if healthy else Exit.FAILED
 
 
@@ -68,6 +77,36 @@ def _client() -> list[Notice]:
         return [Notice("client_too_old", Severity.WARNING, message, way, found.program)]
     way = "Look for a newer faber; docs/clients.md lists what faber relies on."
     return [Notice("client_untested", Severity.INFO, message, way, found.program)]
+
+
+def _agents(layout: Layout, run_id: str) -> list[Notice]:
+    """A finding for each client that an unfinished nebula names and that is unknown, or not on this machine."""
+    from faber.model.documents import CLOSED, nebula_of
+
+    try:
+        state = open_run(layout, run_id).state
+    except FaberError:
+        return []  # which is reported
+    nebula = nebula_of(state)
+    if nebula is None or not nebula["directory"] or state["status"] in CLOSED:
+        return []
+    from faber.agents.client_kinds import KINDS, missing
+    from faber.nebula.plan.nebula_files import load_nebula
+
+    try:
+        parsed = load_nebula(os.path.join(layout.root, nebula["directory"]))
+    except FaberError:
+        return []
+    unknown = [
+        Notice(each.category, Severity.ERROR, each.message, each.fix, each.file)
+        for each in parsed.problems
+        if each.category == "unknown_client"
+    ]
+    gone = [KINDS[client] for client in missing(parsed.nebula.clients, os.environ)]
+    text = "No {} client is found, which agents of this nebula run in."
+    return unknown + [
+        Notice("missing_client", Severity.WARNING, text.format(kind.title), kind.install, run_id) for kind in gone
+    ]
 
 
 def _named(obj: Invocation, run: str) -> str:

@@ -9,23 +9,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from faber.agents.claude import require_client
+from faber.agents.client_kinds import KINDS, missing
 from faber.agents.environment import in_slot
+from faber.agents.outcome import Outcome, TurnResult, failure
 from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
 from faber.console.output import print_answer, print_json, say
-from faber.errors import Exit, FaberError
+from faber.errors import Exit, FaberError, InvalidInput
 from faber.events.nebula_events import nebula_land
 from faber.git.git_errors import GitFailed
 from faber.model.documents import nebula_of, nebula_phases
 from faber.nebula.phase.agents import ARCHITECT, AgentFactory
 from faber.nebula.phase.filters import run_filters
 from faber.nebula.plan.budgets import READINGS
+from faber.nebula.plan.client_promises import PROMISES
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import NebulaProblem, require_valid
-from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec
+from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec, with_clients
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.merged_phases import merged_phases, require_merged
@@ -72,13 +74,17 @@ def apply(
 
     With the address of a `scheduler`, a cluster works on the phases.
     """
-    nebula, found = _valid(obj, directory, problems)
+    written = load_nebula(directory)
+    nebula, found = _valid(obj, directory, problems, wanted)
     for problem in found:
-        if problem.category in READINGS:
+        if problem.category in (*READINGS, *PROMISES):
             say(f"faber: {redact(problem.described())}")
-    _not_freer(obj, nebula, wanted, directory)
+    _not_freer(obj, written.nebula, wanted, directory)
+    if wanted.max_budget_usd is not None and not any(KINDS[client].prices for client in nebula.clients):
+        titles = " and ".join(KINDS[client].title for client in nebula.clients)
+        raise InvalidInput(f"--max-budget-usd limits nothing: {titles} reports tokens and no dollars.")
     if scheduler is None:
-        require_client(os.environ)
+        _require_clients(nebula.clients)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
         kept = KeptDisplay(display)
         caller = Caller(lambda: new_id(obj), obj.actor, kept, cancel)
@@ -137,8 +143,20 @@ def land(obj: Invocation, directory: str, branch: str | None, *, problems: Probl
     return Exit.OK
 
 
-def _valid(obj: Invocation, directory: str, problems: Problems) -> tuple[Nebula, list[NebulaProblem]]:
+def _require_clients(clients: list[str]) -> None:
+    """Raise `ClientMissing` if there is nothing that starts the agents."""
+    for client in missing(clients, os.environ):
+        result = TurnResult(Outcome.CLIENT_MISSING, client=client)
+        said = f"No {KINDS[client].title} client was found; nothing was started."
+        raise failure(result._replace(error=said))
+
+
+def _valid(
+    obj: Invocation, directory: str, problems: Problems, wanted: Wanted | None = None
+) -> tuple[Nebula, list[NebulaProblem]]:
     parsed = load_nebula(directory)
+    if wanted is not None:
+        parsed = parsed._replace(nebula=with_clients(parsed.nebula, wanted.agents, wanted.fallback))
     found = problems(obj, parsed)
     require_valid(found, directory)
     return parsed.nebula, found
@@ -150,6 +168,10 @@ def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) 
     assert set(_FREEDOM) == set(GATES)
     if wanted.gate is not None and _FREEDOM.index(wanted.gate) < _FREEDOM.index(given):
         require_person(obj, f"faber nebula apply {directory} --gate {wanted.gate}")
+    chosen = [*(wanted.agents or ()), wanted.fallback]
+    new = [each.client for each in chosen if each is not None and each.client not in nebula.clients]
+    if new:  # another client may be bound by less: Codex's coder runs any command
+        require_person(obj, f"faber nebula apply {directory} --agents {new[0]}")
     limit = nebula.execution.max_budget_usd
     if wanted.max_budget_usd is not None and limit is not None and wanted.max_budget_usd > limit:
         require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}")

@@ -2,16 +2,19 @@
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from faber.agents.client_kinds import CLAUDE, missing
 from faber.cli.nebula_log import attach_command, log_command
 from faber.console.arguments import Amount, format_choice, format_option
 from faber.console.invocation import Invocation
 from faber.console.output import columns, print_answer, print_json, say, write
 from faber.errors import Exit, Notice
 from faber.nebula.plan import draw
+from faber.nebula.plan.agent_choice import AgentChoice, InClient, UnknownClient, choice_of_words, in_client
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import is_valid, ordered, require_valid
 from faber.nebula.plan.requirements import requirement_problems
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from faber.nebula.plan.parse import Parsed
     from faber.nebula.plan.problems import NebulaProblem
 
+T = TypeVar("T")
 directory_argument = click.argument("directory", metavar="DIR")
 
 
@@ -73,7 +77,11 @@ def _problems(obj: Invocation, parsed: "Parsed") -> "list[NebulaProblem]":
         path = os.path.join(base, name)
         return os.path.isfile(path) and os.access(path, os.X_OK)
 
-    return validate(parsed, Programs(lambda name: shutil.which(name) is not None, is_program))
+    def lacks(client: str) -> bool:
+        # Whoever keeps to Claude Code hears of it from `apply`: the machine that validates may be another one.
+        return client != CLAUDE and bool(missing([client], os.environ))
+
+    return validate(parsed, Programs(lambda name: shutil.which(name) is not None, is_program, lacks))
 
 
 @nebula.command("plan")
@@ -120,6 +128,21 @@ def _hours(context: click.Context, parameter: click.Parameter, given: str) -> fl
     return 0.0 if given == "none" else Amount(0, 24 * 14)(given, parameter, context)
 
 
+def _agents(context: click.Context, parameter: click.Parameter, given: str | None) -> AgentChoice | None:
+    return _chosen(given, choice_of_words)
+
+
+def _fallback(context: click.Context, parameter: click.Parameter, given: str | None) -> InClient | None:
+    return _chosen(given, in_client)
+
+
+def _chosen(given: str | None, read: Callable[[str], T]) -> T | None:
+    try:
+        return None if given is None else read(given)
+    except UnknownClient as error:
+        raise click.BadParameter(f"it is {error}.") from None
+
+
 @nebula.command("apply")
 @directory_argument
 @click.option("--resume", is_flag=True, help="Continue an unfinished run.")
@@ -141,6 +164,18 @@ def _hours(context: click.Context, parameter: click.Parameter, given: str) -> fl
     show_default=True,
     callback=_hours,
     help="How long to wait when the account's limit is reached or the service is not available.",
+)
+@click.option(
+    "--agents",
+    metavar="CLIENT|coder=CLIENT,reviewer=CLIENT",
+    callback=_agents,
+    help="The agents' clients: claude, codex or opencode, each perhaps with :MODEL. Default: the nebula's.",
+)
+@click.option(
+    "--fallback",
+    metavar="CLIENT",
+    callback=_fallback,
+    help="The client that continues while another one is at its limit. Default: the nebula's.",
 )
 @click.option("--heal", is_flag=True, help="With --resume: heal what failed in an earlier run.")
 @click.option(

@@ -141,9 +141,10 @@ def begin(
 
 def _loaded(obj: Invocation) -> Draft | None:
     """The first event of a run that a session creates: there is nothing about it that the session must load."""
-    if obj.session_id is None:
+    by = obj.writer
+    if by.session_id is None or by.client is None:
         return None
-    return {**context_loaded(()), "session_id": obj.session_id, "actor": obj.actor}
+    return {**context_loaded(()), "session_id": by.session_id, "actor": obj.actor, "client": by.client}
 
 
 def new_id(obj: Invocation) -> str:

@@ -1,5 +1,7 @@
 """Recording what a context shows: that it was loaded, its open decisions as requests, and a person's decisions."""
 
+import os
+
 from faber.context.context_document import ConsolidatedContext, OpenDecision
 from faber.context.questions import ABORT, NOT_ASKED, QUESTIONS, request_about
 from faber.errors import FaberError, Notice, Refused, Severity
@@ -31,7 +33,7 @@ class NothingToDecide(Refused):
 def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Committed | Notice:
     """Append `context_loaded` once a session, and ask people about open decisions, each once.
 
-    Returns the commit, or a notice that says why nothing was recorded.
+    Returns the commit, or a notice that says why nothing was recorded. Raises what an agent's sandbox refused.
     """
     if run.foreign or run.state["status"] in CLOSED:
         why = "made by another tool" if run.foreign else run.state["status"]
@@ -49,6 +51,10 @@ def record_loaded(run: Run, context: ConsolidatedContext, writer: Writer) -> Com
     try:
         return commit(run.layout, run.run_id, decide, writer, known=run)
     except FaberError as error:
+        from faber.agents.sandbox import explained
+
+        if explained(error, os.environ, run.layout.root) is not error:
+            raise  # or an agent would be told again and again to load the context
         return Notice("not_recorded", Severity.WARNING, error.message, error.recovery, run.run_id)
 
 

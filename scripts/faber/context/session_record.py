@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 # Increased when the meaning of a field changes: a record of another version is ignored.
 VERSION = 1
 LIMIT = 64_000
+ENDED = -1  # in place of a process: it was seen to be gone
 
 
 class SessionRecord(NamedTuple):
     """The run that a session knows (empty: none), the newest event it knows, and what a compaction has made it forget
-    since (`run_id`, `step`). The path of its transcript, and its client's process on `machine` (0: unknown)."""
+    since (`run_id`, `step`). The path of its transcript, and its client's process on `machine` (0: unknown), or
+    ENDED."""
 
     run_id: str
     event_id: int
@@ -78,12 +80,20 @@ def signs(layout: Layout, session_id: str, asker: str) -> "Signs":
     if record is None:
         return Signs()
     own = read(layout, asker)
-    sees = own is not None and own.client and own.machine == record.machine and _alive(own.client)
+    sees = own is not None and own.client > 1 and own.machine == record.machine and _alive(own.client)
     return Signs(
         changed(path_of(layout, session_id)),
         changed(record.transcript),
-        bool(sees and record.client and not _alive(record.client)),
+        record.client == ENDED or bool(sees and record.client and not _alive(record.client)),
     )
+
+
+def note_end(layout: Layout, session_id: str, asker: str) -> None:
+    """Keep that a session's client is gone, if `asker` sees that, for its commands, which a sandbox may keep from
+    seeing any process."""
+    record = read(layout, session_id)
+    if record is not None and record.client != ENDED and signs(layout, session_id, asker).gone:
+        write(layout, session_id, record._replace(client=ENDED))
 
 
 def changed(path: str) -> float:
@@ -117,6 +127,6 @@ def _shaped(found: Any, session_id: str) -> SessionRecord | None:
         event_id,
         tuple(str(part) for part in lost),
         transcript if isinstance(transcript, str) else "",
-        client if isinstance(client, int) and client > 1 else 0,
+        client if isinstance(client, int) and (client > 1 or client == ENDED) else 0,
         machine if isinstance(machine, str) else "",
     )

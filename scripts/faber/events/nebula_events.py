@@ -11,7 +11,7 @@ from faber.events.token_counts import added_tokens
 class TurnFacts(NamedTuple):
     """The facts of one turn of an agent. `turns` are the model's own, `denials` the tool calls that were denied, some
     named in `denied`; `usage` has its tokens, of which `token_counts.TOKENS` are recorded; `causes` says why requests
-    were repeated."""
+    were repeated. `unpriced`: the `client` reported no dollars, which are then unknown and counted as 0."""
 
     cost_usd: float
     outcome: str
@@ -22,6 +22,8 @@ class TurnFacts(NamedTuple):
     denied: Sequence[str] = ()
     usage: Mapping[str, int] = {}
     causes: Mapping[str, int] = {}
+    client: str | None = None
+    unpriced: bool = False
 
 
 def nebula_start(
@@ -48,15 +50,23 @@ def nebula_start(
     return draft(event_types.NEBULA_START, metadata=metadata)
 
 
-def turns_refused(message: str, *, reason: str, waiting_until: str | None) -> Draft:
-    """The service refuses turns; `message` is what it said. None: nobody waits, a person has to do something."""
-    metadata = {"reason": reason, "waiting_until": waiting_until}
+def turns_refused(
+    message: str,
+    *,
+    reason: str,
+    waiting_until: str | None,
+    client: str | None = None,
+    continues_in: str | None = None,
+) -> Draft:
+    """The service of a client refuses turns; `message` is what it said. `waiting_until` None: nobody waits, a person
+    has to do something. The work continues in the client `continues_in`, if there is one."""
+    metadata = {"reason": reason, "waiting_until": waiting_until, "client": client, "continues_in": continues_in}
     return draft(event_types.TURNS_REFUSED, message=message, metadata=metadata)
 
 
-def turns_resumed() -> Draft:
-    """A turn came through again."""
-    return draft(event_types.TURNS_RESUMED)
+def turns_resumed(client: str | None = None) -> Draft:
+    """A turn came through again, in `client`."""
+    return draft(event_types.TURNS_RESUMED, metadata={"client": client})
 
 
 def nebula_land(commit: str | None, *, branch: str | None, how: str) -> Draft:
@@ -128,6 +138,8 @@ def agent_turn(phase: str, role: str, facts: TurnFacts, *, cycle: int | None = N
         "agent_session": facts.session,
         "tokens": added_tokens({}, facts.usage) or None,
         "causes": dict(facts.causes) or None,
+        "client": facts.client,
+        "unpriced": facts.unpriced or None,
     }
     return draft(event_types.AGENT_TURN, phase, error=facts.error or None, metadata=metadata)
 

@@ -62,6 +62,7 @@ ASKS = frozenset(
         ("repair",),
         ("run", "cancel"),
         ("run", "rerun"),
+        ("setup",),
         ("sync", "pull"),
         ("sync", "push"),
         ("sync", "status"),

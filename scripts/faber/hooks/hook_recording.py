@@ -1,5 +1,8 @@
 """What hooks add to a run's log: once, without waiting, and only to a run that the session works on."""
 
+import os
+
+from faber.agents.known_clients import client_of
 from faber.errors import FaberError
 from faber.events.drafts import Draft
 from faber.hooks.hook_call import Call
@@ -28,12 +31,13 @@ def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
     newest = run.state["recent_events"][-1:]
     if newest and str(newest[0].get("key", "")).startswith(own):
         return
+    client = client_of(os.environ)
     try:
         commit(
             call.layout,
             run.run_id,
             lambda state, plan: acceptance.emit(state, plan, draft),
-            Writer(call.session, "hook", deadline=DEADLINE),
+            Writer(call.session, "hook", deadline=DEADLINE, client=client.name if client else None),
             key=f"{own}{run.state['last_event_id']}",
             known=run,
         )

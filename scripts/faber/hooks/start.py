@@ -13,7 +13,6 @@ from faber.hooks.run_lookup import Candidates, SessionPlace, candidates, elsewhe
 from faber.hooks.session_brief import FULL, SHORT, brief
 from faber.hooks.session_memory import remember, still_here
 from faber.hooks.waiting import position, waiting
-from faber.model.holder import holds
 from faber.model.pauses import QUIET
 from faber.store import log
 from faber.store.load import Run
@@ -58,8 +57,11 @@ def _about(call: Call, run: Run, place: SessionPlace) -> str:
     record = session_record.read(call.layout, call.session) if call.session else None
     known = record if record and record.run_id == run.run_id else None
     intact = known is None or not known.lost
-    if call.session and run.state["holder"] is not None and not holds(run.state, call.session):
+    holder = run.state["holder"]
+    if call.session and holder is not None and holder["session_id"] != call.session:
         still_here(call)  # whether the holder's client is gone is seen only by a session whose own client is known
+        if holder["session_id"]:
+            session_record.note_end(call.layout, holder["session_id"], call.session)
     away, action = elsewhere(run, place), what_next(run, call.session)
     if source == "resume" and known and intact:
         unseen = _unseen(run, known.event_id, call.session)

@@ -68,11 +68,12 @@ class NebulaPhase(TypedDict):
 
 class NebulaSpent(TypedDict):
     """What a nebula's run has spent: US dollars, how many of them on healing, the turns of agents, and their tokens by
-    the names of the Messages API."""
+    the names of the Messages API. `unpriced` turns cost dollars that nobody knows."""
 
     cost: _Dollars
     healing_cost: _Dollars
     turns: _Count
+    unpriced: NotRequired[_Count]
     tokens: NotRequired[dict[str, _Count]]
 
 

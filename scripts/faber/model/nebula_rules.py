@@ -265,6 +265,8 @@ def _turn(state: State, event: Event) -> None:
     cost = float(given.get("cost_usd") or 0.0)
     phase["cost"], spent["cost"] = (round(before + cost, 6) for before in (phase.get("cost", 0.0), spent["cost"]))
     phase["turns"], spent["turns"] = phase.get("turns", 0) + 1, spent["turns"] + 1
+    if given.get("unpriced"):
+        spent["unpriced"] = spent.get("unpriced", 0) + 1
     if given.get("denials"):
         phase["denials"] = phase.get("denials", 0) + int(given["denials"])
     if given.get("denied"):

@@ -37,6 +37,11 @@ def _pause(state: State, event: Event, reason: str) -> None:
         "waiting_until": shorten(until, _REASON) if isinstance(until, str) else None,
         "event_id": event["event_id"],
     }
+    given = event["metadata"]
+    if isinstance(client := given.get("client"), str):
+        state["paused"]["client"] = shorten(client, _REASON)
+    if isinstance(other := given.get("continues_in"), str):
+        state["paused"]["continues_in"] = shorten(other, _REASON)
 
 
 @reduces(event_types.HOOK_EXECUTE)
@@ -50,9 +55,16 @@ def _end_turn(state: State, event: Event) -> None:
 
 
 def pause_text(pause: Pause) -> str:
-    """`The limit is reached (since …, until …)`."""
+    """`The limit is reached (since …, until …)`, and which client continues meanwhile."""
     until = f", until {pause['waiting_until']}" if pause["waiting_until"] else ""
-    return f"{pause['message']} (since {pause['since']}{until})"
+    other = f"; the work continues in {pause['continues_in']}" if "continues_in" in pause else ""
+    return f"{pause['message']} (since {pause['since']}{until}){other}"
+
+
+def _is_its_end(pause: Pause, event: Event) -> bool:
+    """True if turns come through again, in the client that was refused."""
+    client = event.get("metadata", {}).get("client")
+    return event["type"] == event_types.TURNS_RESUMED and (client is None or pause.get("client") in (None, client))
 
 
 def note_pause(state: State, event: Event) -> None:
@@ -60,6 +72,6 @@ def note_pause(state: State, event: Event) -> None:
     if "paused" not in state:
         return
     went_on = {event["type"]} - QUIET - {event_types.TURNS_REFUSED}
-    over = event["type"] == event_types.TURNS_RESUMED if is_nebula_run(state) else went_on
+    over = _is_its_end(state["paused"], event) if is_nebula_run(state) else bool(went_on)
     if over or state["status"] in CLOSED:
         del state["paused"]

@@ -155,13 +155,16 @@ class ErrorEntry(TypedDict):
 
 class Pause(TypedDict):
     """Why no turn can begin: `reason` in the word of the client or of faber, `message` as the service said it.
-    `waiting_until` is null where no time is known, or a person has to do something first."""
+    `waiting_until` is null where no time is known, or a person has to do something first. With `continues_in` it is the
+    turns of one `client` that cannot begin, and the work continues in another."""
 
     reason: Annotated[str, Keyword("maxLength", 100)]
     message: Annotated[str, Keyword("maxLength", 300)]
     since: str
     waiting_until: str | None
     event_id: int
+    client: NotRequired[Annotated[str, Keyword("maxLength", 100)]]
+    continues_in: NotRequired[Annotated[str, Keyword("maxLength", 100)]]
 
 
 class SettledQuestion(TypedDict):

@@ -11,7 +11,7 @@ import pytest
 
 from faber.agents.claude import PLUGIN
 from faber.agents.outcome import Outcome
-from faber.nebula.cluster.worker import claude
+from faber.nebula.cluster.worker import own_clients
 from faber.nebula.phase.agents import ARCHITECT, CODER, REVIEWER, AgentFactory, Role
 from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec
 from faber.nebula.run.workshop import MakeAgents
@@ -31,7 +31,7 @@ def here(of: Nebula) -> MakeAgents:
 
 def on_a_worker(of: Nebula) -> MakeAgents:
     """As a worker of a cluster makes them."""
-    return claude(of, "faber-test", lambda recovery: [])
+    return own_clients(of, "faber-test", lambda recovery: [])
 
 
 @pytest.mark.parametrize("made", [here, on_a_worker])

@@ -54,11 +54,11 @@ def test_a_turn_that_does_not_begin_lets_another_try() -> None:
     """If the turn that tries finds no budget, the next phase tries; nobody waits for ever."""
     door = closed_door()
     with pytest.raises(ValueError, match="no money"):
-        turns(Progress(door, ValueError("no money")))._turn("coder", lambda budget: None)
+        turns(Progress(door, ValueError("no money")))._turn("coder", lambda agents, budget: None)
     done = TurnResult(Outcome.COMPLETED, cost_usd=0.0)
     with ThreadPoolExecutor(1) as executor:
         other = Progress(door)
-        future = executor.submit(turns(other)._turn, "coder", lambda budget: done)
+        future = executor.submit(turns(other)._turn, "coder", lambda agents, budget: done)
         try:
             assert future.result(timeout=5) is done
         finally:
@@ -70,7 +70,7 @@ def test_a_closed_account_lets_nobody_wait() -> None:
     door = closed_door()
     gone = TurnResult(Outcome.NO_CREDIT, error="No credit.", cost_usd=0.0)
     with pytest.raises(RuntimeError, match="No credit"):
-        turns(Progress(door))._turn("coder", lambda budget: gone)
+        turns(Progress(door))._turn("coder", lambda agents, budget: gone)
     assert not door.enter(threading.Event())
     assert door.said == "No credit. Add credit to the account, or use another one."
 

@@ -20,7 +20,7 @@ from faber.nebula.cluster.inbox import PhaseInbox
 from faber.nebula.cluster.messages import Job, MakeWorkersAgents, Report
 from faber.nebula.cluster.remote_runner import JobRunner, RemoteRunner
 from faber.nebula.cluster.shared_repository import Shared, Superseded, url_of
-from faber.nebula.cluster.worker import claude
+from faber.nebula.cluster.worker import own_clients
 from faber.nebula.phase.budget import ENOUGH, LEAST, Grant
 from faber.nebula.phase.checkpoint import to_toml
 from faber.nebula.phase.cycle_state import CycleState
@@ -62,7 +62,7 @@ class Fleet:
 
     cluster: JobRunner
     remote: str = "origin"
-    agents: MakeWorkersAgents = claude
+    agents: MakeWorkersAgents = own_clients
     options: str = ""
     poll: float = 1.0
 

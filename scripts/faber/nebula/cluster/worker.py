@@ -48,8 +48,8 @@ _rests: defaultdict[str, Rest] = defaultdict(Rest)  # by the worker's directory:
 _running: dict[str, "_Execution"] = {}  # by the directory of the phase's worktree
 
 
-def claude(nebula: Nebula, label: str, record: Record) -> MakeAgents:
-    """Coder and reviewer as Claude Code clients of the worker's own machine, with the worker's own login."""
+def own_clients(nebula: Nebula, label: str, record: Record) -> MakeAgents:
+    """Coder and reviewer in the clients of the worker's own machine, with the worker's own logins."""
     return AgentFactory(nebula, label, record=record).agents
 
 
@@ -67,7 +67,13 @@ def work(job: Job, link: Link, place: str) -> Report:
         return resting
     cancel = threading.Event()
     log = WorkerLog(job, execution, link)
-    door = Door(min(job.wait, HERE), lambda text: log.notice(Notice("service_closed", Severity.INFO, text, "")))
+    execution_of = job.nebula.execution
+    door = Door(
+        min(job.wait, HERE),
+        lambda text: log.notice(Notice("service_closed", Severity.INFO, text, "")),
+        client=execution_of.agents.of("coder").client,
+        fallback=execution_of.fallback.client if execution_of.fallback else None,
+    )
     try:
         with _stopped_by(link, cancel, job.poll):
             return _Execution(job, log, cancel, door, place).run()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from faber.agents.client_kinds import KINDS
 from faber.agents.outcome import HOPELESS, TEMPORARY, TurnFailed
 from faber.agents.pipeline import Record
 from faber.errors import FaberError
@@ -281,6 +282,8 @@ class GroupHealer:
 
     def _planning(self, failure: PhaseFailure, attempt: int) -> Callable[[], Planned]:
         phase = failure.spec.id
+        client = self.nebula.settings(failure.spec).agents.of("architect").client
+        bound = KINDS[client].bounds_money
         new_id = remediation_id(failure.original, attempt, [name for name in self.journal.phases if name != phase])
 
         def plan() -> Planned:
@@ -299,15 +302,15 @@ class GroupHealer:
                         record=self._architects.record,
                     )
                 except ArchitectFailed as error:
-                    self._count(phase, grant.settle(error.cost_usd), error.usage)
+                    self._count(phase, grant.settle(error.cost_usd, bound=bound), error.usage, client)
                     refused = error.__cause__
                     if isinstance(refused, TurnFailed) and refused.result.outcome in TEMPORARY | HOPELESS:
                         raise refused from None
                     raise
-                self._count(phase, grant.settle(planned.cost_usd), planned.usage)
+                self._count(phase, grant.settle(planned.cost_usd, bound=bound), planned.usage, client)
             return planned
 
-        return lambda: self._architects.door.ask(self._architects.cancel, plan)
+        return lambda: self._architects.door.of(client).ask(self._architects.cancel, plan)
 
     def _share(self, spec: PhaseSpec) -> float:
         """What an architect may spend on `spec`: no more than the phase itself, or than the run keeps for healing."""
@@ -315,8 +318,8 @@ class GroupHealer:
         of_run = None if limit is None else self.ledger.reserve or limit * RESERVED_SHARE
         return min(share for share in (ARCHITECT_USD, of_phase, of_run) if share is not None)
 
-    def _count(self, phase: str, cost: float, usage: Mapping[str, int]) -> None:
-        facts = nebula_events.TurnFacts(round(cost, 6), "completed", usage=usage)
+    def _count(self, phase: str, cost: float, usage: Mapping[str, int], client: str) -> None:
+        facts = nebula_events.TurnFacts(round(cost, 6), "completed", usage=usage, client=client)
         self.journal.record(nebula_events.agent_turn(phase, "architect", facts))
 
     def _known(self, phase: str) -> NebulaPhase:

@@ -66,6 +66,7 @@ def finalize_remediation_spec(
         allow_scope_overlap=True,
         max_review_cycles=min(spec.max_review_cycles or most_cycles, most_cycles),
         max_budget_usd=min(budgets, default=None),
+        agents=failed.agents,
         model=failed.model,
         gate=failed.gate,
     )

@@ -22,12 +22,13 @@ class Grant:
         self._ledger = ledger
         self._open = True
 
-    def settle(self, spent: float | None) -> float:
-        """Return the unspent rest to the ledger; None counts as all of it. Returns the amount counted."""
+    def settle(self, spent: float | None, *, bound: bool = True) -> float:
+        """Return the unspent rest to the ledger. None counts as all of it or, for a client that the limit does not
+        bind, as nothing: nobody knows it. Returns the amount counted."""
         if not self._open:
             return 0.0
         self._open = False
-        counted = self.amount if spent is None else max(0.0, spent)
+        counted = (self.amount if bound else 0.0) if spent is None else max(0.0, spent)
         self._ledger._settle(self, counted)
         return counted
 

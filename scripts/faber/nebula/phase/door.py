@@ -1,15 +1,17 @@
 """Waits out the account's limits and the service's outages, which are nobody's failure.
 
-All phases of a run share one door. A turn that the service refused closes it; then no turn begins until the limit is
-over, or a pause that grows. One turn tries first; the others follow once it came through.
+All phases of a run share one door for each client. A turn that the service refused closes it; then no turn begins
+until the limit is over, or a pause that grows. One turn tries first; the others follow once it came through. Where the
+nebula names a fallback, the turns continue in that client meanwhile.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from faber.agents.client_kinds import CLAUDE, KINDS
 from faber.agents.limits import reset_time
 from faber.agents.outcome import HOPELESS, TEMPORARY, Outcome, TurnFailed, TurnResult, failure
 from faber.events.drafts import Draft
@@ -26,39 +28,93 @@ T = TypeVar("T")
 
 
 class Door:
-    """Open, or closed until a time. `patience` are the seconds that a closed door is waited for, 0 for none; `tell`
-    gets a line for people, `record` the events. `paused` is the pause that an earlier process of the run was in: the
-    rest of it is waited for. `clock` is the time in seconds, `look` the seconds between two looks at it."""
+    """The door of one client: open, or closed until a time. `fallback` is the client that continues meanwhile.
+
+    `patience` are the seconds that a closed door is waited for, 0 for none; `tell` gets a line for people, `record` the
+    events. `paused` is the pause that an earlier process of the run was in: the rest of it is waited for. `clock` is
+    the time in seconds, `look` the seconds between two looks at it.
+    """
 
     def __init__(
         self,
         patience: float = HOURS * 3600,
         tell: Callable[[str], None] = lambda text: None,
         *,
+        client: str = CLAUDE,
+        fallback: str | None = None,
         record: Callable[[Draft], object] = lambda draft: None,
         paused: Pause | None = None,
         clock: Callable[[], float] = time.time,
         look: float = _LOOK,
     ) -> None:
-        self.patience = patience
+        self.client = client
+        self.patience = self._first_patience = patience
         self.said = ""  # by the turn that closed it last
         self._tell = tell
         self._record = record
-        self._recorded = paused is not None
+        self._paused = paused
+        self._recorded = paused is not None and paused.get("client", client) == client
         self._clock = clock
+        self._fallback = fallback
+        self._family = {client: self}
         self._look = look
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.RLock())
         self._since: float | None = None  # closed since then
         self._until = 0.0
         self._pause = FIRST_PAUSE
         self._trying: int | None = None  # the thread whose turn tries
-        if paused is not None:
+        if paused is not None and self._recorded:
             self._wait_for_the_rest(paused)
 
     @property
     def is_open(self) -> bool:
         """False while no turn may begin but one that tries."""
         return self._since is None
+
+    @property
+    def lets_through(self) -> bool:
+        """True if turns may begin, here or in the fallback."""
+        return self.is_open or self._continues_in is not None
+
+    def of(self, client: str) -> "Door":
+        """The door of another client of the run."""
+        with self._changed:
+            if client not in self._family:
+                door = Door(
+                    self._first_patience,
+                    self._tell,
+                    client=client,
+                    fallback=self._fallback,
+                    record=self._record,
+                    paused=self._paused if self._paused and self._paused.get("client") == client else None,
+                    clock=self._clock,
+                    look=self._look,
+                )
+                door._family = self._family
+                self._family[client] = door
+            return self._family[client]
+
+    def best(self, clients: Sequence[str]) -> "Door":
+        """The door of the first of `clients` where a turn may begin; if there is none, of the one that opens first."""
+        doors = [self.of(client) for client in clients]
+        return next((door for door in doors if door.may_enter), min(doors, key=lambda door: door.opens_at))
+
+    @property
+    def may_enter(self) -> bool:
+        """True if a turn may begin, also one that tries."""
+        with self._changed:
+            free = self._clock() >= self._until and self._trying is None
+            return self._since is None or (self.patience >= 0 and free)
+
+    @property
+    def opens_at(self) -> float:
+        """When one turn may try; never if a person has to do something first."""
+        return self._until if self.patience >= 0 else float("inf")
+
+    @property
+    def _continues_in(self) -> str | None:
+        other = self._fallback
+        return other if other not in (None, self.client) and self.of(other or "").is_open else None
 
     def enter(self, cancel: threading.Event) -> bool:
         """Wait until a turn may begin; False if it may not: `cancel` is set, or the patience is at its end."""
@@ -67,11 +123,13 @@ class Door:
                 now = self._clock()
                 if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
                     self._since = self._until = now
-                if self._until - self._since > self.patience:
+                if self.patience < 0:
                     return False
                 if now >= self._until and self._trying is None:
                     self._trying = threading.get_ident()
                     return True
+                if self._until - self._since > self.patience:
+                    return False
                 self._changed.wait(self._look)
             return not cancel.is_set()
 
@@ -126,22 +184,32 @@ class Door:
     def _open(self) -> None:
         if self._since is not None:
             self._since, self._pause = None, FIRST_PAUSE
-            self._tell("The service answers again; the run continues.")
+            again = "the run continues" if self._fallback is None else f"the run continues in {self._title}"
+            self._tell(f"The service answers again; {again}.")
         if self._recorded:
             self._recorded = False
-            self._record(turns_resumed())
+            self._record(turns_resumed(self.client))
 
     def _close_for_good(self, outcome: Outcome, said: str) -> None:
         """Nobody waits for a person."""
         self._since = self._until = self._clock()
         self.patience = -1.0
-        self.said = f"{sentence(said)} {failure(TurnResult(outcome)).recovery}"
+        self.said = f"{sentence(said)} {failure(TurnResult(outcome, client=self.client)).recovery}"
         self._note(outcome, None)
+        if (other := self._continues_in) is not None:
+            self._tell(f"{self.said} The run continues in {KINDS[other].title}.")
+
+    @property
+    def _title(self) -> str:
+        return KINDS[self.client].title
 
     def _note(self, outcome: Outcome, until: float | None) -> None:
         at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if until is not None else None
         self._recorded = True
-        self._record(turns_refused(self.said or outcome.value, reason=outcome.value, waiting_until=at))
+        said, other = self.said or outcome.value, self._continues_in
+        self._record(
+            turns_refused(said, reason=outcome.value, waiting_until=at, client=self.client, continues_in=other)
+        )
 
     def _close(self, outcome: Outcome, said: str) -> None:
         now = self._clock()
@@ -153,7 +221,10 @@ class Door:
         else:
             self._until, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
         self._note(outcome, self._until)  # first, so that whoever is told finds it recorded
-        if self._until - self._since <= self.patience:
+        if (other := self._continues_in) is not None:
+            until = f"{self._title} is tried again at {_time_of(self._until)}"
+            self._tell(f"{sentence(said)} The run continues in {KINDS[other].title}; {until}.")
+        elif self._until - self._since <= self.patience:
             self._tell(f"{sentence(said)} The run waits until {_time_of(self._until)}, then tries again.")
 
 

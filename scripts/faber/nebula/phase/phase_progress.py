@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
+from faber.agents.client_kinds import KINDS
 from faber.agents.outcome import TurnResult
 from faber.errors import Notice
 from faber.events import nebula_events
@@ -145,7 +146,8 @@ class PhaseProgress:
 
     def count(self, role: str, turn: TurnResult | ReviewTurn, grant: Grant) -> None:
         """Settle what a turn cost, and record the turn."""
-        counted = grant.settle(turn.cost_usd)
+        bound = KINDS[turn.client].bounds_money
+        counted = grant.settle(turn.cost_usd, bound=bound)
         self.turns += 1
         self.state = replace(self.state, total_cost_usd=round(self.state.total_cost_usd + counted, 6))
         facts = nebula_events.TurnFacts(
@@ -158,6 +160,8 @@ class PhaseProgress:
             denied=denied_calls(turn.denials),
             usage=turn.usage,
             causes=turn.causes,
+            client=turn.client,
+            unpriced=turn.cost_usd is None and not bound,
         )
         self.setup.record(nebula_events.agent_turn(self.task.id, role, facts, cycle=self.state.cycle))
 

@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeVar
 from faber.agents.outcome import HOPELESS, Outcome, TurnResult
 from faber.errors import Notice, Severity
 from faber.git.refs import shown
-from faber.nebula.phase.agents import Agents, ReviewTurn
+from faber.nebula.phase.agents import Agents, AgentsByClient, ReviewTurn
+from faber.nebula.phase.door import Door
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, ServiceClosed
 from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.phase.tool_calls import ALLOW, denied_words
@@ -29,9 +30,9 @@ class Turns(NamedTuple):
         setup, phase = progress.setup, progress.task.id
         outside: list[str] = []
 
-        def attempt(budget: float) -> TurnResult:
+        def attempt(agents: Agents, budget: float) -> TurnResult:
             written = setup.watch()
-            turn = self.agents.coder(prompt, budget)
+            turn = agents.coder(prompt, budget)
             outside.extend(written())
             return turn
 
@@ -53,7 +54,7 @@ class Turns(NamedTuple):
         while True:
             attempt += 1
             before = progress.tree.tree_id()
-            turn = self._turn("reviewer", lambda budget: self.agents.reviewer(prompt, budget))
+            turn = self._turn("reviewer", lambda agents, budget: agents.reviewer(prompt, budget))
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")
             self._undo_reviewer(before)
@@ -68,26 +69,38 @@ class Turns(NamedTuple):
             if attempt == AGENT_TRIES or turn.outcome is Outcome.REFUSED:
                 progress.fail(AgentFailed, f"The reviewer gave no review: {error}")
 
-    def _turn(self, role: str, turn: Callable[[float], T]) -> T:
-        """One turn, repeated until the service accepts it; raises `ServiceClosed` if it does not."""
-        progress = self.progress
-        door, cancel = progress.setup.door, progress.setup.cancel
+    def _turn(self, role: str, turn: Callable[[Agents, float], T]) -> T:
+        """One turn, repeated until a service accepts it; raises `ServiceClosed` if none does.
+
+        Each turn begins in the role's first client, unless that is at its limit and another one is not. What a
+        turn left that was refused midway stays in the worktree.
+        """
+        progress, cancel = self.progress, self.progress.setup.cancel
         while True:
+            door, agents = self._way(role)
             if not door.enter(cancel):
                 progress.stop_if_cancelled(f"before the turn of the {role}")
                 progress.fail(ServiceClosed, door.said)
             outcome, said = Outcome.CANCELLED, ""
             try:
                 with progress.grant() as grant:
-                    result = turn(grant.amount)
+                    result = turn(agents, grant.amount)
                     progress.count(role, result, grant)
                 outcome, said = result.outcome, result.error
             finally:  # whatever went wrong, the other phases wait for this
                 accepted = door.came_through(outcome, said)
             if outcome in HOPELESS:
-                progress.fail(ServiceClosed, door.said)
-            if accepted:
+                if not self._way(role)[0].may_enter:
+                    progress.fail(ServiceClosed, door.said)
+            elif accepted:
                 return result
+
+    def _way(self, role: str) -> tuple[Door, Agents]:
+        """The client that a turn begins in: its door, and the agents there."""
+        if not isinstance(self.agents, AgentsByClient):
+            return self.progress.setup.door, self.agents
+        door = self.progress.setup.door.best(self.agents.clients[role])
+        return door, self.agents.within(door.client)
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""

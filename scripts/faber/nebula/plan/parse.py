@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from faber.errors import Severity
+from faber.nebula.plan.agent_choice import UNCHOSEN
 from faber.nebula.plan.budgets import MAX_BUDGET_USD, RUN_KEY, IsForeign, Reading, read_budgets, reading
 from faber.nebula.plan.phase_file import MAX_CYCLES, MAX_FILE, parse_phase
 from faber.nebula.plan.problems import NebulaProblem
@@ -136,6 +137,8 @@ def _execution(table: TomlTable, how: Callable[[], Reading]) -> Execution:
         max_review_cycles=table.integer("max_review_cycles", 1, MAX_CYCLES, unset=0) or MAX_REVIEW_CYCLES,
         max_budget_usd=budget,
         phase_budget_usd=of_phase,
+        agents=table.agents("agents") or UNCHOSEN,
+        fallback=table.client("fallback"),
         model=table.text("model") or None,
         gate=table.choice("gate", GATES, "unknown_gate") or "trust",
         agent_tools=table.texts("agent_tools"),

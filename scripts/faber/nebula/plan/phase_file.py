@@ -4,6 +4,7 @@ import hashlib
 
 from faber.errors import Severity
 from faber.model.ids import MAX_PHASE_ID, MAX_REMEDIATION_ID, REMEDIATION, phase_id_problem
+from faber.nebula.plan.agent_choice import AgentChoice
 from faber.nebula.plan.budgets import MAX_BUDGET_USD
 from faber.nebula.plan.problems import NebulaProblem
 from faber.nebula.plan.specs import GATES, MAX_PRIORITY, REVIEWS, PhaseSpec
@@ -69,6 +70,7 @@ def _phase(file: str, source: Source, body: str, text: str, problems: list[Nebul
         allow_scope_overlap=bool(table.flag("allow_scope_overlap")),
         max_review_cycles=table.integer("max_review_cycles", 1, MAX_CYCLES, unset=0),
         max_budget_usd=table.number("max_budget_usd", MAX_BUDGET_USD),
+        agents=table.agents("agents"),
         model=table.text("model") or None,
         gate=table.choice("gate", GATES, "unknown_gate"),
         # Another tool may mean something else by this key: any other value is kept as an unknown key.
@@ -82,6 +84,11 @@ def _phase(file: str, source: Source, body: str, text: str, problems: list[Nebul
 
 def _once(names: tuple[str, ...] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names or ()))
+
+
+def _written(agents: AgentChoice | None) -> dict[str, str] | None:
+    chosen = agents._asdict().items() if agents else ()
+    return {role: str(each) for role, each in chosen if each is not None} or None
 
 
 def write_phase(spec: PhaseSpec) -> str:
@@ -103,6 +110,7 @@ def write_phase(spec: PhaseSpec) -> str:
         "allow_scope_overlap": spec.allow_scope_overlap or None,
         "max_review_cycles": spec.max_review_cycles,
         "max_budget_usd": spec.max_budget_usd,
+        "agents": _written(spec.agents),
         "model": spec.model,
         "gate": spec.gate,
         "review": spec.review,

@@ -1,10 +1,11 @@
 """A nebula and its phases as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faber.model.ids import slug
+from faber.nebula.plan.agent_choice import ROLES, UNCHOSEN, AgentChoice, InClient
 
 GATES = ("trust", "review", "approve", "watch")
 ISOLATIONS = ("worktree", "tree")
@@ -38,8 +39,9 @@ class Execution:
 
     `max_workers` phases at once (1 to 1,000; always 1 with `isolation = "tree"`). `max_review_cycles` per phase (1 to
     100). In US dollars, None for no limit: `max_budget_usd` for the whole run, `phase_budget_usd` for each phase that
-    sets none (`budgets` says which key of the file is which). `model`: None for the agents' default. `agent_tools` are
-    the tools a coder may use, None for the agent's own list; a reviewer only reads. `turn_timeout`: seconds per agent
+    sets none (`budgets` says which key of the file is which). `agents` are the clients, `fallback` the one that
+    continues where another is at its limit. `model`: None for the agents' default. `agent_tools` are the tools a coder
+    may use, None for the agent's own list; a reviewer only reads. `turn_timeout`: seconds per agent
     turn. `setup` runs once in each new worktree, for at most `setup_timeout` seconds. `healing_max_attempts` per phase.
     `healing_budget_reserve`: US dollars that normal phases may not spend; by default a fifth of `max_budget_usd`, None
     if there is no budget.
@@ -49,6 +51,8 @@ class Execution:
     max_review_cycles: int = MAX_REVIEW_CYCLES
     max_budget_usd: float | None = None
     phase_budget_usd: float | None = None
+    agents: AgentChoice = UNCHOSEN
+    fallback: InClient | None = None
     model: str | None = None
     gate: str = "trust"
     agent_tools: tuple[str, ...] | None = None
@@ -116,6 +120,7 @@ class PhaseSpec:
     allow_scope_overlap: bool = False
     max_review_cycles: int | None = None
     max_budget_usd: float | None = None
+    agents: AgentChoice | None = None
     model: str | None = None
     gate: str | None = None
     review: str | None = None
@@ -134,6 +139,7 @@ class PhaseSettings:
     assignee: str
     max_review_cycles: int
     max_budget_usd: float | None
+    agents: AgentChoice
     model: str | None
     gate: str
 
@@ -158,6 +164,14 @@ class Nebula:
         """The name as a component of a branch name."""
         return slug(self.name)
 
+    @property
+    def clients(self) -> list[str]:
+        """The names of all clients that its agents may run in, in order."""
+        choices = [self.settings(spec).agents for spec in self.phases] or [self.execution.agents]
+        named = [choice.of(role) for choice in choices for role in ROLES]
+        fallback = self.execution.fallback
+        return [*dict.fromkeys(each.client for each in [*named, *([fallback] if fallback else [])])]
+
     def settings(self, spec: PhaseSpec) -> PhaseSettings:
         """The effective settings of `spec`: its own values, else the nebula's."""
         defaults, execution = self.defaults, self.execution
@@ -168,6 +182,16 @@ class Nebula:
             assignee=defaults.assignee if spec.assignee is None else spec.assignee,
             max_review_cycles=spec.max_review_cycles or execution.max_review_cycles,
             max_budget_usd=spec.max_budget_usd or execution.phase_budget_usd,
+            agents=(spec.agents or UNCHOSEN).over(execution.agents),
             model=spec.model or execution.model,
             gate=spec.gate or execution.gate,
         )
+
+
+def with_clients(nebula: Nebula, agents: AgentChoice | None, fallback: InClient | None) -> Nebula:
+    """`nebula` with other clients for the agents of all its phases, and another fallback; None leaves it as it is."""
+    if agents is not None:
+        phases = tuple(replace(spec, agents=agents.over(spec.agents or UNCHOSEN)) for spec in nebula.phases)
+        execution = replace(nebula.execution, agents=agents.over(nebula.execution.agents))
+        nebula = replace(nebula, phases=phases, execution=execution)
+    return nebula if fallback is None else replace(nebula, execution=replace(nebula.execution, fallback=fallback))

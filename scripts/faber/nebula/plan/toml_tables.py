@@ -2,14 +2,16 @@
 field gets its default, so that one pass finds every problem."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from faber.errors import Severity
+from faber.nebula.plan.agent_choice import AgentChoice, InClient, UnknownClient, agent_choice, in_client
 from faber.nebula.plan.problems import NebulaProblem
 from faber.store.strict import Malformed, toml_value
 from faber.store.toml_lines import Keys, toml_lines
 
+T = TypeVar("T")
 MAX_TEXT = 2_000
 MAX_ENTRIES = 1_000
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)\Z")
@@ -135,6 +137,24 @@ class TomlTable:
             self.note(category, key, f"{key} is {value[:60]!a}; expected one of {names}.", f"Use one of {names}.")
             return None
         return value
+
+    def client(self, key: str) -> InClient | None:
+        """A client, perhaps with its model, or None."""
+        value = self.text(key)
+        return self._named(key, lambda: in_client(value)) if value else None
+
+    def agents(self, key: str) -> AgentChoice | None:
+        """The clients of the roles: one text for all, or a table; or None."""
+        value = self.given(key, str, dict)
+        return self._named(key, lambda: agent_choice(value)) if value else None
+
+    def _named(self, key: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except UnknownClient as error:
+            fix = f'Write {key} = "codex" or, for agents, {{ coder = "claude", reviewer = "codex" }}.'
+            self.note("unknown_client", key, f"{key} is {error}.", fix)
+            return None
 
     def command(self, key: str) -> str | tuple[str, ...] | None:
         """A shell line, or a program with its arguments; None if it is neither, or empty."""

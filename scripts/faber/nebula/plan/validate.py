@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from faber.errors import Severity
 from faber.nebula.plan import graph
+from faber.nebula.plan.client_promises import broken_promises
 from faber.nebula.plan.parse import MANIFEST, Parsed
 from faber.nebula.plan.problems import NebulaProblem, ordered
 from faber.nebula.plan.scopes import PathPattern, candidates, overlap, scope_problem
@@ -28,10 +29,11 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 class Programs(NamedTuple):
     """Lookups on this machine. `has_program`: is a program named without a slash on the path? `has_file`: is a path
-    relative to a phase's working directory an executable file?"""
+    relative to a phase's working directory an executable file? `lacks_client`: can a client not be started?"""
 
     has_program: Callable[[str], bool]
     has_file: Callable[[str], bool]
+    lacks_client: Callable[[str], bool] = lambda client: False
 
 
 def validate(parsed: Parsed, programs: Programs) -> list[NebulaProblem]:
@@ -46,6 +48,7 @@ def validate(parsed: Parsed, programs: Programs) -> list[NebulaProblem]:
         *_programs(parsed, programs),
         *_unchecked(parsed),
         *_unreviewed(parsed),
+        *broken_promises(parsed, programs.lacks_client),
     ]
     return ordered(found)
 

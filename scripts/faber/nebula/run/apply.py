@@ -306,7 +306,15 @@ class Application:
         if self.fleet is not None and paused is not None:
             journal.record(nebula_events.turns_resumed())
             paused = None
-        return Door(self.wanted.wait_hours * 3600, self._display.line, record=journal.record, paused=paused)
+        execution = self.nebula.execution
+        return Door(
+            self.wanted.wait_hours * 3600,
+            self._display.line,
+            client=execution.agents.of("coder").client,
+            fallback=execution.fallback.client if execution.fallback else None,
+            record=journal.record,
+            paused=paused,
+        )
 
     # --- after -------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faber.nebula.phase.door import HOURS
+from faber.nebula.plan.agent_choice import AgentChoice, InClient
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,5 @@ class Wanted:
     gate: str | None = None
     heal: bool = False
     wait_hours: float = HOURS
+    agents: AgentChoice | None = None
+    fallback: InClient | None = None

@@ -144,7 +144,7 @@ class WorkerGroup:
     @property
     def _free(self) -> int:
         """How many more may work at once."""
-        most = self.options.max_workers if self.options.door is None or self.options.door.is_open else 1
+        most = self.options.max_workers if self.options.door is None or self.options.door.lets_through else 1
         return max(0, most - len(self._running))
 
     def _dispatch(self) -> None:

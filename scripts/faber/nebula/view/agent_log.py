@@ -35,7 +35,8 @@ class AgentLine(TypedDict):
 
     `kind`: `turn` (one begins), `said`, `called` (a tool), `printed` (what a tool answered), `refused` (a tool's
     error), `retries` (the service refuses), `ended` (the turn), `note` (what happens to the phase). `directory` and
-    `config` are where the client of a turn works and keeps its sessions (empty: in its usual place).
+    `config` are where the client of a turn works and keeps its sessions (empty: in its usual place); `client` is its
+    name, where it is not Claude Code.
     """
 
     at: str
@@ -46,6 +47,7 @@ class AgentLine(TypedDict):
     session: NotRequired[str]
     directory: NotRequired[str]
     config: NotRequired[str]
+    client: NotRequired[str]
 
 
 def log_file(directory: str, phase: str) -> str:
@@ -103,6 +105,8 @@ class AgentLog:
         line["session"] = self._safe(event.get("session_id"), 100)
         line["directory"] = self._safe(event.get("cwd"))
         line["config"] = self._config
+        if event.get("client"):
+            line["client"] = self._safe(event["client"], 100)
         with self._lock:
             self._turns[phase], self._tools[phase] = line, {}
         self._write(phase, line)

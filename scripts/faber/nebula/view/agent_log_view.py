@@ -90,7 +90,7 @@ def _parsed(data: bytes) -> list[AgentLine]:
     return found
 
 
-_TEXTS = ("at", "kind", "role", "text", "session", "directory", "config")
+_TEXTS = ("at", "kind", "role", "text", "session", "directory", "config", "client")
 
 
 def _content(path: str) -> tuple[int, bytes]:

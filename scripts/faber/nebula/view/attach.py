@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from faber.agents.versions import client_program
+from faber.agents.client_kinds import CLAUDE, CODEX, KINDS, OPENCODE, program_of
 from faber.errors import FaberError
 from faber.events.event_types import AGENT_TURN
 from faber.model.documents import nebula_of
@@ -15,6 +15,8 @@ from faber.store import log
 from faber.store.layout import Layout
 from faber.store.load import Run
 
+_RESUME = {CLAUDE: "--resume", CODEX: "resume", OPENCODE: "--session"}
+
 
 class NoSession(FaberError):
     """No agent of the phase has a session that can be opened here."""
@@ -23,13 +25,15 @@ class NoSession(FaberError):
 
 
 class AgentSession(NamedTuple):
-    """A session of an agent: where its client worked, and where it keeps its sessions (empty: in its usual place)."""
+    """A session of an agent: where its client worked, where that keeps its sessions (empty: in its usual place), and
+    the client's name."""
 
     role: str
     session_id: str
     directory: str
     config: str = ""
     cycle: int | None = None
+    client: str = CLAUDE
 
 
 def agent_session(layout: Layout, run: Run, phase: str, lines: Sequence[AgentLine], role: str | None) -> AgentSession:
@@ -40,7 +44,8 @@ def agent_session(layout: Layout, run: Run, phase: str, lines: Sequence[AgentLin
     for line in reversed(lines):
         session, directory = line.get("session"), line.get("directory")
         if line["kind"] == "turn" and session and directory and role in (None, line.get("role")):
-            return AgentSession(line.get("role", ""), session, directory, line.get("config", ""), line.get("cycle"))
+            config, client = line.get("config", ""), line.get("client", CLAUDE)
+            return AgentSession(line.get("role", ""), session, directory, config, line.get("cycle"), client)
     nebula = nebula_of(run.state)
     names = names_of(nebula["name"] if nebula else "", run.run_id)
     for entry in reversed(log.listing(run.directory)):
@@ -51,7 +56,8 @@ def agent_session(layout: Layout, run: Run, phase: str, lines: Sequence[AgentLin
         session = given.get("agent_session")
         if event.get("phase") == phase and session and role in (None, given.get("role")):
             directory = layout.worktree(names.run_id, part(phase))
-            return AgentSession(str(given.get("role")), str(session), directory, "", given.get("cycle"))
+            client = str(given.get("client") or CLAUDE)
+            return AgentSession(str(given.get("role")), str(session), directory, "", given.get("cycle"), client)
     who = f"a {role}" if role else "an agent"
     raise NoSession(
         f"No session of {who} of {phase} is known.",
@@ -72,6 +78,7 @@ def attach_command(session: AgentSession, environ: Mapping[str, str]) -> str:
             session_id=session.session_id,
             recovery="`faber nebula log PHASE` shows what the agent said and did.",
         )
-    config = f"CLAUDE_CONFIG_DIR={shlex.quote(session.config)} " if session.config else ""
-    words = [client_program(environ), "--resume", session.session_id]
+    client = session.client if session.client in KINDS else CLAUDE
+    config = f"CLAUDE_CONFIG_DIR={shlex.quote(session.config)} " if session.config and client == CLAUDE else ""
+    words = [program_of(client, environ), _RESUME[client], session.session_id]
     return f"cd {shlex.quote(session.directory)} && {config}{shlex.join(words)}"

@@ -164,5 +164,5 @@ class LiveDisplay:
 
 def seconds_left(paused: Pause | None) -> int:
     """The seconds that the run still waits; 0 if it does not wait for a time."""
-    until = paused and paused["waiting_until"]
+    until = paused and "continues_in" not in paused and paused["waiting_until"]
     return max(0, int(datetime.fromisoformat(until).timestamp() - time.time())) if until else 0

@@ -72,7 +72,9 @@ def _waiting(queue: Mapping[str, Any]) -> str:
 
 
 def _money(status: Mapping[str, Any]) -> str:
-    budget, said = status["budget"], f"${status['cost_usd']:.2f}"
+    budget, said, unknown = status["budget"], f"${status['cost_usd']:.2f}", status["unpriced_turns"]
+    if unknown:
+        said += f" and {unknown} turn{'s' * (unknown > 1)} whose dollars are unknown"
     if budget["limit_usd"] is not None:
         said += f" of ${budget['limit_usd']:.2f}, ${budget['left_usd']:.2f} left"
         if budget["reserve_left_usd"]:

@@ -49,7 +49,7 @@ def known_phases(state: State | None, records: Mapping[str, PhaseRecord]) -> Map
 
 def run_view(facts: StatusFacts) -> dict[str, object]:
     """What is true of the whole run: `working`, why no turn can begin (`paused`), the `request` that is about no phase,
-    `cost_usd`, `tokens_in`, `tokens_out`, `budget`, `queue`, `estimate`.
+    `cost_usd`, `unpriced_turns`, `tokens_in`, `tokens_out`, `budget`, `queue`, `estimate`.
 
     Times are in seconds, money is in US dollars. `queue` lists the phases that may start now, best first, and counts
     those that wait for others. `estimate` goes by the median of the phases that are done; None without any, and where
@@ -67,6 +67,7 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
         "paused": facts.state.get("paused") if facts.state else None,
         "request": _request(facts.state, None),
         "cost_usd": facts.spent["cost"],
+        "unpriced_turns": facts.spent.get("unpriced", 0),
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
         "budget": budget._asdict(),

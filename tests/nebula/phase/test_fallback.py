@@ -1,0 +1,156 @@
+"""Where a client is at its limit and another one is named, the work continues there."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from faber.agents.outcome import Outcome, TurnResult
+from faber.events.drafts import Draft
+from faber.model.pauses import pause_text
+from faber.model.state_parts import Pause
+from faber.nebula.phase.agents import CODER, REVIEWER, AgentFactory, Agents, AgentsByClient
+from faber.nebula.phase.budget import Grant, Ledger
+from faber.nebula.phase.door import AFTER, Door
+from faber.nebula.phase.turns import Turns
+from faber.nebula.plan.agent_choice import agent_choice, choice_of_words, in_client
+from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec
+from support.scripted_agents import Scripted, ends
+
+START = 1_800_000_000.0
+LIMITED = TurnResult(Outcome.LIMITED, error=f"Usage limit reached|{int(START) + 3600}", cost_usd=0.0)
+NO_CREDIT = TurnResult(Outcome.NO_CREDIT, error="The account has no credit.", cost_usd=0.0)
+DONE = TurnResult(Outcome.COMPLETED, "Done.", cost_usd=0.5)
+
+
+class Bench:
+    """Turns of a coder in Claude Code that may continue in Codex, and a clock. Each client does what is written down."""
+
+    def __init__(self, path: Path, claude: list[TurnResult], codex: list[TurnResult]) -> None:
+        self.now = START
+        self.said: list[str] = []
+        self.recorded: list[Mapping[str, Any]] = []
+        self.counted: list[str] = []
+        self.setup, self.cancel = self, threading.Event()
+        self.door = Door(0, self.said.append, fallback="codex", record=self.record, clock=lambda: self.now, look=0.001)
+        self.clients = {
+            "claude": Scripted(path, [ends(each) for each in claude], []),
+            "codex": Scripted(path, [ends(each._replace(client="codex")) for each in codex], []),
+        }
+        by_client = AgentsByClient({"coder": ("claude", "codex")}, lambda name: cast(Agents, self.clients[name]))
+        self.turns = Turns(by_client, cast(Any, self))
+
+    def record(self, draft: Draft) -> None:
+        """Keep what is recorded."""
+        self.recorded.append({"type": draft["type"], **draft.get("metadata", {})})
+
+    def grant(self) -> Grant:
+        """The money."""
+        grant = Ledger().grant(1.0)
+        assert grant is not None
+        return grant
+
+    def count(self, role: str, turn: TurnResult, grant: Grant) -> None:
+        """Keep what is counted."""
+        self.counted.append(f"{turn.client} {turn.outcome}")
+
+    def stop_if_cancelled(self, when: str) -> None:
+        """Nothing is cancelled."""
+
+    def fail(self, kind: type, reason: str) -> None:
+        """Raise what a phase would."""
+        raise RuntimeError(kind.__name__, reason)
+
+    def turn(self) -> str:
+        """One turn of the coder: the client that did it."""
+        return str(self.turns._turn("coder", lambda agents, budget: agents.coder("Work.", budget)).client)
+
+
+def test_a_limit_is_not_waited_for(tmp_path: Path) -> None:
+    """Codex continues at once, also with the next turn; after the limit the next turn begins in Claude Code. The
+    refused turn is counted once, and the log says who continues."""
+    bench = Bench(tmp_path, [LIMITED, DONE, DONE], [DONE, DONE])
+    assert [bench.turn(), bench.turn()] == ["codex", "codex"]
+    bench.now += 3600 + AFTER
+    assert [bench.turn(), bench.turn()] == ["claude", "claude"]
+    assert bench.counted == [
+        "claude limited",
+        "codex completed",
+        "codex completed",
+        "claude completed",
+        "claude completed",
+    ]
+    refused, resumed = bench.recorded
+    assert (refused["type"], refused["client"], refused["continues_in"]) == ("turns_refused", "claude", "codex")
+    assert (resumed["type"], resumed["client"]) == ("turns_resumed", "claude")
+    assert "The run continues in Codex; Claude Code is tried again at" in bench.said[0]
+    assert bench.door.lets_through
+
+
+def test_two_limits_are_a_limit(tmp_path: Path) -> None:
+    """If the fallback is at its limit too, the run waits or ends as without one, and says nothing else."""
+    bench = Bench(tmp_path, [LIMITED], [LIMITED])
+    with pytest.raises(RuntimeError, match="ServiceClosed"):
+        bench.turn()
+    assert [each.get("continues_in") for each in bench.recorded] == ["codex", None]
+    assert not bench.door.lets_through
+
+
+def test_an_account_without_credit_is_no_end(tmp_path: Path) -> None:
+    """What a person has to do first for one client does not stop the other, and is not tried again."""
+    bench = Bench(tmp_path, [NO_CREDIT], [DONE, DONE])
+    assert bench.turn() == "codex"
+    bench.now += 100_000
+    assert bench.turn() == "codex"
+    assert bench.counted == ["claude no_credit", "codex completed", "codex completed"]
+
+
+def test_a_resumed_run_knows_which_client_is_at_its_limit() -> None:
+    """The pause of an earlier process is that of its client's door; the text for people says who continues."""
+    paused: Pause = {
+        "reason": "limited",
+        "message": "Limit.",
+        "since": "2027-01-15T08:00:00Z",
+        "waiting_until": "2027-01-15T09:00:00Z",
+        "event_id": 3,
+        "client": "codex",
+        "continues_in": "opencode",
+    }
+    door = Door(7200, fallback="opencode", paused=paused, clock=lambda: START)
+    assert (door.is_open, door.of("codex").is_open, door.of("codex").lets_through) == (True, False, True)
+    assert door.best(["codex", "opencode"]).client == "opencode"
+    assert pause_text(paused).endswith("; the work continues in opencode")
+
+
+def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
+    """`model` is for the coder's client; another one has its own after a colon. A phase overrides the nebula."""
+    execution = replace(
+        Execution(),
+        agents=agent_choice({"coder": "claude", "reviewer": "codex"}),
+        fallback=in_client("opencode:loop/x"),
+        model="opus",
+    )
+    plain, own = PhaseSpec("a", "A"), PhaseSpec("b", "B", agents=choice_of_words("coder=codex:gpt"))
+    factory = AgentFactory(Nebula("n", "plan", execution=execution, phases=(plain, own)), "faber-test")
+
+    def made(spec: PhaseSpec, role: Any, name: str | None = None) -> tuple[str, str | None]:
+        client = factory.client(role, spec, str(tmp_path), 1.0, threading.Event(), name)
+        return client.name, client.options.model
+
+    assert made(plain, CODER) == ("claude", "opus")
+    assert made(plain, REVIEWER) == ("codex", None)
+    assert made(plain, CODER, "opencode") == ("opencode", "loop/x")
+    assert (made(own, CODER), made(own, REVIEWER)) == (("codex", "gpt"), ("codex", "opus"))
+
+
+def test_an_unknown_cost_is_only_the_limits_where_the_client_had_one() -> None:
+    """A turn of Claude Code that was killed may have spent all of it; Codex knows no limit, and no price is made up."""
+    for bound, spent in ((True, 2.0), (False, 0.0)):
+        ledger = Ledger(10.0)
+        grant = ledger.grant(2.0)
+        assert grant is not None
+        assert grant.settle(None, bound=bound) == spent
+        assert ledger.spent == spent
