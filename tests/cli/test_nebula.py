@@ -127,6 +127,7 @@ def test_the_plan_of_a_nebula_that_was_not_begun(faber: Faber, nebula: Path) -> 
         "assignee": "",
         "max_review_cycles": 3,
         "max_budget_usd": None,
+        "agents": {"coder": "claude", "reviewer": "claude"},
         "model": None,
         "gate": "trust",
     }

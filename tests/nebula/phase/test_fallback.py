@@ -27,7 +27,7 @@ DONE = TurnResult(Outcome.COMPLETED, "Done.", cost_usd=0.5)
 
 
 class Bench:
-    """Turns of a coder in Claude Code that may continue in Codex, and a clock. Each client does what is written down."""
+    """Turns of a coder in Claude Code that may continue in Codex, and a clock. Each client does what it is told."""
 
     def __init__(self, path: Path, claude: list[TurnResult], codex: list[TurnResult]) -> None:
         self.now = START

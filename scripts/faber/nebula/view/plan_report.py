@@ -8,6 +8,7 @@ from faber.errors import Notice
 from faber.model.documents import nebula_phases
 from faber.nebula.healing.refusals import OFF, UNHEALABLE
 from faber.nebula.phase.checkpoint import Checkpoint, document, load_all
+from faber.nebula.plan.agent_choice import ROLES
 from faber.nebula.plan.graph import Dag, critical_path, nebula_dag, waves
 from faber.nebula.plan.parse import Parsed
 from faber.nebula.plan.problems import NebulaProblem, is_error, ordered, require_valid
@@ -109,10 +110,10 @@ def plan_document(
     chain that starts with it), its effective `settings`, its status, its `record` in the state file, `resume` (a
     `ResumeDecision`) and its `checkpoint`, if any. `order` is the order in which one worker would run the phases.
     """
-    records = state.phases if state else {}
+    records, execution = state.phases if state else {}, nebula.execution
     phases = []
     for spec in nebula.phases:
-        name = spec.id
+        name, settings = spec.id, nebula.settings(spec)
         phases.append(
             {
                 "id": name,
@@ -121,7 +122,7 @@ def plan_document(
                 "waits_for": list(dag.dependencies[name]),
                 "chain": dag.lengths[name],
                 "scope": list(spec.scope),
-                "settings": asdict(nebula.settings(spec)),
+                "settings": asdict(settings) | {"agents": {role: str(settings.agents.of(role)) for role in ROLES}},
                 "status": records[name].status if name in records else "pending",
                 "record": _record(records.get(name)),
                 "resume": resume[name]._asdict(),
@@ -132,7 +133,11 @@ def plan_document(
         "name": nebula.name,
         "directory": nebula.directory,
         "description": nebula.description,
-        "execution": asdict(nebula.execution),
+        "execution": asdict(execution)
+        | {
+            "agents": {role: str(execution.agents.of(role)) for role in ROLES},
+            "fallback": str(execution.fallback) if execution.fallback else None,
+        },
         "filters": [asdict(one) for one in nebula.filters],
         "waves": waves(dag),
         "order": order(dag),
