@@ -59,6 +59,7 @@ ASKS = frozenset(
         ("nebula", "clean"),
         ("nebula", "land"),
         ("repair",),
+        ("report",),
         ("run", "cancel"),
         ("run", "rerun"),
         ("sync", "pull"),
