@@ -55,7 +55,7 @@ class Chromium:
         self._loaded = False
         page = next(each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
             self.call(f"{domain}.enable")
 
     def __enter__(self) -> "Chromium":
@@ -121,6 +121,11 @@ class Chromium:
         if scripts:
             self.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
         return time.perf_counter() - begun
+
+    def seconds(self) -> float:
+        """The processor time that the page's process has used."""
+        told = self.call("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in told if each["name"] == "ProcessTime"))
 
     def size(self, width: int, height: int, scale: float = 1) -> None:
         """Make the window so many pixels wide and high."""

@@ -9,7 +9,7 @@ from faber.report.wording import MARKS, status_word, tone
 from faber.text.safe_text import cut
 from faber.view.run_view import PhaseView
 
-MOST = 150  # phases; of more, those that failed and their neighbours
+MOST, SOME = 120, 40  # phases; of more, those that failed or are in progress, and their neighbours
 _WIDE, _HIGH, _ACROSS, _DOWN = 168, 44, 56, 16
 _NAME = 21
 
@@ -53,7 +53,11 @@ def graph_section(report: Report) -> Markup:
     said = [element("li", _key("needs"), "waits for")]
     said += [element("li", _key("remedies"), "is remedied by")] if remedies else []
     said += [element("li", _key("repeats"), "went back to")] if loops else []
-    note = element("p", f"{left_out} more phases are done and have no failed neighbour.") if left_out else None
+    note = (
+        element("p", f"{left_out:,} more phases are left out: they have no failed or working neighbour.")
+        if left_out
+        else None
+    )
     if report.view.nebula and not report.waits_for:
         note = element("p", "The nebula's files are gone: what its phases wait for is not known.")
     box = element("div", picture, class_="scroll", tabindex=0, role="region", aria_label="Graph of the phases")
@@ -101,11 +105,11 @@ def _direct(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> dict[st
 def _shown(phases: Mapping[str, PhaseView], needs: Mapping[str, Sequence[str]], pairs: Sequence[object]) -> list[str]:
     if len(phases) <= MOST:
         return list(phases)
-    odd = {name for name, phase in phases.items() if tone(phase.status) != "good"}
+    odd = {name for name, phase in phases.items() if tone(phase.status) not in ("good", "none")}
     odd |= {name for pair in pairs for name in pair}  # type: ignore[attr-defined]
     near = {other for name in odd for other in needs[name]} | {n for n in phases if odd & set(needs[n])}
     kept = [name for name in phases if name in odd] + [name for name in phases if name in near - odd]
-    return kept[:MOST] or list(phases)[:MOST]
+    return kept[:SOME] or list(phases)[:SOME]
 
 
 def _places(

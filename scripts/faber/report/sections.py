@@ -45,7 +45,7 @@ def phases_section(report: Report) -> Markup:
 def _phase(phase: PhaseView, report: Report) -> Markup:
     title = report.titles.get(phase.id, phase.name)
     name = element("th", phase.id, scope="row")
-    if title != phase.id:
+    if title.casefold() != phase.id.casefold():
         name = element("th", phase.id, element("br"), element("span", title, class_="aside"), scope="row")
     said = phase.reason or phase.not_healed or ""
     said += f" → remedied by {phase.remediation}" if phase.remediation else ""
@@ -229,8 +229,7 @@ def log_section(report: Report) -> Markup:
         hidden=True,
     )
     chunks = [
-        element("ol", *(_event(event) for event in events[at : at + CHUNK]), start=events[at]["event_id"])
-        for at in range(0, len(events), CHUNK)
+        element("ol", *(_event(event) for event in events[at : at + CHUNK])) for at in range(0, len(events), CHUNK)
     ]
     long = len(events) > LONG
     note = element("p", f"The log of {len(events):,} events is not printed.", class_="print-only") if long else None
@@ -245,22 +244,16 @@ def _choice(name: str, options: Iterable[tuple[str, str]]) -> Markup:
 
 def _event(event: Event) -> Markup:
     place = ":".join(part for part in (event.get("phase"), event.get("step")) if part)
-    kind = event["type"]
-    who = event.get("actor") or ""
-    at = event.get("timestamp", "")
-    said = said_by(event)
+    where = " · ".join(part for part in (place, event.get("actor")) if part)
+    at, said = event.get("timestamp", "")[:40], said_by(event)
     return element(
         "li",
-        element("span", str(event["event_id"]), class_="id"),
-        element("time", at[:19].replace("T", " "), datetime=at[:30]),
-        element(
-            "div",
-            element("b", kind),
-            element("i", place) if place else None,
-            element("em", who) if who else None,
-            element("p", said) if said else None,
-        ),
+        element("time", at[:19].replace("T", " ")),
+        element("b", event["type"]),
+        element("i", where) if where else None,
+        element("p", said) if said else None,
         id=f"e{event['event_id']}",
+        value=event["event_id"],
         class_=_mood(event),
         data_p=event.get("phase"),
     )

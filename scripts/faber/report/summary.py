@@ -35,10 +35,9 @@ def summary_of(report: Report) -> list[Line]:
 
 
 def _asked(report: Report) -> str:
-    asked = report.asked
-    text = one_line(asked.text, _TEXT)
-    said = f"{sentence(one_line(asked.title, _TEXT))} {text}" if text else sentence(one_line(asked.title, _TEXT))
-    return f"{said} ({asked.source})" if asked.source else said
+    asked, title = report.asked, one_line(report.asked.title, _TEXT)
+    named = f"{title} ({asked.source})" if asked.source and asked.source != title else title
+    return f"{sentence(named)} {one_line(asked.text, _TEXT)}".rstrip()
 
 
 def _result(report: Report) -> str:
@@ -70,8 +69,9 @@ def _time(report: Report) -> str:
     view, line = report.view, report.timeline
     if view.started_at is None:
         return "It has not started."
-    said = f"{lasted(view.elapsed_s)} from {day_and_time(view.started_at)}"
-    said += f" to {day_and_time(view.ended_at)}" if view.ended_at else ""
+    begun, ended = day_and_time(view.started_at), day_and_time(view.ended_at)
+    said = f"{lasted(view.elapsed_s)} from {begun}"
+    said += f" to {ended[11:] if ended[:11] == begun[:11] else ended}" if view.ended_at else ""
     waits = [(line.seconds("person"), "people"), (line.seconds("limit"), "the service")]
     named = [f"{lasted(seconds)} for {whom}" for seconds, whom in waits if seconds >= 0.5]
     return f"{said} (UTC)" + (f"; waited {' and '.join(named)}." if named else ".")
@@ -129,7 +129,7 @@ def _people(report: Report) -> str:
     decided = len(report.record.decisions)
     if not asked and not decided:
         return "Nobody was asked."
-    said = f"Asked {count(len(asked), 'time')}, {answered} answered"
+    said = f"Asked {count(len(asked), 'time')}, {answered} answered" if asked else "Nobody was asked"
     said += f", {open_ones} open" if open_ones else ""
     return f"{said}; {count(decided, 'decision')} recorded."
 

@@ -8,7 +8,7 @@ from faber.report.wording import count, day_and_time, lasted, percent, status_wo
 from faber.text.safe_text import one_line
 from faber.view.timeline import Mark, Span, Timeline
 
-ROWS = 40  # phases with a row of their own; of more, those that do not overlap share one
+ROWS = 40  # phases with a row of their own; of more, those that do not overlap share one, without failed checks
 LEAST = 2_000  # shorter than this part of the whole is not drawn inside a shared row
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 _HEIGHT = 24
@@ -59,7 +59,8 @@ def _phases(report: Report) -> Iterator[Markup]:
         least = (line.end - line.start) / LEAST
         spans = [*lane, *(s for n in held for s in inside[n] if s.kind != "phase" and s.end - s.start > least)]
         label = count(len(held), "phase")
-        yield _row(f"Lane {number + 1}", label, line, spans, [mark for name in held for mark in marks.get(name, ())])
+        grave = [mark for name in held for mark in marks.get(name, ()) if mark.grave]
+        yield _row(f"Lane {number + 1}", label, line, spans, grave)
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
@@ -182,7 +183,7 @@ def _legend(report: Report) -> Markup:
         keys.append(element("li", _swatch("bar cycle interrupted"), "interrupted"))
     if any(mark.grave for mark in report.timeline.marks):
         keys.append(element("li", element("span", "✕", class_="mark grave", aria_hidden="true"), "failure"))
-    if not all(mark.grave for mark in report.timeline.marks):
+    if len(report.view.phases) <= ROWS and not all(mark.grave for mark in report.timeline.marks):
         keys.append(element("li", element("span", "!", class_="mark check", aria_hidden="true"), "failed check"))
     return element("ul", *keys, class_="legend")
 
