@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from faber.context.resume import run_position
 from faber.events.drafts import Event
@@ -11,9 +12,11 @@ from faber.model.documents import nebula_of
 from faber.store import log
 from faber.store.load import Run
 from faber.store.lock import holder
-from faber.view.run_record import RunRecord, record_of
 from faber.view.run_view import RunView
 from faber.view.view_fold import Around, view_of
+
+if TYPE_CHECKING:
+    from faber.view.run_record import RunRecord
 
 LAST_EVENTS = 20
 
@@ -42,8 +45,10 @@ def read_events_of(run: Run) -> Iterator[Event]:
         yield normalise_event(log.read_event(run.directory, entry.file), entry)
 
 
-def read_record(run: Run, view: RunView) -> RunRecord:
+def read_record(run: Run, view: RunView) -> "RunRecord":
     """What the run's whole log tells; unreadable events are left out."""
+    from faber.view.run_record import record_of  # a status does not need it
+
     return record_of(read_events(run.directory, log.listing(run.directory)).events, view)
 
 

@@ -132,7 +132,7 @@ class Progress(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """A run at one time.
+    """A run at the time `at`.
 
     `title` is what was asked, or the nebula's name. `elapsed_s` counts from its start to its end, to now while somebody
     works on it, else to its newest event. `resume` is None where nothing is left. `next_command` is what a person or
@@ -140,6 +140,7 @@ class RunView(NamedTuple):
     back to, reason), `healing` are (failed phase, remediation, its status). `events` are the newest, oldest first.
     """
 
+    at: str
     run_id: str
     nebula: bool
     title: str

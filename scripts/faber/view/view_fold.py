@@ -47,6 +47,7 @@ def view_of(state: State, plan: Plan, around: Around, now: str) -> RunView:
     target, branch = state["target"], nebula["branch"] if nebula else state["artifacts"].get("branch_name")
     ended = state["completed_at"] if state["status"] in CLOSED else None
     return RunView(
+        at=now,
         run_id=state["run_id"],
         nebula=nebula is not None,
         title=(nebula["name"] if nebula else "") or target or "",
