@@ -23,6 +23,7 @@ COMMANDS = {
     "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
+    "watch": ("faber.cli.watch_command:watch", "Show a run, or all, as they go on."),
     "report": ("faber.cli.report_command:report", "Write a report of a run as one HTML file."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
     "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),
@@ -44,7 +45,7 @@ COMMANDS = {
 
 
 # These print text for people, and no answer.
-TEXT_ONLY = frozenset({"demo"})
+TEXT_ONLY = frozenset({"demo", "watch"})
 
 
 def _give_format(command: click.Command) -> None:

@@ -6,7 +6,7 @@ from faber.report.elements import Markup, element, together
 from faber.report.facts import Report
 from faber.report.wording import count, day_and_time, lasted, percent, status_word
 from faber.text.safe_text import one_line
-from faber.view.timeline import Mark, Span, Timeline
+from faber.view.timeline import FailureMark, TimeSpan, Timeline
 
 ROWS = 40  # phases with a row of their own; of more, those that do not overlap share one, without failed checks
 LEAST = 2_000  # shorter than this part of the whole is not drawn inside a shared row
@@ -44,10 +44,10 @@ def _common(line: Timeline) -> Iterator[Markup]:
 def _phases(report: Report) -> Iterator[Markup]:
     line = report.timeline
     names = list(dict.fromkeys(span.phase for span in line.of("phase") if span.phase is not None))
-    inside: dict[str, list[Span]] = {name: [] for name in names}
+    inside: dict[str, list[TimeSpan]] = {name: [] for name in names}
     for span in line.of("phase", "step", "cycle"):
         inside.setdefault(span.phase or "", []).append(span)
-    marks: dict[str, list[Mark]] = {}
+    marks: dict[str, list[FailureMark]] = {}
     for mark in line.marks:
         marks.setdefault(mark.phase or "", []).append(mark)
     if len(names) <= ROWS:
@@ -63,9 +63,9 @@ def _phases(report: Report) -> Iterator[Markup]:
         yield _row(f"Lane {number + 1}", label, line, spans, grave)
 
 
-def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
+def _lanes(spans: Sequence[TimeSpan]) -> list[list[TimeSpan]]:
     """The spans in as few rows as they need not to overlap."""
-    lanes: list[list[Span]] = []
+    lanes: list[list[TimeSpan]] = []
     for span in spans:
         free = next((lane for lane in lanes if lane[-1].end <= span.start), None)
         if free is None:
@@ -75,7 +75,7 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
     return lanes
 
 
-def _row(name: str, aside: str, line: Timeline, spans: Iterable[Span], marks: Iterable[Mark]) -> Markup:
+def _row(name: str, aside: str, line: Timeline, spans: Iterable[TimeSpan], marks: Iterable[FailureMark]) -> Markup:
     spans, marks = list(spans), list(marks)
     inner = {"step", "cycle"} & {span.kind for span in spans}
     drawn = [_bar(line, span, bool(inner)) for span in spans]
@@ -98,7 +98,7 @@ def _row(name: str, aside: str, line: Timeline, spans: Iterable[Span], marks: It
     )
 
 
-def _bar(line: Timeline, span: Span, inner: bool) -> Markup:
+def _bar(line: Timeline, span: TimeSpan, inner: bool) -> Markup:
     whole = line.end - line.start
     back = span.kind == "phase" and inner
     height = 18 if back else 10
@@ -116,7 +116,7 @@ def _bar(line: Timeline, span: Span, inner: bool) -> Markup:
     )
 
 
-def _failure(line: Timeline, mark: Mark) -> Markup:
+def _failure(line: Timeline, mark: FailureMark) -> Markup:
     return element(
         "text",
         "✕" if mark.grave else "!",

@@ -28,7 +28,7 @@ _STEP_ENDS = {
 _ERRORS = {event_types.WORKFLOW_ERROR, event_types.PHASE_ERROR, event_types.STEP_ERROR}
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """Something that lasted. Times are in seconds since the epoch. `phase` is the phase it belongs to, if any; `end`
     is that of the run where it is not over. `outcome` is `done`, `failed`, `skipped`, `reset`, `interrupted` or
     `open`."""
@@ -42,7 +42,7 @@ class Span(NamedTuple):
     event_id: int
 
 
-class Mark(NamedTuple):
+class FailureMark(NamedTuple):
     """A failure: of the run, a phase or a step (`grave`), or of a filter."""
 
     label: str
@@ -57,10 +57,10 @@ class Timeline(NamedTuple):
 
     start: float
     end: float
-    spans: tuple[Span, ...]
-    marks: tuple[Mark, ...]
+    spans: tuple[TimeSpan, ...]
+    marks: tuple[FailureMark, ...]
 
-    def of(self, *kinds: SpanKind) -> list[Span]:
+    def of(self, *kinds: SpanKind) -> list[TimeSpan]:
         """The spans of these kinds."""
         return [span for span in self.spans if span.kind in kinds]
 
@@ -101,8 +101,8 @@ class _Open(NamedTuple):
 class _Fold:
     def __init__(self) -> None:
         self.open: dict[tuple[str, ...], _Open] = {}
-        self.spans: list[Span] = []
-        self.marks: list[Mark] = []
+        self.spans: list[TimeSpan] = []
+        self.marks: list[FailureMark] = []
         self.seen: dict[str, float] = {}  # the newest event of each session
         self.first: float | None = None
         self.now = 0.0
@@ -219,8 +219,8 @@ class _Fold:
         said = str((event.get("error") or {}).get("message", "")) or event.get("message", "")
         if kind == event_types.FILTER_RUN:
             said = f"The filter {given.get('filter')} failed"
-        self.marks.append(Mark(said, event.get("phase"), self.now, kind in _ERRORS, event["event_id"]))
+        self.marks.append(FailureMark(said, event.get("phase"), self.now, kind in _ERRORS, event["event_id"]))
 
 
-def _span(began: _Open, end: float, outcome: str) -> Span:
-    return Span(began.kind, began.label, began.phase, began.start, max(began.start, end), outcome, began.event_id)
+def _span(began: _Open, end: float, outcome: str) -> TimeSpan:
+    return TimeSpan(began.kind, began.label, began.phase, began.start, max(began.start, end), outcome, began.event_id)
