@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping
 from faber.events import event_types
 from faber.events.drafts import Event
 from faber.report.elements import Markup, element, together
-from faber.report.facts import Report
+from faber.report.facts import RunReport
 from faber.report.wording import amount, count, dollars, percent, share
 from faber.view.causes import CAUSES, Cause
 from faber.view.run_view import Money
@@ -14,7 +14,7 @@ ROWS = 40  # phases in a table
 CYCLES = 12
 
 
-def findings_section(report: Report) -> Markup:
+def findings_section(report: RunReport) -> Markup:
     """The open findings at the end of each cycle, phase by phase; what was approved is marked."""
     found = cycles_of(report.events)
     rows = {name: cycles for name, cycles in found.items() if len(cycles) > 1 or any(f for f, _ in cycles.values())}
@@ -75,7 +75,7 @@ def _cell(found: tuple[int, bool] | None, most: int) -> Markup:
 # --- money -----------------------------------------------------------------------------------------
 
 
-def money_section(report: Report) -> Markup:
+def money_section(report: RunReport) -> Markup:
     """What each cause cost, and each phase by cause."""
     if not report.view.nebula:
         text = "faber counts the agents that it starts itself. What a session costs, its client knows."
@@ -99,7 +99,7 @@ def money_section(report: Report) -> Markup:
     return together([_bar(causes, total, total), by_cause, _by_phase(report)])
 
 
-def _by_phase(report: Report) -> Markup:
+def _by_phase(report: RunReport) -> Markup:
     phases = report.spending.by_phase()
     sums = {name: _added(found.values()) for name, found in phases.items()}
     dearest = sorted(phases, key=lambda name: (-sums[name].cost_usd, -sums[name].turns))

@@ -26,7 +26,7 @@ class Asked(NamedTuple):
     source: str
 
 
-class Report(NamedTuple):
+class RunReport(NamedTuple):
     """Everything that the page shows. `waits_for` are the phases that each phase depends on, `titles` are those of the
     phases; both are empty where the nebula's files are gone. `commits` has those that are in the repository."""
 
@@ -45,11 +45,11 @@ class Report(NamedTuple):
 
 def report_of(
     view: RunView, record: RunRecord, events: Sequence[Event], asked: Asked, now: str, **more: object
-) -> Report:
-    """The report of a run; `more` are the fields of `Report` that files and git add."""
+) -> RunReport:
+    """The report of a run; `more` are the fields of `RunReport` that files and git add."""
     until = now if view.worker is not None and not view.worker.ended and view.ended_at is None else view.updated_at
     known: dict[str, object] = {"waits_for": {}, "titles": {}, "commits": {}, "notices": ()} | more
-    return Report(
+    return RunReport(
         view=view,
         record=record,
         events=events,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from faber.report.elements import Markup, element, together
-from faber.report.facts import Report
+from faber.report.facts import RunReport
 from faber.report.wording import MARKS, status_word, tone
 from faber.text.safe_text import cut
 from faber.view.run_view import PhaseView
@@ -19,7 +19,7 @@ class _Place(NamedTuple):
     y: int
 
 
-def graph_section(report: Report) -> Markup:
+def graph_section(report: RunReport) -> Markup:
     """The graph, and what its lines mean."""
     phases = {phase.id: phase for phase in report.view.phases}
     if not phases:
@@ -64,7 +64,7 @@ def graph_section(report: Report) -> Markup:
     return together([box, element("ul", *said, class_="legend"), note])
 
 
-def _needs(report: Report) -> dict[str, list[str]]:
+def _needs(report: RunReport) -> dict[str, list[str]]:
     """What each phase waits for: a workflow's the one before it; a nebula's as its files say, the last remediation
     instead of a failed phase."""
     names = [phase.id for phase in report.view.phases]

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from faber import __version__
+from faber.events.event_types import PR_CREATE
 from faber.report.charts import findings_section, money_section
 from faber.report.elements import Markup, element, link, together
-from faber.report.facts import Report
+from faber.report.facts import RunReport
 from faber.report.graph_chart import graph_section
-from faber.report.sections import (
+from faber.report.page_sections import (
     commits_section,
     log_section,
     people_section,
@@ -29,7 +30,7 @@ from faber.text.safe_text import one_line
 
 GENERATOR = "faber report"
 _TITLE = 200
-SECTIONS: tuple[tuple[str, str, Callable[[Report], Markup]], ...] = (
+SECTIONS: tuple[tuple[str, str, Callable[[RunReport], Markup]], ...] = (
     ("timeline", "Timeline", timeline_section),
     ("graph", "Graph", graph_section),
     ("phases", "Phases", phases_section),
@@ -42,7 +43,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Report], Markup]], ...] = (
 )
 
 
-def page_of(report: Report) -> str:
+def page_of(report: RunReport) -> str:
     """The whole page."""
     title = one_line(report.asked.title, _TITLE) or report.view.run_id
     style, script = _file("report.css"), _file("report.js")
@@ -81,9 +82,9 @@ def _file(name: str) -> str:
         return file.read()
 
 
-def _header(report: Report, title: str) -> Markup:
+def _header(report: RunReport, title: str) -> Markup:
     view = report.view
-    opened = [event for event in report.events if event["type"] == "pr_create"]
+    opened = [event for event in report.events if event["type"] == PR_CREATE]
     urls = [str((event.get("metadata") or {}).get("url", "")) for event in opened]
     about = [f"Run {view.run_id}", f"workflow {view.workflow_id}", f"branch {view.branch}" if view.branch else ""]
     about += ["of another tool, read as it is"] if view.foreign else []
@@ -98,7 +99,7 @@ def _header(report: Report, title: str) -> Markup:
     )
 
 
-def _summary(report: Report) -> Markup:
+def _summary(report: RunReport) -> Markup:
     lines = [element("div", element("dt", line.name), element("dd", line.text)) for line in summary_of(report)]
     return element(
         "section",
@@ -108,11 +109,11 @@ def _summary(report: Report) -> Markup:
     )
 
 
-def _section(report: Report, place: str, name: str, content: Callable[[Report], Markup]) -> Markup:
+def _section(report: RunReport, place: str, name: str, content: Callable[[RunReport], Markup]) -> Markup:
     heading = element("h2", name, id=place, tabindex=-1)
     return element("section", heading, content(report), aria_labelledby=place)
 
 
-def _footer(report: Report) -> Markup:
+def _footer(report: RunReport) -> Markup:
     said = f"Made by faber {__version__} on {day_and_time(report.now)}, from {report.view.last_event_id:,} events. "
     return element("footer", together([said, "Times are UTC. Credentials are left out, long texts cut."]))

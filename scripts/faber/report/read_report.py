@@ -11,7 +11,7 @@ from faber.git.refs import is_commit
 from faber.git.repository import find
 from faber.nebula.plan.graph import edges_of
 from faber.nebula.plan.nebula_files import load_nebula
-from faber.report.facts import Asked, CommitFiles, Report, report_of
+from faber.report.facts import Asked, CommitFiles, RunReport, report_of
 from faber.store import log
 from faber.store.files import read_json
 from faber.store.layout import WORK_ITEM
@@ -32,7 +32,7 @@ class _Planned(NamedTuple):
     titles: Mapping[str, str]
 
 
-def read_report(run: Run, now: str) -> Report:
+def read_report(run: Run, now: str) -> RunReport:
     """The report of a run at the time `now`. What cannot be read is left out, and named in its notices."""
     events, notices = read_events(run.directory, log.listing(run.directory))
     view = read_view(run, now)

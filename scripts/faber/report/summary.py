@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from faber.report.facts import Report
+from faber.events.event_types import REVIEW
+from faber.report.facts import RunReport
 from faber.report.wording import amount, count, day_and_time, dollars, lasted, share, status_word
 from faber.text.safe_text import one_line, sentence
 from faber.view.causes import CAUSES
@@ -10,37 +11,37 @@ from faber.view.causes import CAUSES
 _TEXT = 280
 
 
-class Line(NamedTuple):
+class SummaryLine(NamedTuple):
     """One line: its name and what it says."""
 
     name: str
     text: str
 
 
-def summary_of(report: Report) -> list[Line]:
+def summary_of(report: RunReport) -> list[SummaryLine]:
     """At most ten lines, the most important first."""
     lines = [
-        Line("Asked", _asked(report)),
-        Line("Result", _result(report)),
-        Line("Progress", _progress(report)),
-        Line("Time", _time(report)),
-        Line("Money", _money(report)),
-        Line("Reviews", _reviews(report)),
-        Line("Failures", _failures(report)),
-        Line("People", _people(report)),
-        Line("Changes", _changes(report)),
-        Line("Not proven", _unproven(report)),
+        SummaryLine("Asked", _asked(report)),
+        SummaryLine("Result", _result(report)),
+        SummaryLine("Progress", _progress(report)),
+        SummaryLine("Time", _time(report)),
+        SummaryLine("Money", _money(report)),
+        SummaryLine("Reviews", _reviews(report)),
+        SummaryLine("Failures", _failures(report)),
+        SummaryLine("People", _people(report)),
+        SummaryLine("Changes", _changes(report)),
+        SummaryLine("Not proven", _unproven(report)),
     ]
     return [line for line in lines if line.text]
 
 
-def _asked(report: Report) -> str:
+def _asked(report: RunReport) -> str:
     asked, title = report.asked, one_line(report.asked.title, _TEXT)
     named = f"{title} ({asked.source})" if asked.source and asked.source != title else title
     return f"{sentence(named)} {one_line(asked.text, _TEXT)}".rstrip()
 
 
-def _result(report: Report) -> str:
+def _result(report: RunReport) -> str:
     view = report.view
     if view.status == "completed":
         landed = any(made.kind == "land" for made in report.record.commits)
@@ -58,14 +59,14 @@ def _result(report: Report) -> str:
     return f"{word}: {sentence(one_line(view.error, _TEXT))}" if view.error else f"{word}."
 
 
-def _progress(report: Report) -> str:
+def _progress(report: RunReport) -> str:
     found, things = report.view.progress, "phases" if report.view.nebula else "steps"
     said = f"{found.done} of {count(found.total, things[:-1])} done"
     rest = [(found.running, "in progress"), (found.failed, "failed"), (found.skipped, "skipped")]
     return ", ".join([said, *(f"{number} {word}" for number, word in rest if number)]) + "."
 
 
-def _time(report: Report) -> str:
+def _time(report: RunReport) -> str:
     view, line = report.view, report.timeline
     if view.started_at is None:
         return "It has not started."
@@ -77,7 +78,7 @@ def _time(report: Report) -> str:
     return f"{said} (UTC)" + (f"; waited {' and '.join(named)}." if named else ".")
 
 
-def _money(report: Report) -> str:
+def _money(report: RunReport) -> str:
     view = report.view
     if not view.nebula:
         return "Not measured: the session's client bills it, and faber is not told."
@@ -97,18 +98,18 @@ def _money(report: Report) -> str:
     return f"{said}; {', '.join(named)}." if named else f"{said}."
 
 
-def _reviews(report: Report) -> str:
+def _reviews(report: RunReport) -> str:
     view = report.view
     if not view.nebula:
         return ""
     cycles = sum(phase.cycles_done for phase in view.phases)
-    reviews = [event.get("status") for event in report.events if event["type"] == "review"]
+    reviews = [event.get("status") for event in report.events if event["type"] == REVIEW]
     found = sum(phase.findings for phase in view.phases if phase.remediation is None)
     said = f"{count(cycles, 'cycle')}, {count(len(reviews), 'review')}, {reviews.count('approved')} approved"
     return f"{said}; {count(found, 'finding is', 'findings are')} still open."
 
 
-def _failures(report: Report) -> str:
+def _failures(report: RunReport) -> str:
     grave = [mark for mark in report.timeline.marks if mark.grave]
     small = len(report.timeline.marks) - len(grave)
     if not grave and not small:
@@ -122,7 +123,7 @@ def _failures(report: Report) -> str:
     return f"{said}."
 
 
-def _people(report: Report) -> str:
+def _people(report: RunReport) -> str:
     asked = report.record.requests
     open_ones = len(report.view.questions)
     answered = sum(bool(request["answers"]) for request in asked)
@@ -134,7 +135,7 @@ def _people(report: Report) -> str:
     return f"{said}; {count(decided, 'decision')} recorded."
 
 
-def _changes(report: Report) -> str:
+def _changes(report: RunReport) -> str:
     made = {commit.sha for commit in report.record.commits}
     files = {path for found in report.commits.values() for _, path in found.files}
     if not made:
@@ -143,7 +144,7 @@ def _changes(report: Report) -> str:
     return f"{said}, on {one_line(report.view.branch, 100)}." if report.view.branch else f"{said}."
 
 
-def _unproven(report: Report) -> str:
+def _unproven(report: RunReport) -> str:
     record = report.record
     parts = [
         count(len(record.unproven), "part is not proven", "parts are not proven") if record.unproven else "",

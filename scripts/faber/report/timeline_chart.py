@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from faber.report.elements import Markup, element, together
-from faber.report.facts import Report
+from faber.report.facts import RunReport
 from faber.report.wording import count, day_and_time, lasted, percent, status_word
 from faber.text.safe_text import one_line
-from faber.view.timeline import FailureMark, TimeSpan, Timeline
+from faber.view.timeline import FailureMark, Timeline, TimeSpan
 
 ROWS = 40  # phases with a row of their own; of more, those that do not overlap share one, without failed checks
 LEAST = 2_000  # shorter than this part of the whole is not drawn inside a shared row
@@ -14,7 +14,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 _HEIGHT = 24
 
 
-def timeline_section(report: Report) -> Markup:
+def timeline_section(report: RunReport) -> Markup:
     """The axis, then a row for sessions, waits, limits and each phase."""
     line = report.timeline
     if not line.spans:
@@ -41,7 +41,7 @@ def _common(line: Timeline) -> Iterator[Markup]:
         yield _row("Failures of the run", str(len(loose)), line, (), loose)
 
 
-def _phases(report: Report) -> Iterator[Markup]:
+def _phases(report: RunReport) -> Iterator[Markup]:
     line = report.timeline
     names = list(dict.fromkeys(span.phase for span in line.of("phase") if span.phase is not None))
     inside: dict[str, list[TimeSpan]] = {name: [] for name in names}
@@ -167,7 +167,7 @@ def _axis(line: Timeline) -> Markup:
     )
 
 
-def _legend(report: Report) -> Markup:
+def _legend(report: RunReport) -> Markup:
     inner = ("cycle", "cycle") if report.view.nebula else ("step", "step")
     kinds = {span.kind for span in report.timeline.spans}
     items = [

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from faber.events.drafts import Event
-from faber.events.event_types import UnknownEventType, event_type
+from faber.events.event_types import COMMAND_REFUSED, TURNS_REFUSED, UnknownEventType, event_type
 from faber.report.charts import columns, data_table
 from faber.report.elements import Markup, element, together
-from faber.report.facts import Report, notice_lines
+from faber.report.facts import RunReport, notice_lines
 from faber.report.wording import MARKS, count, day_and_time, dollars, lasted, status_word, tone
 from faber.text.safe_text import one_line
 from faber.view.run_record import CommitMade
@@ -29,7 +29,7 @@ _UNPROVEN = {
 }
 
 
-def phases_section(report: Report) -> Markup:
+def phases_section(report: RunReport) -> Markup:
     """A row for each phase; a workflow's with its steps."""
     rows = together(_phase(phase, report) for phase in report.view.phases[:PHASES])
     nebula = report.view.nebula
@@ -42,7 +42,7 @@ def phases_section(report: Report) -> Markup:
     return together([table, note])
 
 
-def _phase(phase: PhaseView, report: Report) -> Markup:
+def _phase(phase: PhaseView, report: RunReport) -> Markup:
     title = report.titles.get(phase.id, phase.name)
     name = element("th", phase.id, scope="row")
     if title.casefold() != phase.id.casefold():
@@ -83,7 +83,7 @@ def status_of(status: str) -> Markup:
 # --- people ----------------------------------------------------------------------------------------
 
 
-def people_section(report: Report) -> Markup:
+def people_section(report: RunReport) -> Markup:
     """Questions with their answers, and decisions, in the order of the log, with who gave them."""
     found: list[tuple[int, Markup]] = []
     for request in report.record.requests:
@@ -128,7 +128,7 @@ def _number(value: object) -> int:
 # --- commits ---------------------------------------------------------------------------------------
 
 
-def commits_section(report: Report) -> Markup:
+def commits_section(report: RunReport) -> Markup:
     """Each commit with its files, where the repository has it."""
     made = {commit.sha: commit for commit in report.record.commits}
     if not made:
@@ -141,7 +141,7 @@ def commits_section(report: Report) -> Markup:
     )
 
 
-def _commit(report: Report, made: CommitMade) -> Markup:
+def _commit(report: RunReport, made: CommitMade) -> Markup:
     known = report.commits.get(made.sha)
     subject = (known.subject if known else made.message) or "(no message)"
     where = ":".join(part for part in (made.phase, made.step) if part)
@@ -162,7 +162,7 @@ def _commit(report: Report, made: CommitMade) -> Markup:
 # --- unproven --------------------------------------------------------------------------------------
 
 
-def unproven_section(report: Report) -> Markup:
+def unproven_section(report: RunReport) -> Markup:
     """What nothing proves, what was skipped and by whom, what is still open, and what could not be read."""
     record, found = report.record, []
     for each in record.unproven:
@@ -209,7 +209,7 @@ def _listed(entries: Sequence[Markup], things: str, class_: str) -> Markup:
 # --- the log ---------------------------------------------------------------------------------------
 
 
-def log_section(report: Report) -> Markup:
+def log_section(report: RunReport) -> Markup:
     """The controls, which need the script, and every event."""
     events = report.events
     if not events:
@@ -285,7 +285,7 @@ def _value(value: object) -> str:
 
 def _mood(event: Event) -> str | None:
     kind = event["type"]
-    if "error" in kind or event.get("status") == "failed" or kind in ("turns_refused", "command_refused"):
+    if "error" in kind or event.get("status") == "failed" or kind in (TURNS_REFUSED, COMMAND_REFUSED):
         return "n bad"
     try:
         return "n" if event_type(kind).notable else None
