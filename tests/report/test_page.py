@@ -20,8 +20,9 @@ from faber.report.page import page_of
 from faber.report.read_report import commits_of, read_report
 from faber.report.report_file import NotAReport, report_path, write_report
 from faber.report.summary import summary_of
-from faber.report.wording import amount, dollars
+from faber.report.wording import dollars
 from faber.store.layout import Layout
+from faber.view.tree_text import count_text
 from support.busy_nebula import HOSTILE, RUN_ID, busy_nebula, numbered
 from support.repositories import git, repository
 
@@ -292,7 +293,12 @@ def test_the_figures_are_the_views(tmp_path: Path) -> None:
     view, money = report.view, report.view.money
     assert report.spending.total == money
     texts = " ".join(Read(page_of(report)).texts)
-    for figure in (dollars(money.cost_usd), amount(money.tokens_in), amount(money.tokens_out), f"{money.turns} turns"):
+    for figure in (
+        dollars(money.cost_usd),
+        count_text(money.tokens_in),
+        count_text(money.tokens_out),
+        f"{money.turns} turns",
+    ):
         assert figure in texts
     phases = report.spending.by_phase()
     for phase in view.phases:

@@ -6,9 +6,10 @@ from faber.events import event_types
 from faber.events.drafts import Event
 from faber.report.elements import Markup, element, together
 from faber.report.facts import RunReport
-from faber.report.wording import amount, count, dollars, percent, share
+from faber.report.wording import count, dollars, percent, share
 from faber.view.causes import CAUSES, Cause
 from faber.view.run_view import Money
+from faber.view.tree_text import count_text
 
 ROWS = 40  # phases in a table
 CYCLES = 12
@@ -152,7 +153,7 @@ def _part(spent: Money, total: Money) -> str:
 
 
 def _figures(spent: Money) -> list[Markup]:
-    said = (dollars(spent.cost_usd), amount(spent.tokens_in), amount(spent.tokens_out), f"{spent.turns:,}")
+    said = (dollars(spent.cost_usd), count_text(spent.tokens_in), count_text(spent.tokens_out), f"{spent.turns:,}")
     return [element("td", text, class_="number") for text in said]
 
 

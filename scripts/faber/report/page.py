@@ -94,6 +94,7 @@ def _header(report: RunReport, title: str) -> Markup:
         element("h1", title),
         element("p", status_of(view.status)),
         element("p", " · ".join(part for part in about if part), class_="about"),
+        element("p", "Next: ", element("code", view.next_command), class_="about") if view.ended_at is None else None,
         *(element("p", "Pull request: ", link(url, url), class_="about") for url in dict.fromkeys(urls)),
         element("nav", element("ul", *entries), aria_label="Sections"),
     )

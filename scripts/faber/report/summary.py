@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from faber.events.event_types import REVIEW
 from faber.report.facts import RunReport
-from faber.report.wording import amount, count, day_and_time, dollars, lasted, share, status_word
+from faber.report.wording import count, day_and_time, dollars, lasted, share, status_word
 from faber.text.safe_text import one_line, sentence
 from faber.view.causes import CAUSES
+from faber.view.tree_text import count_text
 
 _TEXT = 280
 
@@ -88,7 +89,7 @@ def _money(report: RunReport) -> str:
         said += f" of {dollars(view.allowance.limit_usd)}"
     said += f", {count(spent.turns, 'turn')} of agents"
     if spent.tokens_in or spent.tokens_out:
-        said += f", {amount(spent.tokens_in)} tokens in, {amount(spent.tokens_out)} out"
+        said += f", {count_text(spent.tokens_in)} tokens in, {count_text(spent.tokens_out)} out"
     causes = report.spending.by_cause()
     named = [
         f"{share(found.cost_usd, spent.cost_usd)} {cause}"

@@ -51,13 +51,6 @@ def count(number: int, thing: str, things: str | None = None) -> str:
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
-def amount(number: int) -> str:
-    """A number of tokens: `950`, `12.3k`, `4.56M`."""
-    if number < 1_000:
-        return str(number)
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.2f}M"
-
-
 def day_and_time(at: str | float | None) -> str:
     """`2026-11-20 14:03`; as it is where it is not a time; a dash without one."""
     if at is None or at == "":
