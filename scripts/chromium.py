@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +21,14 @@ _OPTIONS = (
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
+# Chromium speaks on the descriptors 3 and 4; those given here may be these two, the other way round.
+_WIRED = """
+import fcntl, os, sys
+reads, writes = (fcntl.fcntl(int(given), fcntl.F_DUPFD, 10) for given in sys.argv[1:3])
+os.dup2(reads, 3)
+os.dup2(writes, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def program() -> str | None:
@@ -37,9 +46,8 @@ class Chromium:
         reads, self._to = os.pipe()
         self._from, writes = os.pipe()
         command = [path, *_OPTIONS, f"--user-data-dir={self._profile}", "about:blank"]
-        wired = f'exec 3<&{reads} 4>&{writes}; exec "$@"'
         self._process = subprocess.Popen(
-            ["sh", "-c", wired, "sh", *command],
+            [sys.executable, "-I", "-c", _WIRED, str(reads), str(writes), *command],
             pass_fds=(reads, writes),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -53,8 +61,8 @@ class Chromium:
         self._number = 0
         self._session: str | None = None
         self._loaded = False
-        page = next(each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        page = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
             self.call(f"{domain}.enable")
 
