@@ -98,7 +98,7 @@ def test_without_scripts(browser: Chromium, page: Path) -> None:
         except RuntimeError:
             return False
 
-    assert (box("#filter"), box("#events"), box("#e1")) == (False, True, True)
+    assert (box("#filter"), box("#events"), box("#events li")) == (False, True, True)
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 

@@ -245,14 +245,13 @@ def _choice(name: str, options: Iterable[tuple[str, str]]) -> Markup:
 def _event(event: Event) -> Markup:
     place = ":".join(part for part in (event.get("phase"), event.get("step")) if part)
     where = " · ".join(part for part in (place, event.get("actor")) if part)
-    at, said = event.get("timestamp", "")[:40], said_by(event)
+    said = said_by(event)
     return element(
         "li",
-        element("time", at[:19].replace("T", " ")),
+        event.get("timestamp", "")[:19].replace("T", " "),
         element("b", event["type"]),
-        element("i", where) if where else None,
+        where,
         element("p", said) if said else None,
-        id=f"e{event['event_id']}",
         value=event["event_id"],
         class_=_mood(event),
         data_p=event.get("phase"),
