@@ -128,6 +128,8 @@ def _print_lines(source: _One | _All) -> int:
     scene = source.scene()
     for view in scene.views:
         write(f"{view.run_id}  {one_row(view)}\n")
+    if _over(scene):
+        return exit_status(scene.views[0])
     while not _over(scene):
         sys.stdout.flush()
         time.sleep(LOOKS)
@@ -161,7 +163,8 @@ def _show(obj: Invocation, source: _One | _All) -> bool:
                 if fresh:
                     screen.draw(frame(scene, at, *size, spelled_command))
             except OSError:  # the terminal is gone
-                return True
+                screen.ended = signal.SIGHUP
+                break
             fresh = False
             if _over(scene):
                 return False
