@@ -54,7 +54,7 @@ turns = st.builds(
     phases,
     st.sampled_from(["coder", "reviewer", "architect"]),
     cycles,
-    st.integers(0, 3_000_000).map(lambda micros: micros / 1_000_000),
+    st.integers(0, 3_000_000).map(lambda micros: micros / 1_000_000) | st.sampled_from([0.1, 0.57, 1.001, 1.005]),
     st.sampled_from(OUTCOMES),
     input_tokens=st.integers(0, 900),
     cache_read_input_tokens=st.integers(0, 90_000),

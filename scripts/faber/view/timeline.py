@@ -223,4 +223,4 @@ class _Fold:
 
 
 def _span(began: _Open, end: float, outcome: str) -> TimeSpan:
-    return TimeSpan(began.kind, began.label, began.phase, began.start, max(began.start, end), outcome, began.event_id)
+    return TimeSpan(began.kind, began.label, began.phase, began.start, end, outcome, began.event_id)
