@@ -24,6 +24,7 @@ from faber.report.wording import dollars
 from faber.store.layout import Layout
 from faber.view.tree_text import count_text
 from support.busy_nebula import HOSTILE, RUN_ID, busy_nebula, numbered
+from support.long_run import long_run
 from support.repositories import git, repository
 
 NOW = "2026-11-22T00:00:00.000Z"
@@ -305,6 +306,16 @@ def test_the_figures_are_the_views(tmp_path: Path) -> None:
         assert sum(part.turns for part in phases[phase.id].values()) == phase.money.turns
         last = cycles_of(report.events)[phase.id]
         assert last[max(last)][0] == phase.findings
+
+
+def test_a_work_item_in_a_file_is_what_was_asked(tmp_path: Path) -> None:
+    """A workflow's run shows its work item's title and text, and its failures in words."""
+    report = read_report(long_run(tmp_path), NOW)
+    assert (report.asked.source, report.asked.text[:4]) == ("work item 7", "#300")
+    texts = Read(page_of(report)).texts
+    assert "Waits and failures in words (12)" in texts
+    assert texts.count("build failed") == 12
+    assert "Not measured" in " ".join(texts)
 
 
 @pytest.mark.parametrize("name", ["array-phases", "steps-object", "object-phases"])

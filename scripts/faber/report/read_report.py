@@ -12,6 +12,7 @@ from faber.git.repository import find
 from faber.nebula.plan.graph import edges_of
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.report.facts import Asked, CommitFiles, RunReport, report_of
+from faber.sources.work_files import FileWorkItems
 from faber.store import log
 from faber.store.files import read_json
 from faber.store.layout import WORK_ITEM
@@ -52,15 +53,19 @@ def read_report(run: Run, now: str) -> RunReport:
 
 
 def _asked(run: Run) -> Asked:
-    """The work item as it was last fetched, or the target."""
+    """The work item as it was last fetched, or as the project keeps it in a file; else the target."""
     item: object = None
     try:
         item = read_json(os.path.join(run.directory, WORK_ITEM), MAX_WORK_ITEM)
     except (OSError, InvalidJSON, FaberError):
         pass
-    kept = item.get("issue", item) if isinstance(item, dict) else {}
-    title, text = (str(kept.get(key) or "") if isinstance(kept, dict) else "" for key in ("title", "description"))
     work_id = run.state["work_id"]
+    if work_id and item is None:
+        try:
+            item = FileWorkItems(run.layout.work_items).fetch(work_id)
+        except FaberError:
+            pass
+    title, text = (str(item.get(key) or "") if isinstance(item, dict) else "" for key in ("title", "description"))
     source = f"work item {work_id}" if work_id else ""
     return Asked(title or run.state["target"] or source or run.run_id, text, source)
 

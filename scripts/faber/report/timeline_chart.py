@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from faber.report.charts import columns, data_table
 from faber.report.elements import Markup, element, together
 from faber.report.facts import RunReport
 from faber.report.wording import count, day_and_time, lasted, percent, status_word
@@ -11,6 +12,8 @@ from faber.view.timeline import FailureMark, Timeline, TimeSpan
 ROWS = 40  # phases with a row of their own; of more, those that do not overlap share one, without failed checks
 LEAST = 2_000  # shorter than this part of the whole is not drawn inside a shared row
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+WORDS = 200  # waits and failures that are listed
+_WAITS = {"person": "waited for a person", "limit": "waited for the service"}
 _HEIGHT = 24
 
 
@@ -20,12 +23,36 @@ def timeline_section(report: RunReport) -> Markup:
     if not line.spans:
         return element("p", "Nothing has happened yet.")
     rows = [*_common(line), *_phases(report)]
-    return together(
-        [
-            element("div", _axis(line), *rows, class_="timeline"),
-            _legend(report),
-        ]
-    )
+    return together([element("div", _axis(line), *rows, class_="timeline"), _legend(report), _in_words(line)])
+
+
+def _in_words(line: Timeline) -> Markup | None:
+    """What happened beside the work, for those who do not see the picture, and for its texts."""
+    found = [
+        (span.start, span.label, lasted(span.end - span.start), _WAITS[span.kind])
+        for span in line.of("person", "limit")
+    ]
+    found += [
+        (m.at, m.label, "", f"{m.phase or 'the run'} failed" if m.grave else f"check of {m.phase}") for m in line.marks
+    ]
+    if not found:
+        return None
+    rows = [
+        element(
+            "tr",
+            element("td", day_and_time(at), class_="when"),
+            element("th", what, scope="row"),
+            element("td", one_line(said, 300)),
+            element("td", took, class_="number"),
+        )
+        for at, said, took, what in sorted(found)[:WORDS]
+    ]
+    more = len(found) - WORDS
+    note = element("p", f"{count(more, 'later entry', 'later entries')}: the log has them.", class_="aside")
+    heads = columns(("When (UTC)", "What", "What was said", "Lasted"), numbers=(3,))
+    table = data_table("Waits and failures", heads, rows, class_="main")
+    summary = element("summary", f"Waits and failures in words ({len(found):,})")
+    return element("details", summary, table, note if more > 0 else None)
 
 
 def _common(line: Timeline) -> Iterator[Markup]:
