@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 SLOW = (
     "e2e/", "faults/", "plugin/", "sync/", "nebula/cluster/", "nebula/run/", "nebula/view/", "nebula/worktrees/",
     "cli/test_benchmarks", "cli/test_from_event", "cli/test_imports", "cli/test_launcher", "cli/test_nebula_runs",
+    "cli/test_watch",
     "git/", "github/", "hooks/test_typed_answer", "nebula/phase/", "responses/test_branches",
     "store/test_command_sequences",
 )  # fmt: skip

@@ -209,7 +209,7 @@ def test_wide_characters_take_two_columns(text: str, columns: int) -> None:
 
 
 def test_who_works_and_for_how_long() -> None:
-    """Time goes on while a session holds the run, and stands still once the session is over or nobody had it."""
+    """Time continues while a session holds the run, and stands still once the session is over or nobody had it."""
     start = {**workflow_events.step_start("a", "s1"), "session_id": "s-1", "client": "codex"}
     _, view, _ = seen([start])
     assert view.worker is not None
@@ -311,3 +311,19 @@ def test_times_of_other_tools_are_unknown() -> None:
     """A time that another tool wrote in its own way gives no duration; a clock that went back gives none below zero."""
     assert (elapsed("yesterday", NOW), elapsed(NOW, "2026-01-01T00:00:00Z"), elapsed(None, NOW)) == (None, 0.0, None)
     assert Money() == (0.0, 0, 0, 0)
+
+
+def test_long_texts_leave_room_for_the_rest() -> None:
+    """A long name is cut before what is said of its phase, and a long question leaves the phases in the picture."""
+    name = "write-the-module-" * 10
+    log = [nebula_events.nebula_start("n", {name: "", "b": ""}, directory="plan"), workflow_events.workflow_start()]
+    log += [
+        nebula_events.nebula_phase_start(name, branch="x", base="0", digest=None),
+        nebula_events.cycle_start(name, 3),
+    ]
+    _, view, _ = seen([*log, asking("b", "May it be merged? " * 100)], EMPTY)
+    picture = plain_text(frame(Scene([view]), Watching(), 80, 24, str))
+    assert "▶ write-the-module-" in plain_text(tree(view, 80, str))
+    assert "…  cycle 3, coding" in picture
+    assert "? b" in picture
+    assert "Asks    May it be merged?" in picture

@@ -23,7 +23,7 @@ COMMANDS = {
     "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
-    "watch": ("faber.cli.watch_command:watch", "Show a run, or all, as they go on."),
+    "watch": ("faber.cli.watch_command:watch", "Show a run, or all, live."),
     "report": ("faber.cli.report_command:report", "Write a report of a run as one HTML file."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
     "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),

@@ -107,7 +107,7 @@ def _run(view: RunView, scene: Scene, at: Watching, width: int, room: int) -> li
     lines += labelled("Error", view.error, width, "bad") if view.error else []
     lines += labelled("Paused", pause_text(view.paused), width, "ask") if view.paused else []
     for asked in view.questions[: 1 if room < 30 else 3]:
-        lines += [*question(asked, view.at, width, lambda command: command)][:-1]
+        lines += [*question(asked, view.at, width, str)][: -1 if room >= 30 else max(2, room // 5)]
     lines += [line for name, text in scene.outlook for line in labelled(name.capitalize(), text, width)]
     events = view.events[-(_EVENTS if room >= 16 else 1) :] if room >= 10 else ()
     first = len(view.events) - len(events)

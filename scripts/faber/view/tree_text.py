@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from faber.model.pauses import pause_text
+from faber.text.columns import columns_of, fitted
 from faber.view.run_view import PhaseView, Question, RunView, StepView
 from faber.view.styled_lines import Span, Spans, below, clean, labelled, row
 from faber.view.view_fold import DONE, elapsed
@@ -14,6 +15,7 @@ STYLES |= {"completed": "good", "done": "good", "decomposed": "good"}
 LINES = 60  # of phases and steps, before the settled ones are counted instead
 _AROUND = 3  # of the pending and the settled phases, those that are shown all the same
 _EVENTS = 3
+_NAME = 16  # columns that a name has at least
 Spell = Callable[[str], str]
 
 
@@ -228,7 +230,10 @@ def _part(
 ) -> Spans:
     style = STYLES.get(status, "dim" if status in ("pending", "created") else "")
     said = ", ".join(note for note in notes if note)
-    left = [Span(f"{' ' * indent}{MARKS[status]} ", style), Span(clean(name), "dim" if style == "dim" else "")]
     ends = [part for part in (cost, f"{duration(seconds):>8}" if seconds is not None else " " * 8) if part]
     end = " ".join(ends) if seconds is not None or cost else ""
+    # Of a long name so much is cut that what is said of it can be read.
+    room = max(_NAME, width - indent - 2 - columns_of(said) - 2 - (columns_of(end) + 1 if end else 0))
+    shown = fitted(clean(name), room if said else width)
+    left = [Span(f"{' ' * indent}{MARKS[status]} ", style), Span(shown, "dim" if style == "dim" else "")]
     return row([*left, Span(f"  {said}" if said else "", "dim")], [Span(end, "dim")] if end else [], width)
