@@ -50,7 +50,7 @@ def timed(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure and print."""
     arguments = measure.options(__doc__ or "")
-    sizes = (10, 100) if arguments.quick else (10, 1_000, 20_000)
+    sizes = (10, 50, 100) if arguments.quick else (10, 1_000, 20_000)
     with measure.workplace(arguments) as place:
         subjects: dict[str, measure.Subject] = {}
         for events in sizes:

@@ -308,6 +308,16 @@ def test_the_figures_are_the_views(tmp_path: Path) -> None:
         assert last[max(last)][0] == phase.findings
 
 
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """An event that is damaged is left out of the page, which says so instead of failing."""
+    run = busy_nebula(tmp_path, 60)
+    (Path(run.directory) / "events" / "000012-agent_turn.json").write_text("{")
+    report = read_report(run, NOW)
+    assert len(report.events) == 59
+    assert {line.name: line.text for line in summary_of(report)}["Not proven"] == "1 problem in the record: see below."
+    assert "Event file 000012-agent_turn.json cannot be read" in " ".join(Read(page_of(report)).texts)
+
+
 def test_a_work_item_in_a_file_is_what_was_asked(tmp_path: Path) -> None:
     """A workflow's run shows its work item's title and text, and its failures in words."""
     report = read_report(long_run(tmp_path), NOW)
