@@ -13,7 +13,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [
     "append", "comments", "doctor", "hooks", "many_runs", "responses", "resume", "scaling", "scheduling", "startup",
-    "sync", "transition", "watch", "worktrees",
+    "sync", "transition", "views", "watch", "worktrees",
 ]  # fmt: skip
 # They start many processes for figures that resemble another's.
 LONG = {"resume", "scheduling", "sync", "transition", "watch"}

@@ -40,6 +40,7 @@ ORDER = (
     "nebula.run",
     "nebula.view",
     "nebula.cluster",
+    "report",
     "hooks",
     "console",
     "demo",

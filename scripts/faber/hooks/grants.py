@@ -60,6 +60,7 @@ ASKS = frozenset(
         ("nebula", "clean"),
         ("nebula", "land"),
         ("repair",),
+        ("report",),
         ("run", "cancel"),
         ("run", "rerun"),
         ("setup",),

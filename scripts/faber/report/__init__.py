@@ -1,0 +1,1 @@
+"""`faber report`: a run as one HTML file that needs nothing else."""

@@ -1,0 +1,77 @@
+"""`faber report`: the file that it writes, and that its figures are those of every other view."""
+
+import webbrowser
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Faber
+from faber.foreign.open_run import open_run
+from faber.report.wording import lasted
+from faber.store.layout import Layout
+from faber.view.live_frame import Scene, Watching, frame
+from faber.view.read_view import read_view
+from faber.view.styled_lines import plain_text
+from faber.view.tree_text import count_text, duration
+from support.busy_nebula import RUN_ID, busy_nebula
+
+NAME = "faber-report-acme-shop-checkout.html"
+
+
+def test_a_report_is_a_file(project: Path, faber: Faber) -> None:
+    """Without options the report is a file in the current directory, and the answer says which."""
+    busy_nebula(project, 60)
+    answer = faber("report").json
+    page = (project / NAME).read_bytes()
+    assert answer == {"run_id": RUN_ID, "file": str(project / NAME), "bytes": len(page), "events": 60}
+    assert page.startswith(b"<!doctype html>")
+    assert faber("report", RUN_ID, "--output", "-").out.startswith("<!doctype html>")
+    assert faber("report", RUN_ID, "--output", "-", "--open").status == 2
+    (project / "mine.txt").write_text("mine")
+    assert faber("report", "--output", "mine.txt").code == "not_a_report"
+    assert (project / "mine.txt").read_text() == "mine"
+
+
+def test_a_report_is_opened_in_the_browser(
+    project: Path, faber: Faber, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With --open the browser gets the file's address; without a browser the person is told where the file is."""
+    busy_nebula(project, 10)
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or len(opened) < 2)
+    place = tmp_path / "a b"
+    place.mkdir()
+    assert faber("report", "--output", str(place), "--open").err == ""
+    assert opened == [f"file://{str(place / NAME).replace(' ', '%20')}"]
+    assert str(place / NAME) in faber("report", "--output", str(place), "--open").err
+
+
+@pytest.mark.parametrize("events", [0, 39, 200])
+def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: int) -> None:
+    """Status, as text and as JSON, watch and report show the same money, tokens, progress, time and next command."""
+    busy_nebula(project, events)
+    made = open_run(Layout(str(project)), RUN_ID)
+    view = read_view(made, "2026-11-22T00:00:00.000Z")
+    state = faber("status", RUN_ID, "--format", "json").json
+    spent, phases = state["nebula"]["spent"], state["nebula"]["phases"]
+    assert (view.money.cost_usd, view.money.turns) == (spent["cost"], spent["turns"])
+    assert view.money.tokens_out == spent["tokens"]["output_tokens"]
+    done = sum(phase["status"] == "done" for phase in phases.values())
+    assert view.progress.done == done
+    assert view.next_command == state["next_command"]
+
+    texts = {
+        "status": faber("status", RUN_ID).out,
+        "watch": plain_text(frame(Scene([view]), Watching(), 200, 60, str)),
+        "report": unescape(faber("report", RUN_ID, "--output", "-").out),
+    }
+    tokens = f"{count_text(view.money.tokens_in)} tokens in, {count_text(view.money.tokens_out)} out"
+    for name, text in texts.items():
+        assert f"${spent['cost']:.2f} of $40.00" in text, name
+        assert name == "watch" or tokens in text, name
+        assert f"{done} of {view.progress.total} phases" in text, name
+        assert (lasted if name == "report" else duration)(view.elapsed_s) in text, name
+        assert view.ended_at or name == "watch" or state["next_command"] in text, name
+        for phase in phases:
+            assert name == "watch" or phase in text, name
