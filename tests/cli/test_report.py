@@ -8,8 +8,11 @@ import pytest
 
 from cli.conftest import Faber
 from faber.foreign.open_run import open_run
+from faber.nebula.plan.state_file import StateWriter
+from faber.nebula.plan.state_file import project as projected
 from faber.report.wording import lasted
 from faber.store.layout import Layout
+from faber.view.following import Follower, Runs
 from faber.view.live_frame import Scene, Watching, frame
 from faber.view.read_view import read_view
 from faber.view.styled_lines import plain_text
@@ -47,10 +50,26 @@ def test_a_report_is_opened_in_the_browser(
     assert str(place / NAME) in faber("report", "--output", str(place), "--open").err
 
 
+def test_an_unreadable_start_hides_no_run(project: Path, faber: Faber) -> None:
+    """Every view shows a run whose newest start cannot be read; what limits it is then not known."""
+    run = busy_nebula(project, 60)
+    newest = sorted(Path(run.directory, "events").glob("*-workflow_resumed.json"))[-1]
+    newest.write_text("{")
+    for command in (("status",), ("status", RUN_ID), ("status", "--line"), ("report", "--output", "-")):
+        answer = faber(*command)
+        assert (answer.status, "$" in answer.out, "$40" in answer.out) == (0, True, False), command
+    assert Follower(Layout(str(project)), run, 0.0).view("2026-11-22T00:00:00.000Z").allowance.limit_usd is None
+    runs = Runs(Layout(str(project)))
+    runs.find(0.0)
+    assert [view.run_id for view in runs.board("2026-11-22T00:00:00.000Z").views] == [RUN_ID]
+
+
 @pytest.mark.parametrize("events", [0, 39, 200])
 def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: int) -> None:
-    """Status, as text and as JSON, watch and report show the same money, tokens, progress, time and next command."""
-    busy_nebula(project, events)
+    """Status of the run and of its nebula, as text and as JSON, watch and report show the same money, tokens, progress,
+    time and next command."""
+    run = busy_nebula(project, events)
+    StateWriter().save(str(project / "plan"), projected(run.state))
     made = open_run(Layout(str(project)), RUN_ID)
     view = read_view(made, "2026-11-22T00:00:00.000Z")
     state = faber("status", RUN_ID, "--format", "json").json
@@ -61,6 +80,13 @@ def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: in
     assert view.progress.done == done
     assert view.next_command == state["next_command"]
 
+    nebula = faber("nebula", "status", "plan").json
+    money = view.money
+    assert (nebula["cost_usd"], nebula["tokens_in"], nebula["tokens_out"]) == (money.cost_usd, *money[1:3])
+    assert (nebula["counts"].get("done", 0), nebula["budget"]) == (done, view.allowance._asdict())
+    took = {row["id"]: row["elapsed_s"] for row in nebula["phases"]}
+    assert {phase.id: took[phase.id] for phase in view.phases} == {phase.id: phase.elapsed_s for phase in view.phases}
+
     texts = {
         "status": faber("status", RUN_ID).out,
         "watch": plain_text(frame(Scene([view]), Watching(), 200, 60, str)),
@@ -69,7 +95,7 @@ def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: in
     tokens = f"{count_text(view.money.tokens_in)} tokens in, {count_text(view.money.tokens_out)} out"
     for name, text in texts.items():
         assert f"${spent['cost']:.2f} of $40.00" in text, name
-        assert name == "watch" or tokens in text, name
+        assert tokens in text, name
         assert f"{done} of {view.progress.total} phases" in text, name
         assert (lasted if name == "report" else duration)(view.elapsed_s) in text, name
         assert view.ended_at or name == "watch" or state["next_command"] in text, name

@@ -101,7 +101,7 @@ def test_a_run_is_watched_answered_and_seen_to_its_end(nebula: Path) -> None:
         "metadata": {"request_id": "q1", "prompt": "Merge b?", "options": ["yes"], "context": {"nebula_phase": "b"}},
     }  # fmt: skip
     record(nebula, ask)
-    watcher.sees("Merge b?")
+    watcher.sees("Merge b?", seconds=5)  # the start, however long it took, makes no look late
     watcher.resize(50, 20)
     watcher.types("\x1b[B")
     watcher.sees("r respond")
@@ -137,6 +137,18 @@ def test_the_terminal_is_as_it_was(nebula: Path, end: Callable[[Watcher], None],
     assert termios.tcgetattr(watcher.terminal)[3] & termios.ECHO
     os.close(held)
     assert watcher.ends() == status
+
+
+def test_no_agent_answers_where_it_watches(nebula: Path) -> None:
+    """`r` is refused where an agent runs it, before anything is asked, and the reason stays in sight."""
+    record(nebula, {"type": "feedback_request", "metadata": {"request_id": "q1", "prompt": "Go?", "options": ["yes"]}})
+    watcher = Watcher(nebula, "--all", environment={**TERMINAL, "AI_AGENT": "1"})
+    watcher.sees("r respond")
+    watcher.types("r")
+    watcher.sees("Only a person may use `faber feedback respond`")
+    watcher.types("q")
+    assert watcher.ends() == 0
+    assert "Your answer" not in watcher.shown
 
 
 def _wait(watcher: Watcher) -> None:
@@ -202,6 +214,13 @@ def test_watch_is_about_one_run_or_all(project: Path, faber: Faber) -> None:
     """RUN and --all exclude each other, and there must be a run."""
     assert faber("watch", "r", "--all").code == "usage"
     assert faber("watch").code == "run_not_found"
+
+
+def test_a_terminal_without_a_cursor_gets_lines(nebula: Path) -> None:
+    """Where TERM is dumb nothing can be drawn again: watching prints lines, as in a pipe."""
+    record(nebula, workflow_events.workflow_complete())
+    screen = on_terminal(nebula, "watch", "r", environment={**os.environ, "TERM": "dumb"})
+    assert (screen.status, len(screen.text.splitlines()), "\x1b" in screen.text) == (0, 1, False)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page of a run: well-formed, self-contained, safe whatever a run's texts say, readable by everybody."""
 
+import os
 import re
 from base64 import b64encode
 from collections import Counter
@@ -16,13 +17,16 @@ from hypothesis import strategies as st
 from faber.foreign.open_run import open_run
 from faber.report.charts import cycles_of
 from faber.report.elements import element, link
+from faber.report.graph_chart import direct_needs
 from faber.report.page import page_of
 from faber.report.read_report import commits_of, read_report
 from faber.report.report_file import NotAReport, report_path, write_report
 from faber.report.summary import summary_of
+from faber.report.timeline_chart import timeline_section
 from faber.report.wording import dollars
 from faber.store.layout import Layout
-from faber.view.tree_text import count_text
+from faber.view.timeline import Timeline, TimeSpan
+from faber.view.tree_text import count_text, money_text
 from support.busy_nebula import HOSTILE, RUN_ID, busy_nebula, numbered
 from support.long_run import long_run
 from support.repositories import git, repository
@@ -328,6 +332,43 @@ def test_a_work_item_in_a_file_is_what_was_asked(tmp_path: Path) -> None:
     assert "Not measured" in " ".join(texts)
 
 
+def test_nobody_knows_what_a_turn_without_a_price_cost(tmp_path: Path) -> None:
+    """Turns of a client that reports no dollars are named beside the money, as every view does."""
+    report = read_report(busy_nebula(tmp_path, 60), NOW)
+    report = report._replace(view=report.view._replace(unpriced_turns=2))
+    (money,) = [line.text for line in summary_of(report) if line.name == "Money"]
+    assert "and 2 turns whose dollars are unknown" in money
+    assert "and 2 turns whose dollars are unknown of $40.00" in money_text(report.view)
+
+
+def test_files_that_were_changed_since_do_not_matter(tmp_path: Path) -> None:
+    """A phase that the run does not know, and what waits for it, are no part of the run's graph."""
+    run = busy_nebula(tmp_path, 60)
+    new = '+++\nid = "new"\ntitle = "New"\n+++\n\nWrite it.\n'
+    (tmp_path / "plan" / "new.md").write_text(new)
+    file = tmp_path / "plan" / "mail.md"
+    file.write_text(file.read_text().replace("depends_on = [", 'depends_on = ["new", '))
+    report = read_report(run, NOW)
+    assert "new" in report.waits_for["mail"]
+    assert Read(page_of(report)).texts
+
+
+def test_many_waits_at_once_share_rows(tmp_path: Path) -> None:
+    """However many wait for people at the same time, the timeline keeps to a bounded number of rows."""
+    report = read_report(busy_nebula(tmp_path, 60), NOW)
+    waits = tuple(TimeSpan("person", f"q{n}", None, float(n), 900.0, "open", n) for n in range(500))
+    page = timeline_section(report._replace(timeline=Timeline(0.0, 1_000.0, waits, ())))
+    assert page.count('class="bar person open') == 500
+    assert page.count('class="row"') == 40
+
+
+def test_a_long_chain_is_drawn_without_its_shortcuts() -> None:
+    """Of what a phase waits for only the nearest has a line, in a chain of any length."""
+    names = [f"p{number}" for number in range(2_000)]
+    needs = {name: names[max(0, number - 2) : number] for number, name in enumerate(names)}
+    assert direct_needs(names[-3:], needs) == {name: [names[n - 1]] for n, name in enumerate(names) if n > 1_996}
+
+
 @pytest.mark.parametrize("name", ["array-phases", "steps-object", "object-phases"])
 def test_a_run_of_another_tool_has_a_page(name: str) -> None:
     """The runs of other tools are shown as they are read."""
@@ -376,3 +417,16 @@ def test_only_a_report_is_replaced(tmp_path: Path, pages: dict[str, str]) -> Non
     with pytest.raises(NotAReport):
         write_report(report_path(str(tmp_path / "notes.html"), RUN_ID), pages["plain"])
     assert (tmp_path / "notes.html").read_text() == "<p>mine"
+
+
+def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path, pages: dict[str, str]) -> None:
+    """A link, a pipe and a device stay what they are, even where nothing can be read of them."""
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real.html"
+    os.mkfifo(pipe)
+    write_report(str(real), pages["plain"])
+    link.symlink_to(real)
+    for path in (pipe, link, tmp_path):
+        before = path.lstat()
+        with pytest.raises(NotAReport):
+            write_report(str(path), pages["plain"])
+        assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)

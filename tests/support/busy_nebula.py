@@ -86,7 +86,7 @@ def commit_of(name: str, number: int) -> str:
 
 def _story(phases: list[str], text: str) -> Iterator[tuple[float, Draft]]:
     telling = Telling(text)
-    yield 0, workflow_events.workflow_start({"max_budget_usd": 40.0, "reserve_usd": 4.0})
+    yield 0, workflow_events.workflow_start({"max_workers": 2, "max_budget_usd": 40.0, "reserve_usd": 4.0})
     yield (
         1,
         nebula_events.nebula_start(
@@ -99,7 +99,7 @@ def _story(phases: list[str], text: str) -> Iterator[tuple[float, Draft]]:
     yield telling.start(second)
     yield 2, nebula_events.cycle_start(second, 1)
     yield 400, telling.turn(second, "coder", 0.5, 1)
-    yield 3_600, workflow_events.workflow_resumed({"max_budget_usd": 40.0, "reserve_usd": 4.0})
+    yield 3_600, workflow_events.workflow_resumed({"max_workers": 2, "max_budget_usd": 40.0, "reserve_usd": 4.0})
     yield 2, nebula_events.checkpoint_verdict(second, "Nothing was committed.", verdict="equal", resumes=True, cycle=1)
     yield telling.start(second)
     yield from telling.cycle(second, 1, 2)

@@ -11,7 +11,7 @@ import click
 
 from faber.console.arguments import complete_run, run_named
 from faber.console.invocation import Invocation
-from faber.console.output import columns, on_terminal, say, spelled_command, write, write_lines
+from faber.console.output import columns, moves_cursor, say, spelled_command, write, write_lines
 from faber.errors import Exit, UsageError
 from faber.foreign.resolve import open_named
 from faber.model.documents import nebula_of
@@ -49,7 +49,7 @@ def watch(obj: Invocation, run: str | None, everything: bool) -> int:
     if everything and run is not None:
         raise UsageError("Give RUN or --all, not both.")
     source = _All(obj) if everything else _One(obj, run)
-    if not on_terminal():
+    if not moves_cursor():
         return _print_lines(source)
     ended = _show(obj, source)
     if isinstance(source, _One):
@@ -158,7 +158,8 @@ def _show(obj: Invocation, source: _One | _All) -> bool:
                 news = [*source.look()]
                 if news or now - drawn >= CLOCK or size != screen.size:
                     source.foresee()
-                    scene, drawn, size, fresh = source.scene(), now, screen.size, True
+                    scene = source.scene()._replace(notice=scene.notice)
+                    drawn, size, fresh = now, screen.size, True
             try:
                 if fresh:
                     screen.draw(frame(scene, at, *size, spelled_command))
@@ -169,13 +170,15 @@ def _show(obj: Invocation, source: _One | _All) -> bool:
             if _over(scene):
                 return False
             if looks:
-                due = now + max(LOOKS, (time.process_time() - begun) / SHARE)
+                # What is done once, at the first look, does not make the next one late.
+                due = now + max(LOOKS, (time.process_time() - begun) / SHARE if due > 0 else 0.0)
             for key in screen.keys(max(0.0, due - time.monotonic())):
                 if key == QUIT:
                     return True
+                scene = scene._replace(notice="")
                 if key == RESPOND and (asked := asked_of(scene, at)):
                     screen.give_back()
-                    _respond(obj, asked[0], asked[1].request_id)
+                    scene = scene._replace(notice=_respond(obj, asked[0], asked[1].request_id))
                     screen.take()
                 at, fresh = pressed(key, at, scene), True
         ended = screen.ended
@@ -185,14 +188,15 @@ def _show(obj: Invocation, source: _One | _All) -> bool:
     return True
 
 
-def _respond(obj: Invocation, run_id: str, request_id: str) -> None:
-    """Ask the person as `faber feedback respond` does; what it refuses is said, and watching continues."""
+def _respond(obj: Invocation, run_id: str, request_id: str) -> str:
+    """Ask the person as `faber feedback respond` does; returns why it refused, and watching continues."""
     from faber.cli.feedback import respond
     from faber.errors import FaberError
 
     try:
         click.get_current_context().invoke(respond, run=run_id, response=None, request_id=request_id, comment=None)
     except FaberError as error:
-        say(f"faber: {error.message}")
+        return error.message
     except (KeyboardInterrupt, click.Abort):
         say("")
+    return ""

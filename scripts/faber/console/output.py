@@ -45,7 +45,12 @@ def write_lines(lines: "Iterable[Spans]") -> None:
 
 def shows_colours() -> bool:
     """True on a terminal that shows colours, unless NO_COLOR says that nobody wants them."""
-    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
+    return moves_cursor() and not os.environ.get("NO_COLOR")
+
+
+def moves_cursor() -> bool:
+    """True on a terminal that does what control sequences say."""
+    return on_terminal() and os.environ.get("TERM") not in (None, "", "dumb", "unknown")
 
 
 def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:

@@ -11,7 +11,7 @@ from faber.store import log
 
 
 def normalise_event(raw: Event, entry: log.LogEntry) -> Event:
-    """An event with faber's key names; its other keys are kept."""
+    """An event with faber's key names, and under them only what faber writes there; its other keys are kept."""
     event: Any = dict(raw)
     event["event_id"] = entry.event_id
     event["type"] = text_of(raw.get("type") or raw.get("event_type")) or entry.type
@@ -20,6 +20,15 @@ def normalise_event(raw: Event, entry: log.LogEntry) -> Event:
     for name, value in (("phase", raw.get("phase")), ("step", step), ("message", raw.get("message"))):
         if isinstance(value, str):
             event[name] = value
+        else:
+            event.pop(name, None)
+    for name in ("actor", "session_id", "client", "status"):
+        if not isinstance(event.get(name, ""), str):
+            del event[name]
+    said = text_of(raw.get("error"))
+    for name, found in (("metadata", raw.get("metadata")), ("error", {"message": said} if said else raw.get("error"))):
+        if isinstance(found, dict):
+            event[name] = found
         else:
             event.pop(name, None)
     normalised: Event = event

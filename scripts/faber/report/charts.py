@@ -39,6 +39,7 @@ def findings_section(report: RunReport) -> Markup:
     heads = [element("th", str(number), scope="col", class_="number") for number in range(1, last + 1)]
     quiet = len(found) - len(rows)
     notes = [f"{count(quiet, 'more phase')} had no findings and one cycle." if quiet else ""]
+    notes.append(f"Cycles after the {CYCLES}th are left out." if max(map(max, rows.values())) > CYCLES else "")
     notes.append(f"{count(len(rows) - len(chosen), 'more phase')} with fewer cycles." if len(rows) > ROWS else "")
     heads = [element("th", "Phase", scope="col"), *heads]
     table = data_table("Open findings after each cycle", heads, body, class_="narrow")

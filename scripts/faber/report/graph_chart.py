@@ -29,7 +29,7 @@ def graph_section(report: RunReport) -> Markup:
     loops = [(failed, back) for failed, back, _ in report.view.loops if failed in phases and back in phases]
     shown = _shown(phases, needs, [*remedies, *loops])
     left_out = len(phases) - len(shown)
-    needs |= _direct(shown, needs)
+    needs |= direct_needs(shown, needs)
     places = _places(shown, needs, remedies)
     lines = [
         *(_edge(places[other], places[name], "needs") for name in shown for other in needs[name] if other in places),
@@ -68,13 +68,14 @@ def _needs(report: RunReport) -> dict[str, list[str]]:
     """What each phase waits for: a workflow's the one before it; a nebula's as its files say, the last remediation
     instead of a failed phase."""
     names = [phase.id for phase in report.view.phases]
+    known = set(names)  # the files may have been changed since, and have others
     if not report.view.nebula:
         return {name: names[number - 1 : number] if number else [] for number, name in enumerate(names)}
-    instead = {phase.id: phase.remediation for phase in report.view.phases if phase.remediation}
+    instead = {phase.id: phase.remediation for phase in report.view.phases if phase.remediation in known}
     found = {}
     for name in names:
         needed = []
-        for other in report.waits_for.get(name, ()):
+        for other in (each for each in report.waits_for.get(name, ()) if each in known):
             seen = {other}
             while (following := instead.get(other)) is not None and following not in seen and following != name:
                 other = following
@@ -84,9 +85,10 @@ def _needs(report: RunReport) -> dict[str, list[str]]:
     return found
 
 
-def _direct(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def direct_needs(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """The same without what follows from the rest: a phase that another one of them waits for."""
-    behind: dict[str, set[str]] = {}
+    bits = {name: 1 << number for number, name in enumerate(needs)}
+    behind: dict[str, int] = {}  # sets of phases as numbers: a chain of thousands has millions of pairs
     stack = list(shown)
     while stack:
         name = stack[-1]
@@ -94,10 +96,12 @@ def _direct(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> dict[st
         if missing:
             stack.append(missing[0])
         else:
-            behind.setdefault(name, set()).update(*({other, *behind.get(other, ())} for other in needs[name]))
+            behind.setdefault(name, 0)
+            for other in needs[name]:
+                behind[name] |= bits[other] | behind.get(other, 0)
             stack.pop()
     return {
-        name: [o for o in needs[name] if not any(o in behind[other] for other in needs[name] if other != o)]
+        name: [o for o in needs[name] if not any(bits[o] & behind[other] for other in needs[name] if other != o)]
         for name in shown
     }
 

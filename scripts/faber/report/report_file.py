@@ -2,18 +2,19 @@
 
 import os
 
-from faber.errors import FaberError
+from faber.errors import FaberError, UnsafeFile
 from faber.report.page import GENERATOR
-from faber.store.files import write_atomic
+from faber.store.files import read_bytes, write_atomic
 
 _HEAD = 4_096
+_LARGEST = 1 << 30
 
 
 class NotAReport(FaberError):
     """A file that is not a report is in the place of one."""
 
     code = "not_a_report"
-    recovery = "Name another file with --output, or remove this one."
+    recovery = "Name another file with --output; - is stdout."
 
 
 def report_path(output: str | None, run_id: str) -> str:
@@ -24,12 +25,13 @@ def report_path(output: str | None, run_id: str) -> str:
 
 
 def write_report(path: str, page: str) -> None:
-    """Write the page, in the place of an earlier report; raises `NotAReport` over anything else."""
+    """Write the page, in the place of an earlier report; raises `NotAReport` over another file, a link or a device."""
     try:
-        with open(path, "rb") as file:
-            there = file.read(_HEAD)
+        there = read_bytes(path, _LARGEST)[:_HEAD]
     except FileNotFoundError:
-        there = None
+        there = b""
+    except UnsafeFile as error:
+        raise NotAReport(f"{path} cannot be replaced by a report. {error.message}", path=path) from None
     if there and f'name="generator" content="{GENERATOR}'.encode() not in there:
         raise NotAReport(f"{path} exists, and is not a report of faber.", path=path)
     write_atomic(path, page.encode(), durable=False)

@@ -85,6 +85,7 @@ def _money(report: RunReport) -> str:
         return "Not measured: the session's client bills it, and faber is not told."
     spent = view.money
     said = f"{dollars(spent.cost_usd)}"
+    said += f" and {count(view.unpriced_turns, 'turn')} whose dollars are unknown" if view.unpriced_turns else ""
     if view.allowance.limit_usd is not None:
         said += f" of {dollars(view.allowance.limit_usd)}"
     said += f", {count(spent.turns, 'turn')} of agents"

@@ -91,14 +91,14 @@ def _phases(report: RunReport) -> Iterator[Markup]:
 
 
 def _lanes(spans: Sequence[TimeSpan]) -> list[list[TimeSpan]]:
-    """The spans in as few rows as they need not to overlap."""
+    """The spans in as few rows as they need not to overlap; where that is more than `ROWS`, some do."""
     lanes: list[list[TimeSpan]] = []
     for span in spans:
         free = next((lane for lane in lanes if lane[-1].end <= span.start), None)
-        if free is None:
+        if free is None and len(lanes) < ROWS:
             lanes.append([span])
         else:
-            free.append(span)
+            (free or min(lanes, key=lambda lane: lane[-1].end)).append(span)
     return lanes
 
 
@@ -178,14 +178,14 @@ def _axis(line: Timeline) -> Markup:
     labels, shown = [], ""
     for tick in _ticks(line):
         at = day_and_time(tick)
-        day, clock = at.split(" ")
+        day, _, clock = at.partition(" ")
         clock += f":{int(tick) % 60:02}" if by_second else ""
         text = clock if not by_day else day[5:] if clock == "00:00" else f"{day[5:]} {clock}" if day != shown else clock
         shown = day
         place = (tick - line.start) / whole
         anchor = "start" if place < 0.05 else "end" if place > 0.95 else "middle"
         labels.append(element("text", text, x=percent(place, 1), y=15, text_anchor=anchor, class_="tick"))
-    day = day_and_time(line.start).split(" ")[0]
+    day = day_and_time(line.start).partition(" ")[0]
     return element(
         "div",
         element("div", element("span", f"{day}, UTC", class_="aside"), class_="label"),

@@ -66,6 +66,7 @@ def entry(view: RunView, width: int, spell: Spell) -> Iterator[Spans]:
 
 def _packed(status: str, style: str, parts: Sequence[str], width: int) -> Iterator[Spans]:
     """The parts in indented lines, as many in each as fit; one that fits in none is cut."""
+    status = fitted(clean(status), width - 2)
     line, taken = [Span("  "), Span(status, style)], 2 + columns_of(status)
     for part in map(clean, filter(None, parts)):
         part = fitted(part, width - 2)

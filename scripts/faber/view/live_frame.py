@@ -86,8 +86,8 @@ def frame(scene: Scene, at: Watching, width: int, height: int, spell: Spell) -> 
     """The picture in at most `height` lines of at most `width` columns."""
     view = shown_run(scene, at)
     lines = _board(scene, at, width, height - 1, spell) if view is None else _run(view, scene, at, width, height - 1)
-    keys = "q quit  ↑↓ select  Enter details" + ("  Esc back" if at.details or (scene.board and view) else "")
-    keys += "  r respond" if asked_of(scene, at) else ""
+    keys = "r respond  " if asked_of(scene, at) else ""
+    keys += "q quit  ↑↓ select  Enter details" + ("  Esc back" if at.details or (scene.board and view) else "")
     return [*lines[: height - 1], row([Span(scene.notice or keys, "ask" if scene.notice else "dim")], [], width)]
 
 
@@ -103,11 +103,12 @@ def _board(scene: Scene, at: Watching, width: int, room: int, spell: Spell) -> l
 
 
 def _run(view: RunView, scene: Scene, at: Watching, width: int, room: int) -> list[Spans]:
-    lines: list[Spans] = [_title(view, width), *_bars(view, width)]
+    lines: list[Spans] = [_title(view, width)]
     lines += labelled("Error", view.error, width, "bad") if view.error else []
     lines += labelled("Paused", pause_text(view.paused), width, "ask") if view.paused else []
     for asked in view.questions[: 1 if room < 30 else 3]:
         lines += [*question(asked, view.at, width, str)][: -1 if room >= 30 else max(2, room // 5)]
+    lines += _bars(view, width)
     lines += [line for name, text in scene.outlook for line in labelled(name.capitalize(), text, width)]
     events = view.events[-(_EVENTS if room >= 16 else 1) :] if room >= 10 else ()
     first = len(view.events) - len(events)
@@ -139,11 +140,12 @@ def _bars(view: RunView, width: int) -> list[Spans]:
     lines: list[Spans] = []
     if known.total:
         lines.append(_bar("Done", (known.done + known.skipped) / known.total, progress_text(view), width))
-    money = " · ".join(filter(None, [money_text(view), tokens_text(view.money.tokens_in, view.money.tokens_out)]))
+    money, tokens = money_text(view), tokens_text(view.money.tokens_in, view.money.tokens_out)
     if allowed.limit_usd:
-        lines.append(_bar("Budget", view.money.cost_usd / allowed.limit_usd, money_text(view), width))
-    elif money:
-        lines += labelled("Spent", money, width)
+        lines.append(_bar("Budget", view.money.cost_usd / allowed.limit_usd, money, width))
+        money = ""
+    if said := " · ".join(filter(None, [money, tokens])):
+        lines += labelled("Spent", said, width)
     if said := working_text(view):
         lines += labelled("Now", said, width)
     return lines

@@ -62,10 +62,10 @@ def read_record(run: Run, view: RunView) -> "RunRecord":
 
 
 def recorded_limits(run: Run) -> Mapping[str, object]:
-    """The metadata of the newest start of a nebula's run, which limit it; nothing for any other run."""
+    """The metadata of the newest start of a nebula's run, which limit it; nothing for any other run, and where that
+    start cannot be read: an earlier one may have had other limits."""
     if nebula_of(run.state) is None:
         return {}
-    for entry in reversed(log.listing(run.directory)):
-        if entry.type in (WORKFLOW_START, WORKFLOW_RESUMED):
-            return log.read_event(run.directory, entry.file).get("metadata", {})
-    return {}
+    starts = [entry for entry in log.listing(run.directory) if entry.type in (WORKFLOW_START, WORKFLOW_RESUMED)]
+    found = read_events(run.directory, starts[-1:]).events
+    return found[0].get("metadata", {}) if found else {}

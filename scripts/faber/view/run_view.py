@@ -138,6 +138,7 @@ class RunView(NamedTuple):
     works on it, else to its newest event. `resume` is None where nothing is left. `next_command` is what a person or
     the asking session runs next. `questions` are the open ones, oldest first. `loops` are (failed phase, phase it went
     back to, reason), `healing` are (failed phase, remediation, its status). `events` are the newest, oldest first.
+    What `unpriced_turns` cost nobody knows; `money` counts them as 0.
     """
 
     at: str
@@ -168,6 +169,7 @@ class RunView(NamedTuple):
     progress: Progress
     money: Money
     healing_cost_usd: float
+    unpriced_turns: int
     allowance: Allowance
     loops: tuple[tuple[str, str, str | None], ...]
     healing: tuple[tuple[str, str, str], ...]

@@ -75,11 +75,18 @@ def progress_text(view: RunView) -> str:
 
 def money_text(view: RunView) -> str:
     """`$1.20 of $5.00, $3.80 left`; empty where nothing was spent and nothing is limited."""
-    allowed, cost = view.allowance, view.money.cost_usd
+    allowed, spent = view.allowance, cost_text(view.money.cost_usd, view.unpriced_turns)
     if allowed.limit_usd is None or allowed.left_usd is None:
-        return f"${cost:.2f}" if cost else ""
+        return spent if view.money.cost_usd or view.unpriced_turns else ""
     kept = f" and ${allowed.reserve_left_usd:.2f} for healing" if allowed.reserve_left_usd else ""
-    return f"${cost:.2f} of ${allowed.limit_usd:.2f}, ${allowed.left_usd:.2f} left{kept}"
+    return f"{spent} of ${allowed.limit_usd:.2f}, ${allowed.left_usd:.2f} left{kept}"
+
+
+def cost_text(cost: float, unpriced: int) -> str:
+    """`$1.20`, and how many turns are not in it because nobody knows what they cost."""
+    return f"${cost:.2f}" + (
+        f" and {unpriced} turn{'s' * (unpriced > 1)} whose dollars are unknown" if unpriced else ""
+    )
 
 
 def tokens_text(into: int, out: int) -> str:

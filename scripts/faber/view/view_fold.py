@@ -39,10 +39,10 @@ def view_of(state: State, plan: Plan, around: Around, now: str) -> RunView:
         phases = tuple(_of_nebula(name, each, about.get(name), until) for name, each in nebula["phases"].items())
         spent = nebula["spent"]
         money = Money(spent["cost"], *in_and_out(spent.get("tokens", {})), spent["turns"])
-        healing_cost = spent["healing_cost"]
+        healing_cost, unpriced = spent["healing_cost"], spent.get("unpriced", 0)
     else:
         phases = tuple(_of_workflow(state, plan, until))
-        money, healing_cost = Money(), 0.0
+        money, healing_cost, unpriced = Money(), 0.0, 0
     statuses = {phase.id: phase.status for phase in phases}
     limit, reserve = (_amount(around.limits.get(key)) for key in ("max_budget_usd", "reserve_usd"))
     target, branch = state["target"], nebula["branch"] if nebula else state["artifacts"].get("branch_name")
@@ -76,6 +76,7 @@ def view_of(state: State, plan: Plan, around: Around, now: str) -> RunView:
         progress=progress_of(phases),
         money=money,
         healing_cost_usd=healing_cost,
+        unpriced_turns=unpriced,
         allowance=allowance_of(limit, reserve or 0.0, money.cost_usd, healing_cost),
         loops=tuple((each["phase"], each["return_to"], each["reason"]) for each in state["retry_loops"]),
         healing=tuple((p.id, p.remediation, statuses.get(p.remediation, "pending")) for p in phases if p.remediation),

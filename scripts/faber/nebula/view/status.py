@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 
 from faber.errors import FaberError, Notice, Severity
-from faber.events.event_types import WORKFLOW_RESUMED, WORKFLOW_START
 from faber.foreign.open_run import open_run
 from faber.model.documents import nebula_of
 from faber.model.nebula_documents import NebulaPhase, NebulaSpent
@@ -16,14 +15,15 @@ from faber.nebula.plan.problems import NebulaProblem, is_valid
 from faber.nebula.plan.state_file import load_state
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.resumption import ResumeOptions
-from faber.nebula.run.run_limits import RunLimits, recorded_limits, run_limits
+from faber.nebula.run.run_limits import recorded_limits as limits_in
+from faber.nebula.run.run_limits import run_limits
 from faber.nebula.run.run_of_nebula import KnownRun
 from faber.nebula.view.plan_report import load_plan, load_records
 from faber.nebula.view.status_view import StatusFacts, known_phases, phase_view, run_view
-from faber.store import log
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.store.lock import holder
+from faber.view.read_view import recorded_limits
 
 Status = dict[str, object]
 
@@ -54,7 +54,7 @@ def load_status(
         state=run.state if run else None,
         phases=known,
         spent=kept["spent"] if kept else NebulaSpent(cost=total, healing_cost=0.0, turns=0),
-        limits=_limits(run, run_limits(nebula.execution, Wanted())),
+        limits=limits_in(recorded_limits(run) if run else {}, run_limits(nebula.execution, Wanted())),
         worker=holder(layout.nebula_claim(directory)),
         reasons=_reasons(run, known) if run else {},
         checks=_checks(directory, run.directory if run else None, known),
@@ -86,13 +86,6 @@ def _run(layout: Layout, directory: str) -> tuple[KnownRun, Run | None]:
         notices.append(Notice(error.code, Severity.WARNING, error.message, error.recovery, file.run_id))
         return known, None
     return KnownRun(file.run_id, run.state, file, notices), run if nebula_of(run.state) else None
-
-
-def _limits(run: Run | None, otherwise: RunLimits) -> RunLimits:
-    for entry in reversed(log.listing(run.directory)) if run else ():
-        if run is not None and entry.type in (WORKFLOW_START, WORKFLOW_RESUMED):
-            return recorded_limits(log.read_event(run.directory, entry.file).get("metadata", {}), otherwise)
-    return otherwise
 
 
 def _reasons(run: Run, phases: Mapping[str, NebulaPhase]) -> dict[str, str]:

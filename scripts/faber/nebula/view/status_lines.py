@@ -7,7 +7,7 @@ from typing import Any
 from faber.model.pauses import pause_text
 from faber.nebula.plan.draw import resume_line
 from faber.text.safe_text import cut, inert
-from faber.view.tree_text import duration, tokens_text
+from faber.view.tree_text import cost_text, duration, tokens_text
 
 _MARKS = {
     "pending": "·",
@@ -72,9 +72,7 @@ def _waiting(queue: Mapping[str, Any]) -> str:
 
 
 def _money(status: Mapping[str, Any]) -> str:
-    budget, said, unknown = status["budget"], f"${status['cost_usd']:.2f}", status["unpriced_turns"]
-    if unknown:
-        said += f" and {unknown} turn{'s' * (unknown > 1)} whose dollars are unknown"
+    budget, said = status["budget"], cost_text(status["cost_usd"], status["unpriced_turns"])
     if budget["limit_usd"] is not None:
         said += f" of ${budget['limit_usd']:.2f}, ${budget['left_usd']:.2f} left"
         if budget["reserve_left_usd"]:
