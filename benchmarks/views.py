@@ -72,7 +72,10 @@ def main() -> None:
             "watch": partial(_share, watched, short, seconds, RUN),
             "watch --all": partial(_share, watched, short, seconds, "--all"),
         }
-        times = {name: [measured() for _ in range(1 if arguments.quick else 3)] for name, measured in live.items()}
+        times = {
+            name: [measured() for _ in range(1 if arguments.quick else min(arguments.rounds or 3, 5))]
+            for name, measured in live.items()
+        }
         ratios += _beside(times, CORE, dict.fromkeys([*live][1:], WATCH))
 
         pages = {events: os.path.join(place, str(events)) for events in sizes}

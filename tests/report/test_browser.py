@@ -103,13 +103,16 @@ def test_without_scripts(browser: Chromium, page: Path) -> None:
 
 
 def test_schemes_and_paper(browser: Chromium, page: Path) -> None:
-    """The page follows the preferred scheme, and is light on paper, in a few sheets."""
+    """The page follows the preferred scheme, and is light on paper, in a few sheets, with what is folded on the
+    screen."""
     browser.open(page)
+    folded = "!document.querySelector('details table').checkVisibility()"
     colour = "getComputedStyle(document.body).backgroundColor"
     found = []
     for scheme, paper in (("light", False), ("dark", False), ("dark", True)):
         browser.prefer(scheme, print_=paper)
         found.append(browser.ask(colour))
+        assert browser.ask(folded) is not paper
     browser.prefer("light")
     assert found[0] == found[2] != found[1]
     assert browser.pdf().count(b"/Type /Page\n") <= 12

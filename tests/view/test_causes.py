@@ -196,3 +196,9 @@ def test_every_cause_is_explained() -> None:
     """The stories above have every cause but the one of lost events."""
     assert {cause for _, causes in STORIES.values() for cause in causes} | {"unknown"} == set(CAUSES)
     assert TOKENS[-1] == "output_tokens"
+
+
+def test_a_cycle_without_a_number_is_a_turn_all_the_same() -> None:
+    """A log that somebody changed by hand counts as what it says, whatever it says of cycles."""
+    found: Any = [{**turn("a", "coder", 1), "metadata": {"role": "coder", "cycle": ["1"], "cost_usd": 2.0}}]
+    assert spending_of(numbered(found * 2)).total.cost_usd == 4.0

@@ -81,7 +81,7 @@ def spending_of(events: Iterable[Event]) -> Spending:
 class _Turn:
     """A turn whose cause may still change: later events show whether it had a result, and whether that was kept."""
 
-    def __init__(self, spend: Spend, cycle: object, whole: bool) -> None:
+    def __init__(self, spend: Spend, cycle: int | None, whole: bool) -> None:
         self.kept, self.cycle, self.result = spend, cycle, whole
         self.recorded = False  # its result is an event of its own
 
@@ -96,8 +96,8 @@ class _Phase:
 
     def __init__(self) -> None:
         self.turns: list[_Turn] = []
-        self.cycle: object = None
-        self.repeats: set[tuple[str, object]] = set()
+        self.cycle: int | None = None
+        self.repeats: set[tuple[str, int | None]] = set()
         self.newest: dict[str, _Turn] = {}
 
 
@@ -125,9 +125,9 @@ class _Fold:
             phase.repeats = {(role, turn.cycle) for role, turn in phase.newest.items()}
             phase.newest = {}
         elif kind == event_types.CYCLE_START:
-            if phase.cycle == given.get("cycle"):  # the cycle of a process that ended in it
+            if phase.cycle == _cycle_of(given):  # the cycle of a process that ended in it
                 phase.repeats.add(("coder", phase.cycle))
-            phase.cycle = given.get("cycle")
+            phase.cycle = _cycle_of(given)
         elif kind == event_types.CYCLE_COMMIT:
             self._had_result(phase, "coder")
         elif kind == event_types.REVIEW:
@@ -138,13 +138,13 @@ class _Fold:
             self.phases[event["phase"]] = _Phase()
 
     def _turn(self, name: str, phase: _Phase, given: Mapping[str, object]) -> None:
-        role, cycle = str(given.get("role")), given.get("cycle")
+        role, cycle = str(given.get("role")), _cycle_of(given)
         cause: Cause = "review" if role == "reviewer" else "work"
         if role == "architect" or name in self.remediations:
             cause = "healing"
         elif (role, cycle) in phase.repeats:
             cause = "resumption"
-        elif role == "coder" and isinstance(cycle, int) and cycle > 1:
+        elif role == "coder" and cycle is not None and cycle > 1:
             cause = "correction"
         before = phase.newest.get(role)
         if before is not None and before.cycle == cycle and not before.recorded:  # asked again: it was of no use
@@ -188,3 +188,8 @@ class _Fold:
     def _known(self, phase: str, micros: int, tokens: Mapping[str, int], turns: int) -> None:
         counted = {name: count for name, count in tokens.items() if count}
         self.turns.append(_Turn(Spend(phase, "", "unknown", micros, counted, turns), None, True))
+
+
+def _cycle_of(given: Mapping[str, object]) -> int | None:
+    found = given.get("cycle")
+    return found if isinstance(found, int) else None
