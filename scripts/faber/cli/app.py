@@ -34,6 +34,7 @@ COMMANDS = {
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and run nebulas (directories of phases)."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure and plan its remediation phase."),
+    "notify": ("faber.cli.notify:notify", "Have a command of yours told what waits for you."),
     "config": ("faber.cli.config_command:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
     "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),

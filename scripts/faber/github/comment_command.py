@@ -22,6 +22,7 @@ from faber.model.answers import FREE_TEXT, Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
+from faber.notify.news import announce
 from faber.sources.work_items import Commenting, WorkItemError
 from faber.store import log
 from faber.store.appending import Writer
@@ -32,7 +33,7 @@ from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.text.credentials import secret_values
 
-PERSON = Writer(actor="person")
+PERSON = Writer(actor="person", tell=announce)
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
     "several_commands": "The comment contains more than one command, or something that could be another one.",

@@ -58,6 +58,7 @@ ASKS = frozenset(
         ("nebula", "apply"),
         ("nebula", "clean"),
         ("nebula", "land"),
+        ("notify", "deliver"),
         ("repair",),
         ("run", "cancel"),
         ("run", "rerun"),
@@ -71,6 +72,8 @@ PEOPLE = frozenset(
     {
         ("feedback", "from-event"),
         ("feedback", "respond"),
+        ("notify", "allow"),
+        ("notify", "test"),
         ("phase", "skip"),
         ("run", "adopt"),
         ("run", "takeover"),

@@ -148,6 +148,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
     from faber.hooks.session_brief import next_command
     from faber.hooks.waiting import waiting
     from faber.model.documents import CLOSED
+    from faber.notify.news import announce
     from faber.steps.holding import answered_in
     from faber.store.appending import Writer
     from faber.store.commit import commit
@@ -167,7 +168,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
                 state, plan, request_id=meant.request_id, response=said, comment=remark, responder=responder
             ),
         ),
-        Writer(None, "person", deadline=DEADLINE),
+        Writer(None, "person", deadline=DEADLINE, tell=announce),
     )
     void(call.layout, call.session or "", known, meant.request_id)
     _post(call, meant.run_id)
