@@ -112,7 +112,7 @@ def test_a_killed_delivery_tells_nobody_twice(faber: Faber, run: str, told: Path
 
 
 def test_a_limit_is_told_when_it_is_reached_and_when_it_is_over(run: str, project: Path, faber: Faber) -> None:
-    """A limit is told once however often turns fail in it, and again when work goes on."""
+    """A limit is told once however often turns fail in it, and again when the work continues."""
     seen: list[list[str]] = []
     layout = Layout(str(project))
 
@@ -190,7 +190,7 @@ def test_a_notifier_is_tried_and_its_failure_said(
 
 
 def test_a_failed_notifier_fails_no_run(faber: Faber, run: str, project: Path) -> None:
-    """The run goes on where its notifier fails, and doctor says what went wrong."""
+    """The run continues where its notifier fails, and doctor says what went wrong."""
     configured(project, ["sh", "-c", "echo no display >&2; exit 1"])
     number = str(asked(faber, run))
     faber("notify", "allow")

@@ -22,6 +22,7 @@ from faber.errors import Exit, FaberError, InternalError, UsageError
 COMMANDS = {
     "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
+    "why": ("faber.cli.why_command:why", "Show what the next session would be given, and why."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
     "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),
@@ -101,7 +102,7 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
     run, or inside a session the run of that session. A command prints one JSON object on
-    stdout, or text with --format text (the default of `status`, `protocol`, `nebula log` and
+    stdout, or text with --format text (the default of `status`, `why`, `protocol`, `nebula log` and
     `nebula attach`).
     Messages for people go to stderr; on a terminal an error is only there.
 

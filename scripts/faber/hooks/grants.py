@@ -46,6 +46,7 @@ FREE = frozenset(
         ("workflow", "list"),
         ("workflow", "show"),
         ("workflow", "validate"),
+        ("why",),
     }
 )
 # Spends money, reaches another machine, or changes what is not the agent's own work: the client asks the person,
