@@ -150,7 +150,7 @@ def _said(kind: str, event: Event) -> str:
 
 def _claim(made: Run, event_id: int) -> bool:
     """True for the one process that may tell about the event. Claimed before the command starts: a process that is
-    killed in between tells nobody, and no person is told twice."""
+    killed in between tells nobody, and no person hears it twice."""
     path = _place(made, event_id)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
