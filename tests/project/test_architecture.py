@@ -31,6 +31,7 @@ ORDER = (
     "feedback",
     "sync",
     "context",
+    "view",
     "github",
     "steps",
     "nebula.plan",

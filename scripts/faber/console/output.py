@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,6 +12,9 @@ from faber.errors import FaberError
 from faber.processes.stdout import write as write  # the commands print with it
 from faber.text import program_word
 from faber.text.safe_text import inert, redact_json, visible
+
+if TYPE_CHECKING:
+    from faber.view.styled_lines import Spans
 
 T = TypeVar("T")
 FORMAT = "faber.format"  # where a command's context keeps its `--format`
@@ -26,6 +29,23 @@ def address(program: str) -> None:
 def spelled(text: str) -> str:
     """faber's own prose, its commands as whoever reads it can run them."""
     return program_word.prose(text, _calls_faber[0])
+
+
+def spelled_command(command: str) -> str:
+    """One whole command as whoever reads it can run it."""
+    return program_word.command(command, _calls_faber[0])
+
+
+def write_lines(lines: "Iterable[Spans]") -> None:
+    """Print styled lines: in colours on a terminal that shows them, else as plain text."""
+    from faber.view.styled_lines import coloured, plain_text
+
+    write(coloured(lines) if shows_colours() else plain_text(lines))
+
+
+def shows_colours() -> bool:
+    """True on a terminal that shows colours, unless NO_COLOR says that nobody wants them."""
+    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
 
 
 def print_answer(answer: T, form: str, text: Callable[[T], str]) -> None:

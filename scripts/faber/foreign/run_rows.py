@@ -50,8 +50,26 @@ class RunList(NamedTuple):
     hidden: int
 
 
+class FoundRuns(NamedTuple):
+    """The same with the runs themselves."""
+
+    runs: list[Run]
+    damaged: list[DamagedRow]
+    more: int
+    hidden: int
+
+    def rows(self) -> RunList:
+        """The runs as entries of a list."""
+        return RunList([run_row(run) for run in self.runs], *self[1:])
+
+
 def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None) -> RunList:
     """At most `most` runs with one of `statuses`, and as many that cannot be read."""
+    return find_runs(layout, statuses, most).rows()
+
+
+def find_runs(layout: Layout, statuses: Collection[str], most: int | None = None) -> FoundRuns:
+    """What `list_runs` lists, opened."""
     catalog = survey(layout, open_run)
     # A run may have been closed by an event that its state.json does not contain yet; a closed one stays closed.
     wanted = catalog.newest(
@@ -76,7 +94,7 @@ def list_runs(layout: Layout, statuses: Collection[str], most: int | None = None
     ]
     more = len(wanted) - opened + len(errors) - len(damaged)
     hidden = catalog.total() - len(found) - len(damaged) - more
-    return RunList([run_row(run) for run in found], damaged, more, hidden)
+    return FoundRuns(found, damaged, more, hidden)
 
 
 def open_for(layout: Layout, work_id: str | None, target: str) -> list[Run]:
