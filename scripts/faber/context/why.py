@@ -118,7 +118,7 @@ def _parts(whole: ConsolidatedContext, fitted: ConsolidatedContext) -> list[Give
             continue
         found: GivenPart = {
             "part": part,
-            "source": _FROM.get(part, lambda _: "state.json")(whole),
+            "source": _FROM[part](whole) if part in _FROM else "state.json",
             "chars": before[part],
             "given": after.get(part, 0),
             "command": command.format(whole["run_id"]),
@@ -173,7 +173,7 @@ def explanation_text(found: Explanation, width: int = 80) -> str:
 
 
 def _event(event: ContextEvent) -> str:
-    place = ":".join(str(event[key]) for key in ("phase", "step") if key in event)  # type: ignore[literal-required]
+    place = ":".join(str(event[key]) for key in ("phase", "step") if key in event)
     said = " ".join(str(event.get("message", "")).split())
     return " ".join(filter(None, [str(event["event_id"]), event["type"], place, event["timestamp"], said]))
 
