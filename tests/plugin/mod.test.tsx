@@ -37,6 +37,7 @@ function engine(on: any, answer: { runs: unknown[] }) {
   return seen
 }
 
+const TYPED = { origin: { kind: 'composer' }, presentation: { isFullscreen: true, columns: 80 } } as const
 const START = { cwd: '/', surface: 'terminal', isInteractive: true } as const
 
 test('the line shows what faber prints, and a toast what is new', async ($, on) => {
@@ -68,14 +69,14 @@ test('without an open run the line is empty and nothing is asked again', async (
 
 test('status is answered with what faber prints, its arguments passed on', async ($, on) => {
   const seen = engine(on, { runs: [RUN] })
-  const { text } = await $.command.run({ command: 'faber:status', args: 'demo/one/7' })
+  const { text } = await $.command.run({ command: 'faber:status', args: 'demo/one/7', ...TYPED })
   expect(text).toBe('demo/one/7\n  in_progress · build:test')
   expect(seen.calls).toEqual(['status demo/one/7'])
 })
 
 test('watch opens a pane with the board', async ($, on) => {
   const seen = engine(on, { runs: [RUN] })
-  await $.command.run({ command: 'faber:watch' })
+  await $.command.run({ command: 'faber:watch', args: '', ...TYPED })
   expect(seen.panes).toEqual(['faber-runs'])
   const ui = await $.ui.mount({ ...PANE, surface: 'terminal' })
   expect((await ui.find({ type: 'Text', text: /in_progress/ }))?.text).toBe('  in_progress · build:test')

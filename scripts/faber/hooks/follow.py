@@ -10,6 +10,7 @@ from faber.context.what_next import what_next
 from faber.errors import FaberError
 from faber.events import event_types
 from faber.events.drafts import Event
+from faber.feedback.answer_codes import read_codes
 from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import event_line
 from faber.hooks.run_lookup import of_session
@@ -20,6 +21,7 @@ from faber.store.layout import EVENTS, Layout
 from faber.store.load import Run, load
 
 EVERY = 2.0  # seconds between two looks
+SETTLED = 1.0  # seconds after which a writer is through with what belongs to an event
 TOLD = frozenset(
     {
         event_types.FEEDBACK_RECEIVED,
@@ -56,6 +58,7 @@ class Follower:
         self.layout, self.client = layout, client
         self.sessions = [session] if session else []
         self.directory, self.run_id, self.event_id = "", "", 0
+        self.settled = SETTLED
         self._seen: _Seen | None = None
         self._log = 0.0
 
@@ -63,14 +66,14 @@ class Follower:
         """The lines to print now."""
         self._choose()
         changed = session_record.changed(os.path.join(self.directory, EVENTS)) if self.directory else 0.0
-        if changed == self._log:
+        if changed == self._log or abs(time.time() - changed) < self.settled:
             return []
         self._log = changed
         try:
             events = log.after(self.directory, self.event_id)
             found = self._of_others(events)
             self.event_id = events[-1]["event_id"] if events else self.event_id
-            return [self._line(event, faber) for event in found]
+            return self._lines(found, faber) if found else []
         except (FaberError, OSError):
             return []
 
@@ -104,20 +107,27 @@ class Follower:
         return None
 
     def _of_others(self, events: list[Event]) -> list[Event]:
-        """Those that a session should hear of: neither its own, nor what follows from them, nor what it was told."""
+        """Those that a session should hear of: neither its own, nor what follows from them, nor what it was told, nor
+        an answer that was typed in it, which made the request's code void."""
         told = max((r.event_id for s in self.sessions if (r := session_record.read(self.layout, s))), default=0)
+        codes = [known.codes.values() for s in self.sessions if (known := read_codes(self.layout, s))]
+        awaited = {code.request_id for each in codes for code in each}
         found, own = [], (False, "")
         for event in events:
             if "session_id" in event:
                 own = (event["session_id"] in self.sessions, event.get("client", ""))
             elif event.get("client", "") != own[1]:
                 own = (False, event.get("client", ""))
-            if event["type"] in TOLD and not own[0] and event["event_id"] > told:
+            typed = event["type"] == event_types.FEEDBACK_RECEIVED and event["metadata"]["request_id"] not in awaited
+            if event["type"] in TOLD and not own[0] and not typed and event["event_id"] > told:
                 found.append(event)
         return found
 
-    def _line(self, event: Event, faber: str) -> str:
+    def _lines(self, events: list[Event], faber: str) -> list[str]:
+        """One line for each event and what to do now; none for an answer after which another is still awaited."""
         run = load(self.layout, self.run_id)
+        if run.state["feedback_request"]:
+            events = [event for event in events if event["type"] != event_types.FEEDBACK_RECEIVED]
         action = what_next(run, self.sessions[-1] if self.sessions else None)
         first = what_to_do(action, faber, run.run_id)[0].text
-        return f"faber: run {run.run_id}: {event_line(event)}. {first}"
+        return [f"faber: run {run.run_id}: {event_line(event)}. {first}" for event in events]

@@ -119,4 +119,5 @@ SKILLS: dict[str, tuple[str, ...]] = {
     "run": ("--exit-zero protocol step-loop", "step complete *"),
     "status": (),
     "sync": ("--exit-zero sync status", "sync pull *", "sync push *"),
+    "watch": (),
 }
