@@ -13,10 +13,10 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [
     "append", "comments", "doctor", "hooks", "many_runs", "responses", "resume", "scaling", "scheduling", "startup",
-    "sync", "transition", "worktrees",
+    "sync", "transition", "watch", "worktrees",
 ]  # fmt: skip
 # They start many processes for figures that resemble another's.
-LONG = {"resume", "scheduling", "sync", "transition"}
+LONG = {"resume", "scheduling", "sync", "transition", "watch"}
 ENVIRONMENT = os.environ | {"FABER_VENV": sys.prefix}
 Run = Callable[..., str]
 

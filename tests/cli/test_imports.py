@@ -96,6 +96,7 @@ LIGHT = [
     ["--version"],
     ["status"],
     ["status", "--format", "json"],
+    ["status", "--line"],
     ["status", RUN],
     ["run", "list"],
     ["run", "show", RUN],

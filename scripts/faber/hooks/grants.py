@@ -43,6 +43,7 @@ FREE = frozenset(
         ("step", "complete"),  # not where it would run a command of the plan: see tool_permission
         ("step", "fail"),
         ("step", "start"),
+        ("watch",),
         ("workflow", "list"),
         ("workflow", "show"),
         ("workflow", "validate"),

@@ -1,7 +1,7 @@
 """Reads what a view is made of from a store: the only part of this room that opens files."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from faber.context.resume import run_position
@@ -26,17 +26,26 @@ def read_view(run: Run, now: str, session: str | None = None, *, last: int = LAS
 
     Of a log of any length only those are opened.
     """
+    return view_with(run, now, session, events=read_newest(run, last), limits=recorded_limits(run))
+
+
+def view_with(
+    run: Run, now: str, session: str | None, *, events: Sequence[Event], limits: Mapping[str, object]
+) -> RunView:
+    """The same from the newest events and the limits as they were read before."""
     nebula = nebula_of(run.state)
-    if run.foreign:
-        events, _, _ = newest_events(run.directory, last)
-    else:
-        recent = run.state["recent_events"][-last:]
-        entries = (log.LogEntry(each["event_id"], "", each["file"]) for each in recent)
-        events, _ = read_events(run.directory, entries)
-    at = os.path.join(run.layout.root, nebula["directory"] or "") if nebula else ""
-    process = holder(run.layout.nebula_claim(at)) if nebula and nebula["directory"] else None
-    limits = recorded_limits(run) if nebula else {}
+    process = None
+    if nebula and nebula["directory"]:
+        process = holder(run.layout.nebula_claim(os.path.join(run.layout.root, nebula["directory"])))
     return view_of(run.state, run.plan, Around(run_position(run, session), process, limits, events, run.foreign), now)
+
+
+def read_newest(run: Run, last: int = LAST_EVENTS) -> list[Event]:
+    """The newest events of the run in order; unreadable ones are left out."""
+    if run.foreign:
+        return newest_events(run.directory, last)[0]
+    entries = (log.LogEntry(each["event_id"], "", each["file"]) for each in run.state["recent_events"][-last:])
+    return read_events(run.directory, entries).events
 
 
 def read_events_of(run: Run) -> Iterator[Event]:
@@ -53,7 +62,9 @@ def read_record(run: Run, view: RunView) -> "RunRecord":
 
 
 def recorded_limits(run: Run) -> Mapping[str, object]:
-    """The metadata of the newest start of a nebula's run, which limit it; nothing where it recorded none."""
+    """The metadata of the newest start of a nebula's run, which limit it; nothing for any other run."""
+    if nebula_of(run.state) is None:
+        return {}
     for entry in reversed(log.listing(run.directory)):
         if entry.type in (WORKFLOW_START, WORKFLOW_RESUMED):
             return log.read_event(run.directory, entry.file).get("metadata", {})

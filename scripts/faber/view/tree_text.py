@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from faber.model.pauses import pause_text
-from faber.view.run_view import Money, PhaseView, Question, RunView, StepView
+from faber.view.run_view import PhaseView, Question, RunView, StepView
 from faber.view.styled_lines import Span, Spans, below, clean, labelled, row
 from faber.view.view_fold import DONE, elapsed
 
@@ -58,7 +58,7 @@ def status_text(view: RunView) -> str:
     at = ":".join(part for part in (view.current_phase, view.current_step) if part and not view.ended_at)
     parts = [f"{view.status} at {at}" if at else view.status, progress_text(view)]
     parts += [duration(view.elapsed_s)] if view.elapsed_s is not None else []
-    parts += [money_text(view), tokens_text(view.money)]
+    parts += [money_text(view), tokens_text(view.money.tokens_in, view.money.tokens_out)]
     return " · ".join(part for part in parts if part)
 
 
@@ -80,9 +80,8 @@ def money_text(view: RunView) -> str:
     return f"${cost:.2f} of ${allowed.limit_usd:.2f}, ${allowed.left_usd:.2f} left{kept}"
 
 
-def tokens_text(money: Money) -> str:
+def tokens_text(into: int, out: int) -> str:
     """`1.2M tokens in, 30.1k out`; empty without any."""
-    into, out = money.tokens_in, money.tokens_out
     return f"{count_text(into)} tokens in, {count_text(out)} out" if into or out else ""
 
 
@@ -196,7 +195,7 @@ def phase_block(phase: PhaseView, width: int, *, asks: bool = False, short: bool
     notes += [f"{phase.findings} open finding{'s' * (phase.findings != 1)}"] if phase.findings else []
     notes += [f"attempt {phase.attempts + 1}"] if phase.attempts else []
     notes += [f"remedies {phase.remedies}"] if phase.remedies else []
-    notes += [tokens_text(phase.money)] if phase.money.tokens_in and width >= 72 else []
+    notes += [tokens_text(phase.money.tokens_in, phase.money.tokens_out)] if width >= 72 else []
     cost = f"${phase.money.cost_usd:.2f}" if phase.money.cost_usd else ""
     yield _part(0, word, phase.id, notes, cost, phase.elapsed_s, width)
     steps = [step for step in phase.steps if not short or step.status in ("in_progress", "failed")]

@@ -14,6 +14,7 @@ from faber.text.program_word import shell_word
 from faber.view.run_view import Allowance, EventLine, Money, PhaseView, Progress, Question, RunView, StepView, Worker
 
 DONE = frozenset({"completed", "done", "decomposed"})
+NEW: NebulaPhase = {"status": "pending"}
 
 
 class Around(NamedTuple):
@@ -121,7 +122,8 @@ def event_line(event: Event) -> EventLine:
     given = event.get("metadata", {})
     said = event.get("message") or _said(event.get("error"))
     if not said:
-        words = [given.get(key) for key in ("role", "filter", "outcome", "prompt", "response", "remediation", "commit")]
+        words = [given.get(key) for key in ("role", "filter", "outcome", "prompt", "response", "remediation")]
+        words += [str(given["commit"])[:12]] if given.get("commit") else []
         cycle = [f"cycle {given['cycle']}"] if given.get("cycle") else []
         said = ", ".join([*cycle, *(str(each) for each in [*words, event.get("status")] if each)])
     place = event.get("phase"), event.get("step")

@@ -17,9 +17,10 @@ from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import applied
 from faber.nebula.run.run_limits import RunLimits, recorded_limits, run_limits
 from faber.nebula.view.status import load_status
-from faber.nebula.view.status_lines import duration, status_text
+from faber.nebula.view.status_lines import status_text
 from faber.nebula.view.status_view import StatusFacts, phase_view, run_view
 from faber.store.clock import utc_now
+from faber.view.tree_text import duration
 from support.nebulas import Author, Project, nebula_files
 
 NOW = "2026-01-02T01:00:00.000Z"

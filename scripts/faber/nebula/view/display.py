@@ -11,10 +11,11 @@ from faber.errors import Notice, Severity
 from faber.model.documents import State, nebula_phases
 from faber.model.nebula_documents import NebulaPhase
 from faber.model.state_parts import Pause
-from faber.nebula.view.status_lines import duration
-from faber.nebula.view.status_view import NEW, elapsed_of, stage_of
+from faber.nebula.view.status_view import elapsed_of
 from faber.store.clock import utc_now
 from faber.text.safe_text import inert, redact, shorten
+from faber.view.tree_text import duration
+from faber.view.view_fold import NEW, stage_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,6 +7,7 @@ from typing import Any
 from faber.model.pauses import pause_text
 from faber.nebula.plan.draw import resume_line
 from faber.text.safe_text import cut, inert
+from faber.view.tree_text import duration, tokens_text
 
 _MARKS = {
     "pending": "·",
@@ -31,13 +32,6 @@ def status_text(status: Mapping[str, Any], width: int) -> str:
     return "".join(f"{line}\n" for line in [*lines, *healing])
 
 
-def duration(seconds: float) -> str:
-    """`0:42`, `12:03`, `3:04:05`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
     counts = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in sorted(status["counts"].items()))
     yield from _wrapped(f"{status['name']}: {counts}", width)
@@ -46,7 +40,7 @@ def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
         return
     if run["run_id"]:
         yield from _named("run", run["run_id"], width)
-    working, queue, estimate = status["working"], status["queue"], status["estimate"]
+    working = status["working"]
     if working:
         since = f" since {working['since']}" if working.get("since") else ""
         yield from _named("now", f"process {working.get('pid', 'unknown')} works on it{since}", width)
@@ -56,17 +50,21 @@ def _run(status: Mapping[str, Any], width: int) -> Iterator[str]:
         yield from _named("pause", pause_text(status["paused"]), width)
     yield from _asks(status["request"], width)
     yield from _named("spent", _money(status), width)
-    if queue["ready"]:
-        named = ", ".join(queue["ready"][:_NAMED])
-        more = f" and {len(queue['ready']) - _NAMED} more" if len(queue["ready"]) > _NAMED else ""
-        yield from _named("queue", f"{named}{more}" + (f"; {_waiting(queue)}" if queue["waiting"] else ""), width)
-    elif queue["waiting"]:
-        yield from _named("queue", _waiting(queue), width)
+    for name, text in outlook_texts(status["queue"], status["estimate"]):
+        yield from _named(name, text, width)
+    yield from _named("next", resume_line(status), width)
+
+
+def outlook_texts(queue: Mapping[str, Any], estimate: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """What may start next, and how long the rest may take: each a name and a text."""
+    more = f" and {len(queue['ready']) - _NAMED} more" if len(queue["ready"]) > _NAMED else ""
+    named = ", ".join(queue["ready"][:_NAMED]) + more
+    if said := "; ".join(filter(None, [named, _waiting(queue) if queue["waiting"] else ""])):
+        yield "queue", said
     if estimate:
         about = f"about {duration(estimate['seconds'])} and ${estimate['cost_usd']:.2f}"
         by = f"{estimate['by']} finished phase{'s' if estimate['by'] > 1 else ''}"
-        yield from _named("left", f"{about} for {estimate['phases']}, going by {by}", width)
-    yield from _named("next", resume_line(status), width)
+        yield "left", f"{about} for {estimate['phases']}, going by {by}"
 
 
 def _waiting(queue: Mapping[str, Any]) -> str:
@@ -80,18 +78,8 @@ def _money(status: Mapping[str, Any]) -> str:
         if budget["reserve_left_usd"]:
             said += f" and ${budget['reserve_left_usd']:.2f} for healing"
     earlier = (status["run"] or {}).get("earlier_cost_usd")
-    return said + (f"; ${earlier:.2f} before this run" if earlier else "") + _tokens(status, "; ")
-
-
-def _tokens(shown: Mapping[str, Any], before: str) -> str:
-    into, out = shown["tokens_in"], shown["tokens_out"]
-    return f"{before}{_count(into)} tokens in, {_count(out)} out" if into or out else ""
-
-
-def _count(number: int) -> str:
-    if number < 1_000:
-        return str(number)
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+    before = f"${earlier:.2f} before this run" if earlier else ""
+    return "; ".join(filter(None, [said, before, tokens_text(status["tokens_in"], status["tokens_out"])]))
 
 
 def _phase(phase: Mapping[str, Any], statuses: Mapping[str, str], width: int) -> Iterator[str]:
@@ -103,9 +91,9 @@ def _phase(phase: Mapping[str, Any], statuses: Mapping[str, str], width: int) ->
         notes.append(f"cycle {phase['cycle']} of {max(phase['max_cycles'], phase['cycle'])}")
     notes += [duration(phase["elapsed_s"])] if phase["elapsed_s"] is not None else []
     notes += [f"${phase['cost_usd']:.2f}"] if phase["cost_usd"] else []
-    notes += [_tokens(phase, "")] if phase["tokens_in"] or phase["tokens_out"] else []
+    notes += [tokens_text(phase["tokens_in"], phase["tokens_out"])]
     notes += [f"{phase['findings']} open finding{'s' if phase['findings'] > 1 else ''}"] if phase["findings"] else []
-    yield from _wrapped(f"{mark} {phase['id']}  {', '.join([word, *notes])}", width)
+    yield from _wrapped(f"{mark} {phase['id']}  {', '.join(filter(None, [word, *notes]))}", width)
     if phase["reason"]:
         yield from _below(phase["reason"], width)
     check = phase["failing_filter"]

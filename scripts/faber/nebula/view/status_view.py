@@ -1,7 +1,6 @@
 """Where a nebula's run is, as one JSON object: the only place that computes what `faber nebula status` says. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -13,9 +12,9 @@ from faber.nebula.plan.graph import Dag
 from faber.nebula.plan.state_file import PhaseRecord
 from faber.nebula.run.ready_queue import Frontier
 from faber.nebula.run.run_limits import RunLimits
+from faber.view.view_fold import NEW, allowance_of, elapsed, stage_of
 
 KEPT_LINES = 20  # of a failing filter
-NEW: NebulaPhase = {"status": "pending"}
 _OF_RECORD = (
     *("started_at", "ended_at", "cycle", "findings", "reason"),
     *("failure", "healing", "remediation", "remedies"),
@@ -59,7 +58,9 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
     phases = facts.phases
     frontier = _frontier(facts.dag, phases)
     ready = frontier.ready()
-    tokens_in, tokens_out = in_and_out(facts.spent.get("tokens", {}))
+    spent, limits = facts.spent, facts.limits
+    tokens_in, tokens_out = in_and_out(spent.get("tokens", {}))
+    budget = allowance_of(limits.max_budget_usd, limits.reserve_usd, spent["cost"], spent["healing_cost"])
     settled = frontier.done | frontier.failed | frontier.skipped | frontier.running
     return {
         "working": dict(facts.worker) if facts.worker else None,
@@ -68,7 +69,7 @@ def run_view(facts: StatusFacts) -> dict[str, object]:
         "cost_usd": facts.spent["cost"],
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
-        "budget": _budget(facts),
+        "budget": budget._asdict(),
         "queue": {"ready": ready, "waiting": len(facts.dag.dependencies.keys() - settled) - len(ready)},
         "estimate": _estimate(facts),
     }
@@ -108,17 +109,9 @@ def phase_view(facts: StatusFacts, name: str) -> dict[str, object]:
     }
 
 
-def stage_of(phase: NebulaPhase) -> str | None:
-    """What happens in a phase: `healing`, or the stage of its cycle while it is in progress."""
-    if "healing" in phase:
-        return "healing"
-    return phase.get("stage") if phase["status"] == "in_progress" else None
-
-
 def elapsed_of(phase: NebulaPhase, now: str) -> float | None:
     """The seconds from a phase's start to its end; to `now` while it is in progress. None before its start."""
-    start, end = phase.get("started_at"), now if phase["status"] == "in_progress" else phase.get("ended_at")
-    return max(0.0, round(_seconds(end) - _seconds(start), 3)) if start and end else None
+    return elapsed(phase.get("started_at"), now if phase["status"] == "in_progress" else phase.get("ended_at"))
 
 
 # --- inside ----------------------------------------------------------------------------------------
@@ -159,24 +152,6 @@ def _request(state: State | None, phase: str | None) -> dict[str, object] | None
 
 def _elapsed(facts: StatusFacts, phase: NebulaPhase) -> float | None:
     return elapsed_of(phase, facts.now if facts.worker or facts.state is None else facts.state["updated_at"])
-
-
-def _seconds(time: str) -> float:
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except ValueError:  # another tool's
-        return 0.0
-
-
-def _budget(facts: StatusFacts) -> dict[str, object]:
-    ledger = facts.limits.ledger(facts.spent)
-    left, healing = ledger.left(), ledger.left(healing=True)
-    return {
-        "limit_usd": ledger.limit,
-        "left_usd": left if left is None else round(left, 6),
-        "reserve_usd": ledger.reserve,
-        "reserve_left_usd": None if left is None or healing is None else round(healing - left, 6),
-    }
 
 
 def _estimate(facts: StatusFacts) -> dict[str, object] | None:
