@@ -12,9 +12,8 @@ import pytest
 from faber.context import session_record
 from faber.context.session_record import SessionRecord
 from faber.events.drafts import Draft
-from faber.feedback.answer_codes import OpenCode, new_code, read_codes, void
 from faber.feedback.requests import NewRequest, open_request, respond
-from faber.hooks.follow import Follower
+from faber.hooks.follow import SessionMonitor
 from faber.hooks.session_memory import client_process, machine
 from faber.model import commands
 from faber.store.appending import Writer
@@ -39,9 +38,9 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def follower(layout: Layout) -> Follower:
+def follower(layout: Layout) -> SessionMonitor:
     """The monitor of the session, which has looked once."""
-    made = Follower(layout, 0, "mine")
+    made = SessionMonitor(layout, 0, "mine")
     made.settled = 0.0
     assert made.look("faber") == []
     return made
@@ -53,21 +52,18 @@ def record(layout: Layout, draft: Draft, by: Writer) -> None:
 
 
 def ask_and_answer(layout: Layout, *, typed_here: bool) -> None:
-    """The session's person is shown a request with a code; they answer it here or elsewhere."""
+    """The run asks something; a person answers in a client or elsewhere."""
     asked = NewRequest("fr-1", "approval", "May I?")
     commit(layout, RUN, lambda state, plan: open_request(state, plan, asked), OWN)
-    new_code(layout, "mine", OpenCode(RUN, "fr-1"))
     commit(
         layout,
         RUN,
         lambda state, plan: respond(state, plan, request_id="fr-1", response="approve", comment="a secret remark"),
-        Writer(None, "person"),
+        Writer(None, "person", client="claude-code" if typed_here else None),
     )
-    if typed_here and (known := read_codes(layout, "mine")):
-        void(layout, "mine", known, "fr-1")
 
 
-def test_an_answer_given_elsewhere_is_one_line_with_what_to_do(layout: Layout, follower: Follower) -> None:
+def test_an_answer_given_elsewhere_is_one_line_with_what_to_do(layout: Layout, follower: SessionMonitor) -> None:
     """An answer from elsewhere is told once, without the person's words, and with the next command."""
     ask_and_answer(layout, typed_here=False)
     (said,) = follower.look("faber")
@@ -78,7 +74,7 @@ def test_an_answer_given_elsewhere_is_one_line_with_what_to_do(layout: Layout, f
     assert follower.look("faber") == []
 
 
-def test_an_answer_is_not_told_while_another_is_awaited(layout: Layout, follower: Follower) -> None:
+def test_an_answer_is_not_told_while_another_is_awaited(layout: Layout, follower: SessionMonitor) -> None:
     """The session is not woken as long as a person still has to answer."""
     other = NewRequest("fr-2", "approval", "And this?")
     commit(layout, RUN, lambda state, plan: open_request(state, plan, other), OWN)
@@ -86,13 +82,13 @@ def test_an_answer_is_not_told_while_another_is_awaited(layout: Layout, follower
     assert follower.look("faber") == []
 
 
-def test_an_answer_typed_in_the_session_is_not_told_to_it(layout: Layout, follower: Follower) -> None:
+def test_an_answer_typed_in_the_session_is_not_told_to_it(layout: Layout, follower: SessionMonitor) -> None:
     """The hook that took the answer has told the session."""
     ask_and_answer(layout, typed_here=True)
     assert follower.look("faber") == []
 
 
-def test_what_the_session_did_is_not_told_to_it(layout: Layout, follower: Follower) -> None:
+def test_what_the_session_did_is_not_told_to_it(layout: Layout, follower: SessionMonitor) -> None:
     """Neither its own events nor those that follow from them, such as the end of the phase, wake the session."""
     for step in load_plan(layout, "default")["phases"][0]["steps"]:
         start = partial(commands.start_step, phase="frame", step=step["id"])
@@ -103,7 +99,7 @@ def test_what_the_session_did_is_not_told_to_it(layout: Layout, follower: Follow
     assert follower.look("faber") == []
 
 
-def test_a_phase_that_a_worker_group_ended_is_told(layout: Layout, follower: Follower) -> None:
+def test_a_phase_that_a_worker_group_ended_is_told(layout: Layout, follower: SessionMonitor) -> None:
     """A phase's end in a process that the session started in the background is told, right after its own event."""
     record(layout, {"type": "checkpoint"}, OWN)
     record(layout, {"type": "phase_error", "phase": "frame", "error": {"message": "no tests"}}, Writer(None, "agent"))
@@ -112,7 +108,7 @@ def test_a_phase_that_a_worker_group_ended_is_told(layout: Layout, follower: Fol
 
 def test_the_newest_session_of_the_client_is_followed(layout: Layout) -> None:
     """After a /clear, which gives the client another session, the monitor follows that session's run."""
-    made = Follower(layout, client_process(), "before")
+    made = SessionMonitor(layout, client_process(), "before")
     made.settled = 0.0
     assert made.look("faber") == []
     session_record.write(layout, "after", SessionRecord(RUN, 1, (), "", client_process(), machine()))
@@ -122,7 +118,7 @@ def test_the_newest_session_of_the_client_is_followed(layout: Layout) -> None:
     assert len(made.look("faber")) == 1
 
 
-def test_a_look_without_news_opens_nothing(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_without_news_opens_nothing(follower: SessionMonitor, monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle monitor reads no file and lists no directory."""
 
     def refuse(*_: object, **__: object) -> int:

@@ -10,7 +10,6 @@ from faber.context.what_next import what_next
 from faber.errors import FaberError
 from faber.events import event_types
 from faber.events.drafts import Event
-from faber.feedback.answer_codes import read_codes
 from faber.hooks.hook_call import Call, say
 from faber.hooks.notes import event_line
 from faber.hooks.run_lookup import of_session
@@ -37,7 +36,7 @@ TOLD = frozenset(
 def follow(call: Call) -> None:
     """Follow the run of this client's session until the client, or what started this process, is gone."""
     parent, client = os.getppid(), client_process()
-    follower = Follower(call.layout, client, call.session)
+    follower = SessionMonitor(call.layout, client, call.session)
     while os.getppid() == parent and client and session_record.alive(client):
         for text in follower.look(call.faber):
             say(text + "\n")
@@ -51,7 +50,7 @@ class _Seen(NamedTuple):
     bindings: tuple[float, ...]
 
 
-class Follower:
+class SessionMonitor:
     """What this client's sessions work on, and how far its log was read. A look without news costs a few `stat`s."""
 
     def __init__(self, layout: Layout, client: int, session: str | None) -> None:
@@ -108,17 +107,15 @@ class Follower:
 
     def _of_others(self, events: list[Event]) -> list[Event]:
         """Those that a session should hear of: neither its own, nor what follows from them, nor what it was told, nor
-        an answer that was typed in it, which made the request's code void."""
+        an answer that was typed in a client: the hook that took it has told that session."""
         told = max((r.event_id for s in self.sessions if (r := session_record.read(self.layout, s))), default=0)
-        codes = [known.codes.values() for s in self.sessions if (known := read_codes(self.layout, s))]
-        awaited = {code.request_id for each in codes for code in each}
         found, own = [], (False, "")
         for event in events:
             if "session_id" in event:
                 own = (event["session_id"] in self.sessions, event.get("client", ""))
             elif event.get("client", "") != own[1]:
                 own = (False, event.get("client", ""))
-            typed = event["type"] == event_types.FEEDBACK_RECEIVED and event["metadata"]["request_id"] not in awaited
+            typed = event["type"] == event_types.FEEDBACK_RECEIVED and "client" in event
             if event["type"] in TOLD and not own[0] and not typed and event["event_id"] > told:
                 found.append(event)
         return found

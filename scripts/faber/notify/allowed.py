@@ -22,19 +22,19 @@ class NotAllowed(FaberError):
     recovery = "Read the command in config.yaml; then allow it in a terminal: `faber notify allow`."
 
 
-class Allowance(NamedTuple):
+class AllowedCommand(NamedTuple):
     """The command that was allowed, and the file that says so."""
 
     command: Command
     file: str
 
 
-def permission(root: str, environ: Mapping[str, str]) -> Allowance | None:
+def permission(root: str, environ: Mapping[str, str]) -> AllowedCommand | None:
     """What a person allowed for the project at `root`; None if nothing."""
     path = _file(root, environ)
     try:
         given = read_json(path, MAX_STATE)
-        return Allowance(given["command"], path) if given["root"] == root else None
+        return AllowedCommand(given["command"], path) if given["root"] == root else None
     except (OSError, FaberError, strict_json.InvalidJSON, KeyError, TypeError):
         return None
 
@@ -56,14 +56,14 @@ def command_to_run(layout: Layout, environ: Mapping[str, str]) -> Command:
     return wanted
 
 
-def allow(layout: Layout, environ: Mapping[str, str]) -> Allowance:
+def allow(layout: Layout, environ: Mapping[str, str]) -> AllowedCommand:
     """Record that a person allows the command that is in config.yaml now.
 
     Raises `NotAllowed` where there is none, `InvalidInput` for a program in the repository, `StoreUnwritable`.
     """
     wanted = configured(layout)
     if wanted is None:
-        return Allowance(command_to_run(layout, environ), "")  # raises
+        return AllowedCommand(command_to_run(layout, environ), "")  # raises
     if isinstance(wanted, list):
         program, root = wanted[0], os.path.realpath(layout.root)
         if "/" in program and (not os.path.isabs(program) or _below(os.path.realpath(program), root)):
@@ -75,7 +75,7 @@ def allow(layout: Layout, environ: Mapping[str, str]) -> Allowance:
     path = _file(layout.root, environ)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     write_atomic(path, strict_json.dumps({"root": layout.root, "command": wanted}))
-    return Allowance(wanted, path)
+    return AllowedCommand(wanted, path)
 
 
 def _below(path: str, root: str) -> bool:
