@@ -92,8 +92,8 @@ class Watcher:
 
 
 def test_a_run_is_watched_answered_and_seen_to_its_end(nebula: Path) -> None:
-    """What another process records appears, `r` asks as `feedback respond` does and goes on, another size is used, and
-    the end of the run is the end."""
+    """What another process records appears, `r` asks as `feedback respond` does, another size is used, and the end of
+    the run ends it."""
     watcher = Watcher(nebula)
     watcher.sees("0 of 2 phases")
     ask: Draft = {

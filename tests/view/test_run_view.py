@@ -209,7 +209,7 @@ def test_wide_characters_take_two_columns(text: str, columns: int) -> None:
 
 
 def test_who_works_and_for_how_long() -> None:
-    """Time goes on while a session holds the run, and stands still once the session is over or nobody had it."""
+    """Time continues while a session holds the run, and stands still once the session is over or nobody had it."""
     start = {**workflow_events.step_start("a", "s1"), "session_id": "s-1", "client": "codex"}
     _, view, _ = seen([start])
     assert view.worker is not None

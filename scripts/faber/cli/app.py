@@ -24,7 +24,7 @@ COMMANDS = {
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
     "why": ("faber.cli.why_command:why", "Show what the next session would be given, and why."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
-    "watch": ("faber.cli.watch_command:watch", "Show a run, or all, as they go on."),
+    "watch": ("faber.cli.watch_command:watch", "Show a run, or all, live."),
     "run": ("faber.cli.run:run", "Create, list and end runs."),
     "next": ("faber.cli.next_command:next_command", "Start what comes next in a run, and show it."),
     "phase": ("faber.cli.phase_step:phase", "Start, complete, fail or skip a phase."),

@@ -1,4 +1,4 @@
-"""`faber watch`: a run, or all, as they go on."""
+"""`faber watch`: a run, or all, live."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ FORESEES = 5.0  # seconds between two estimates
 @click.option("--all", "everything", is_flag=True, help="All open runs, until you end it.")
 @click.pass_obj
 def watch(obj: Invocation, run: str | None, everything: bool) -> int:
-    """Show a run, or all, as they go on, whichever process works on them. Changes nothing.
+    """Show a run, or all, live, whichever process works on them. Changes nothing.
 
     On a terminal: q ends it, the arrow keys select, Enter shows details, r answers what is asked. Elsewhere: a line
     for each event. It ends with the run, or when the run waits for a person.
@@ -85,7 +85,7 @@ class _One:
         return Scene([self._follower.view(utc_now())], outlook=self._said)
 
     def foresee(self) -> None:
-        """Make the estimate anew, now and then."""
+        """Estimate again, now and then."""
         run = self._follower.run
         if nebula_of(run.state) is None or time.monotonic() - self._foreseen < FORESEES:
             return
@@ -118,7 +118,7 @@ class _All:
 
 
 def _over(scene: Scene) -> bool:
-    """True if there is nothing more to wait for; the board of all runs goes on."""
+    """True if there is nothing more to wait for; the board of all runs continues."""
     return not scene.board and over(scene.views[0])
 
 
@@ -186,7 +186,7 @@ def _show(obj: Invocation, source: _One | _All) -> bool:
 
 
 def _respond(obj: Invocation, run_id: str, request_id: str) -> None:
-    """Ask the person as `faber feedback respond` does; what it refuses is said, and watching goes on."""
+    """Ask the person as `faber feedback respond` does; what it refuses is said, and watching continues."""
     from faber.cli.feedback import respond
     from faber.errors import FaberError
 

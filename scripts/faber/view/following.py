@@ -24,7 +24,7 @@ _Signature = tuple[tuple[int, int], ...]
 
 
 class Follower:
-    """One run as it goes on. `run` is as it was last read."""
+    """One run live. `run` is as it was last read."""
 
     def __init__(self, layout: Layout, run: Run, now: float) -> None:
         self.run = run
@@ -75,7 +75,7 @@ class Follower:
         return news
 
 
-class Board(NamedTuple):
+class RunBoard(NamedTuple):
     """The runs of a store: those that are open, and those that were when they were first seen; and the damaged ones."""
 
     views: Sequence[RunView]
@@ -83,7 +83,7 @@ class Board(NamedTuple):
 
 
 class Runs:
-    """All runs of a store as they go on, the most recently active first."""
+    """All runs of a store live, the most recently active first."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -106,10 +106,10 @@ class Runs:
             except (FaberError, OSError):
                 del self._followers[run_id]
 
-    def board(self, now: str) -> Board:
+    def board(self, now: str) -> RunBoard:
         """The runs as they were last read."""
         views = [follower.view(now) for follower in self._followers.values()]
-        return Board(sorted(views, key=lambda view: view.updated_at, reverse=True), self._damaged)
+        return RunBoard(sorted(views, key=lambda view: view.updated_at, reverse=True), self._damaged)
 
 
 def signature(directory: str) -> _Signature:

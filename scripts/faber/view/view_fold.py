@@ -18,7 +18,7 @@ NEW: NebulaPhase = {"status": "pending"}
 
 
 class Around(NamedTuple):
-    """What is known of a run beside its state: where it stands, the living process that works on a nebula (`pid`,
+    """What is known of a run beside its state: its position, the living process that works on a nebula (`pid`,
     `command`, `since`), the metadata of its newest start, which limit it, and its newest events."""
 
     position: RunPosition

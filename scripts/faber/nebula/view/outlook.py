@@ -18,7 +18,7 @@ from faber.view.read_view import recorded_limits
 
 
 class Outlook:
-    """The future of one nebula's run. Its files are read once: a run goes on with them as they were."""
+    """The future of one nebula's run. Its files are read once: a run continues with them as they were."""
 
     def __init__(self, run: Run) -> None:
         self._read(run)
