@@ -37,7 +37,7 @@ def test_the_mods_tests_can_fail(newest: str, tmp_path: Path) -> None:
     """A mod that shows no toast fails them."""
     for folder in (".claude-plugin", "hooks", "tests/plugin"):
         (tmp_path / "plugin" / folder).mkdir(parents=True)
-    for file in (".claude-plugin/plugin.json", "hooks/hooks.json", "tests/plugin/mod.test.tsx"):
+    for file in (".claude-plugin/plugin.json", "hooks/hooks.json", "hooks/mod.json", "tests/plugin/mod.test.tsx"):
         (tmp_path / "plugin" / file).write_bytes((ROOT / file).read_bytes())
     (tmp_path / "plugin" / "hooks" / "mod.tsx").write_text(MOD.read_text().replace("$.ui.toast(", "void ("))
     assert _tested(newest, tmp_path / "plugin", tmp_path).returncode == 1
@@ -53,3 +53,12 @@ def test_the_monitor_is_one_command_of_the_plugin() -> None:
     (monitor,) = json.loads((ROOT / "monitors" / "monitors.json").read_text())
     assert monitor["when"] == "always"
     assert monitor["command"] == 'exec "${CLAUDE_PLUGIN_ROOT}/bin/faber" hook follow </dev/null'
+
+
+def test_codex_reads_a_manifest_without_the_mod() -> None:
+    """Codex refuses a hooks file that names a mod, so it has the same manifest without that file."""
+    ours, theirs = (
+        json.loads((ROOT / place / "plugin.json").read_text()) for place in (".claude-plugin", ".codex-plugin")
+    )
+    assert ours.pop("hooks") == "./hooks/mod.json"
+    assert theirs == ours
