@@ -66,8 +66,8 @@ def test_an_unreadable_start_hides_no_run(project: Path, faber: Faber) -> None:
 
 @pytest.mark.parametrize("events", [0, 39, 200])
 def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: int) -> None:
-    """Status of the run and of its nebula, as text and as JSON, watch and report show the same money, tokens, progress,
-    time and next command."""
+    """Status of the run and of its nebula, as text and as JSON, watch, report and why show the same money, tokens,
+    progress, time, resume point and next command, each where it shows any."""
     run = busy_nebula(project, events)
     StateWriter().save(str(project / "plan"), projected(run.state))
     made = open_run(Layout(str(project)), RUN_ID)
@@ -80,6 +80,8 @@ def test_every_view_has_the_same_figures(project: Path, faber: Faber, events: in
     assert view.progress.done == done
     assert view.next_command == state["next_command"]
 
+    why = faber("why", RUN_ID, "--format", "json").json
+    assert (why["status"], why["resume_point"], why["next_command"]) == (view.status, view.resume, view.next_command)
     nebula = faber("nebula", "status", "plan").json
     money = view.money
     assert (nebula["cost_usd"], nebula["tokens_in"], nebula["tokens_out"]) == (money.cost_usd, *money[1:3])

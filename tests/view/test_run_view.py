@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from faber.events import nebula_events, workflow_events
 from faber.events.drafts import Draft
 from faber.events.nebula_events import TurnFacts
+from faber.foreign.foreign_events import normalise_event
 from faber.foreign.run_rows import FoundRuns
 from faber.model.documents import Metadata, Plan, State
 from faber.model.reducer import fold, initial_state
 from faber.nebula.phase.budget import Ledger
+from faber.store.log import LogEntry
 from faber.text.columns import columns_of, fitted, folded
 from faber.text.safe_text import inert
 from faber.view.board_text import board, left_out, one_row
@@ -21,7 +23,7 @@ from faber.view.run_record import record_of
 from faber.view.run_view import Money, RunView
 from faber.view.styled_lines import coloured, plain_text
 from faber.view.tree_text import count_text, duration, tree
-from faber.view.view_fold import Around, allowance_of, elapsed, view_of
+from faber.view.view_fold import Around, allowance_of, elapsed, event_line, view_of
 from support.examples import examples
 
 NOW = "2026-01-01T03:00:00.000Z"
@@ -311,6 +313,14 @@ def test_times_of_other_tools_are_unknown() -> None:
     """A time that another tool wrote in its own way gives no duration; a clock that went back gives none below zero."""
     assert (elapsed("yesterday", NOW), elapsed(NOW, "2026-01-01T00:00:00Z"), elapsed(None, NOW)) == (None, 0.0, None)
     assert Money() == (0.0, 0, 0, 0)
+
+
+def test_texts_of_other_tools_are_no_objects() -> None:
+    """Where another tool wrote a text or a list in the place of an object, the event is shown all the same."""
+    raw: Any = {"error": "It broke.", "metadata": ["x"], "session_id": 7, "status": None, "timestamp": NOW}
+    event = normalise_event(raw, LogEntry(1, "step_error", "001-step_error.json"))
+    _, view, _ = seen([])
+    assert (event_line(event).text, record_of([event], view).sessions) == ("It broke.", ())
 
 
 def test_long_texts_leave_room_for_the_rest() -> None:
