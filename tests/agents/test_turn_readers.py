@@ -111,6 +111,25 @@ def test_opencodes_endless_repeats_end(patience: float, outcome: Outcome | None)
     assert reader.hopeless() is None
 
 
+def test_work_that_was_refused_midway_has_no_known_price() -> None:
+    """Codex does not say what a failed turn used: once the agent did something, its cost is unknown, and not 0. So is
+    that of a turn in OpenCode that ended before its first step."""
+    failed = json.dumps({"type": "turn.failed", "error": {"message": "Usage limit reached."}}).encode()
+    result = read("codex", [*lines("codex")[:5], failed], FAILED)
+    assert (result.outcome, result.cost_usd) == (Outcome.LIMITED, None)
+    result = read("opencode", lines("opencode")[:2], Ended(130, "", Outcome.TIMED_OUT))
+    assert (result.outcome, result.cost_usd) == (Outcome.TIMED_OUT, None)
+
+
+def test_an_event_without_a_session_changes_none() -> None:
+    """The session that the first event names is continued, whatever an error says."""
+    nameless = json.dumps({"type": "error", "error": {"name": "UnknownError"}}).encode()
+    assert (
+        read("opencode", [*lines("opencode"), nameless], FAILED).session_id
+        == read("opencode", lines("opencode")).session_id
+    )
+
+
 def test_a_refused_login_ends_opencode_at_once() -> None:
     """Nobody waits for what a person has to do."""
     reader = OpenCodeReader("/tree")

@@ -57,7 +57,7 @@ class OpenCodeClient(Conversation):
 def client_arguments(options: AgentOptions, session_id: str | None) -> list[str]:
     """OpenCode's arguments for a turn; the prompt is on its stdin."""
     words = ["run", "--format", "json", "--print-logs", "--log-level", "ERROR", "--agent", AGENT]
-    words += ["--model", options.model] if options.model else []
+    words += [f"--model={options.model}"] if options.model else []  # in two words, "-x" would be an option
     # Without a title it asks the model for one.
     return words + (["--session", session_id] if session_id else ["--title", options.agent or "faber"])
 
@@ -112,8 +112,8 @@ class OpenCodeReader(TurnReader):
         return Outcome.BUDGET_STOP if self._dollars > self._budget and not self._whole else super().hopeless()
 
     def result(self, ended: Ended) -> TurnResult:
-        """The result of the turn; its cost is None if a step has tokens and no price."""
-        self.cost = self._dollars if self._dollars > 0 or not any(self.usage.values()) else None
+        """The result of the turn; its cost is None if no step that ended has a price."""
+        self.cost = self._dollars or None
         return super().result(ended)
 
     def _take(self, kind: str, event: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from faber.agents import supervisor
 from faber.agents.environment import TURN
 from faber.agents.outcome import Outcome
 from faber.agents.stream import MAX_LINE
+from faber.text.safe_text import encodable
 
 _STDERR_KEPT = 64 * 1024
 _CHUNK = 256 * 1024
@@ -148,7 +149,7 @@ class _Supervised:
         lifeline, self._held = os.pipe()
         try:
             with tempfile.TemporaryFile() as prompt:
-                prompt.write(of.prompt.encode("utf-8", "surrogatepass"))
+                prompt.write(encodable(of.prompt).encode())
                 prompt.seek(0)
                 wrapper = [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(of.grace), of.marker]
                 self.process = subprocess.Popen(

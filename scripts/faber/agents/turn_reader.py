@@ -36,6 +36,7 @@ class TurnReader(ABC):
         self._text = ""  # of the last answer
         self._stop: str | None = None
         self._steps = 0
+        self._answered = False  # the agent said or did something, which is paid for
         self._whole = False  # the agent came to its end
         self._failed = ""  # what the client said when it gave up
         self._failed_as: Outcome | None = None
@@ -78,7 +79,7 @@ class TurnReader(ABC):
         """The result of the turn, once its process ended."""
         outcome = self._outcome(ended)
         kept = tail(ended.stderr)
-        unpaid = outcome in TEMPORARY | HOPELESS and not any(self.usage.values())
+        unpaid = outcome in TEMPORARY | HOPELESS and not self._answered and not any(self.usage.values())
         said = words_of(outcome, self._client, self._failed or self._said)
         said = self._agent_error(ended, kept) if said is None else said
         stop = CUT if outcome is Outcome.CUT else self._stop
@@ -120,10 +121,10 @@ class TurnReader(ABC):
     # --- what happens, as the readers find it ------------------------------------------------------
 
     def _began(self, session: str) -> None:
-        if self.session is None:
+        if session and self.session is None:
             told = {"session_id": session, "cwd": self._cwd, "client": self._client}
             self._tell({"type": "system", "subtype": "init", **told})
-        self.session = session
+        self.session = session or self.session
 
     def _answers(self) -> None:
         """The service answers: what it refused before is over."""
@@ -155,6 +156,7 @@ class TurnReader(ABC):
         self._tell({"type": "result", "subtype": said, "is_error": failed, "result": said, "num_turns": self._steps})
 
     def _content(self, kind: str, block: Mapping[str, object]) -> None:
+        self._answered = True
         self._tell({"type": kind, "message": {"content": [block]}})
 
 
