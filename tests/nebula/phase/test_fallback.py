@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -119,10 +120,47 @@ def test_a_resumed_run_knows_which_client_is_at_its_limit() -> None:
         "client": "codex",
         "continues_in": "opencode",
     }
-    door = Door(7200, fallback="opencode", paused=paused, clock=lambda: START)
+    said: list[str] = []
+    door = Door(7200, said.append, fallback="opencode", paused=paused, clock=lambda: START)
     assert (door.is_open, door.of("codex").is_open, door.of("codex").lets_through) == (True, False, True)
-    assert door.best(["codex", "opencode"]).client == "opencode"
+    entered = door.enter(threading.Event(), ["codex", "opencode"])
+    assert entered is not None
+    assert entered.client == "opencode"
     assert pause_text(paused).endswith("; the work continues in opencode")
+    assert "The run continues in OpenCode until" in said[0]
+    del paused["client"], paused["continues_in"]
+    assert Door(7200, client="codex", paused=paused, clock=lambda: START).is_open, "an older pause is Claude Code's"
+
+
+def test_two_limits_end_with_the_first_that_is_over() -> None:
+    """A turn that waits for both clients begins where it may first, also while another turn tries the other one."""
+    now = [START]
+    door = Door(7200, fallback="codex", clock=lambda: now[0], look=0.001)
+    clients, never = ("claude", "codex"), threading.Event()
+    for seconds in (60, 600):
+        entered = door.enter(never, clients)
+        assert entered is not None
+        entered.came_through(Outcome.LIMITED, f"Usage limit reached|{int(START) + seconds}")
+    with ThreadPoolExecutor(1) as executor:
+        now[0] += 60 + AFTER
+        assert door.enter(never, clients) is door, "this turn tries Claude Code, which takes long"
+        waiting = executor.submit(door.enter, never, clients)
+        now[0] += 600
+        try:
+            assert waiting.result(timeout=5) is door.of("codex")
+        finally:
+            never.set()
+
+
+def test_a_lost_login_leaves_the_wait_for_the_fallback(tmp_path: Path) -> None:
+    """While the fallback is at its limit, the loss of the other client's credit does not end the run."""
+    bench = Bench(tmp_path, [NO_CREDIT], [DONE])
+    codex = bench.door.of("codex")
+    codex.patience = 7200
+    codex.came_through(Outcome.LIMITED, "Usage limit reached.")
+    threading.Timer(0.05, lambda: setattr(bench, "now", START + 60)).start()
+    assert bench.turn() == "codex"
+    assert codex.that_said(bench.door.said) is bench.door, "a cluster's worker rests as long as this one is closed"
 
 
 def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
@@ -143,7 +181,7 @@ def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
     assert made(plain, CODER) == ("claude", "opus")
     assert made(plain, REVIEWER) == ("codex", None)
     assert made(plain, CODER, "opencode") == ("opencode", "loop/x")
-    assert (made(own, CODER), made(own, REVIEWER)) == (("codex", "gpt"), ("codex", "opus"))
+    assert (made(own, CODER), made(own, REVIEWER)) == (("codex", "gpt"), ("codex", None))
 
 
 def test_an_unknown_cost_is_only_the_limits_where_the_client_had_one() -> None:
