@@ -23,11 +23,17 @@ from faber.responses.llm import Schema
 CONFIG = "OPENCODE_CONFIG_CONTENT"
 AGENT = "faber-agent"
 _ERROR_LOG = re.compile(rb'level=ERROR .*message="stream error" .*small=false .*error\.error="((?:[^"\\]|\\.)*)"')
-_DENIED = re.compile(r"(prevents|rejected permission|specified a rule)")
+_DENIED = re.compile(r"(prevents|rejected permission|specified a rule|call unavailable tool)")
 _BASH = re.compile(r"Bash\((.+)\)")
 # Tools of Claude Code by the permission of OpenCode that covers the same.
 _PERMISSIONS = {"Bash": "bash", "WebFetch": "webfetch", "WebSearch": "websearch", "Task": "task", "Agent": "task"}
 _READS = ("read", "glob", "grep", "list")
+# What clients read at the start of a turn, as settings that grant more or as programs that run: no agent writes it.
+_OWN = tuple(
+    f"{below}{name}"
+    for name in (".opencode/*", "opencode.json", "opencode.jsonc", ".claude/*", ".codex/*", ".mcp.json")
+    for below in ("", "*/")
+)
 _TOOLS = {"bash": "Bash", "edit": "Edit", "write": "Write", "read": "Read", "grep": "Grep", "glob": "Glob"}
 # Why a step ended, where that is the end of the turn; after a call of a tool another step follows.
 _LAST = {"stop": None, "length": Outcome.CUT, "content-filter": Outcome.REFUSED}
@@ -81,7 +87,7 @@ def permissions(allowed_tools: Sequence[str], *, edits: bool) -> dict[str, Any]:
     what `allowed_tools` name as for Claude Code. Everything else is denied: nobody could be asked."""
     made: dict[str, Any] = {"*": "deny", **dict.fromkeys(_READS, "allow"), "external_directory": "deny"}
     if edits:
-        made |= {"edit": "allow", "todowrite": "allow", "skill": "allow"}
+        made |= {"edit": {"*": "allow", **dict.fromkeys(_OWN, "deny")}, "todowrite": "allow", "skill": "allow"}
     commands = {"*": "deny"}
     for tool in allowed_tools:
         if found := _BASH.fullmatch(tool):

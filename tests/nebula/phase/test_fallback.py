@@ -5,20 +5,29 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.errors import Notice
 from faber.events.drafts import Draft
 from faber.model.pauses import pause_text
 from faber.model.state_parts import Pause
+from faber.nebula.cluster.rests import Rest
+from faber.nebula.healing.architect import ArchitectFailed
+from faber.nebula.healing.healer import GroupHealer
 from faber.nebula.phase.agents import CODER, REVIEWER, AgentFactory, Agents, AgentsByClient
 from faber.nebula.phase.budget import Grant, Ledger
 from faber.nebula.phase.door import AFTER, Door
 from faber.nebula.phase.turns import Turns
 from faber.nebula.plan.agent_choice import agent_choice, choice_of_words, in_client
-from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec
+from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec, with_clients
+from faber.nebula.run.apply import Application
+from faber.nebula.run.apply_options import Wanted
+from faber.nebula.run.file_watch import Edits
 from support.scripted_agents import Scripted, ends
 
 START = 1_800_000_000.0
@@ -160,7 +169,55 @@ def test_a_lost_login_leaves_the_wait_for_the_fallback(tmp_path: Path) -> None:
     codex.came_through(Outcome.LIMITED, "Usage limit reached.")
     threading.Timer(0.05, lambda: setattr(bench, "now", START + 60)).start()
     assert bench.turn() == "codex"
-    assert codex.that_said(bench.door.said) is bench.door, "a cluster's worker rests as long as this one is closed"
+    assert codex.that_said(bench.door.said) is bench.door
+
+
+def test_a_worker_rests_as_the_client_that_was_refused() -> None:
+    """A reviewer's client that is missing on a worker is for a person, though the coder's client works."""
+    door = Door()
+    gone = door.of("codex")
+    gone.came_through(Outcome.CLIENT_MISSING, "No Codex client was found.")
+    rest = Rest()
+    rest.begin(door.that_said(gone.said), gone.said)
+    report = rest.report("e")
+    assert report is not None
+    assert report.hopeless
+
+
+@pytest.mark.parametrize(("client", "resumes"), [("claude", True), ("codex", False)])
+def test_nobody_waits_for_a_client_that_left(client: str, *, resumes: bool) -> None:
+    """A run that continues in another client (`--resume --agents codex`) is not paused by the limit of the first."""
+    recorded: list[Any] = []
+    codex = Nebula("n", "plan", execution=Execution(agents=agent_choice("codex")), phases=(PhaseSpec("a", "A"),))
+    paused = {"message": "Limit.", "waiting_until": "2999-01-01T00:00:00Z", "client": client}
+    journal = SimpleNamespace(state={"paused": paused}, record=recorded.append)
+    run = SimpleNamespace(fleet=None, nebula=codex, wanted=Wanted(), _display=SimpleNamespace(line=lambda text: None))
+    assert Application._door(cast(Any, run), cast(Any, journal)).client == "codex"
+    assert [each["type"] for each in recorded] == ["turns_resumed"] * resumes
+
+
+def test_a_choice_of_the_command_line_is_no_edit(tmp_path: Path) -> None:
+    """What a run reads again has the clients that it was started with."""
+    (tmp_path / "nebula.toml").write_text('[nebula]\nname = "n"\n[execution]\nmodel = "opus"\n')
+    (tmp_path / "a.md").write_text('+++\nid = "a"\ntitle = "A"\n+++\nDo it.\n')
+
+    def chosen(written: Nebula) -> Nebula:
+        return with_clients(written, choice_of_words("codex"), in_client("claude"))
+
+    told: list[Notice] = []
+    Edits(str(tmp_path), chosen(load_nebula(str(tmp_path)).nebula), told.append, read=chosen).look()
+    assert told == []
+
+
+@pytest.mark.parametrize(("client", "unpriced"), [("codex", True), ("claude", None)])
+def test_an_architect_in_codex_has_no_price(client: str, unpriced: bool | None) -> None:
+    """Its event says so, as a coder's and a reviewer's do."""
+    recorded: list[Any] = []
+    grant = Ledger().grant(1.0)
+    assert grant is not None
+    healer = cast(Any, SimpleNamespace(journal=SimpleNamespace(record=recorded.append)))
+    GroupHealer._count(healer, "a", grant, ArchitectFailed("No phase.", None), client)
+    assert recorded[0]["metadata"].get("unpriced") is unpriced
 
 
 def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
