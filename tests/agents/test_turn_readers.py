@@ -1,6 +1,7 @@
 """The streams of Codex and OpenCode, as the programs printed them."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.agents.codex import CodexReader, strict_schema
-from faber.agents.opencode import OpenCodeReader, permissions
+from faber.agents.agent_options import AgentOptions
+from faber.agents.claude import ClaudeCodeClient
+from faber.agents.codex import CodexClient, CodexReader, strict_schema
+from faber.agents.conversation import Conversation
+from faber.agents.opencode import OpenCodeClient, OpenCodeReader, permissions
 from faber.agents.outcome import Outcome, TurnResult
 from faber.agents.process import Ended
 from faber.agents.turn_reader import TurnReader
@@ -128,6 +132,22 @@ def test_an_event_without_a_session_changes_none() -> None:
         read("opencode", [*lines("opencode"), nameless], FAILED).session_id
         == read("opencode", lines("opencode")).session_id
     )
+
+
+@pytest.mark.parametrize("session", ["a\0b", "--yolo", ""])
+def test_what_is_no_session_is_not_continued(session: str) -> None:
+    """The id of a session becomes an argument of the next turn."""
+    begun = json.dumps({"type": "thread.started", "thread_id": session}).encode()
+    assert read("codex", [begun, *lines("codex")[1:]]).session_id is None
+
+
+@pytest.mark.parametrize("client", [ClaudeCodeClient, CodexClient, OpenCodeClient])
+@pytest.mark.parametrize("model", ["a\0b", "x" * 200_000])
+def test_an_impossible_argument_is_no_exception(client: type[Conversation], model: str, tmp_path: Path) -> None:
+    """A turn that cannot be started says so, as one that ended would."""
+    result = client(AgentOptions(str(tmp_path), command=[sys.executable], model=model)).turn("go")
+    assert (result.outcome, result.exit_status) == (Outcome.AGENT_ERROR, None)
+    assert "The client was not started: " in result.error
 
 
 def test_a_refused_login_ends_opencode_at_once() -> None:

@@ -107,7 +107,11 @@ class Running:
             return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
         lines, errors, printed, stderr = Lines(), Lines(), 0, bytearray()
-        with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
+        try:
+            started = _Supervised([os.path.abspath(program), *self.command[1:]], self)
+        except (OSError, ValueError) as error:  # an argument that is too long, or has a NUL; no place for the prompt
+            return Ended(None, f"{self.command[0]}: {error}", Outcome.AGENT_ERROR)
+        with started as supervised:
             for stream, data in supervised.chunks():
                 if stream is supervised.process.stderr:
                     stderr += data

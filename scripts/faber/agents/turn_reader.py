@@ -5,6 +5,7 @@ is not an event is counted and a sample is kept for a person; it never raises an
 """
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,6 +19,7 @@ from faber.agents.stream import CUT, MAX_LINE, Denial, Piece
 from faber.text.safe_text import inert, redact
 
 _SHOWN = 200
+_SESSION = r"[A-Za-z0-9][\w.-]{0,199}"  # it becomes an argument
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
@@ -121,10 +123,12 @@ class TurnReader(ABC):
     # --- what happens, as the readers find it ------------------------------------------------------
 
     def _began(self, session: str) -> None:
-        if session and self.session is None:
+        if not re.fullmatch(_SESSION, session):
+            return
+        if self.session is None:
             told = {"session_id": session, "cwd": self._cwd, "client": self._client}
             self._tell({"type": "system", "subtype": "init", **told})
-        self.session = session or self.session
+        self.session = session
 
     def _answers(self) -> None:
         """The service answers: what it refused before is over."""
