@@ -338,6 +338,8 @@ def test_a_child_is_no_part_of_the_session_around_it() -> None:
         "HTTPS_PROXY": "p",
         "FABER_ROOT": "/r",
         "GIT_CONFIG_GLOBAL": "/c",
+        "OPENCODE_SESSION_ID": "ses",
+        "GEMINI_CLI": "1",
         "CLAUDECODE": "1",
         "CLAUDE_CODE_SESSION_ID": "s",
         "CLAUDE_CODE_ENTRYPOINT": "cli",

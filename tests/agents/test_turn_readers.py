@@ -1,6 +1,7 @@
 """The streams of Codex and OpenCode, as the programs printed them."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber.agents.codex import CodexReader, strict_schema
-from faber.agents.opencode import OpenCodeReader, permissions
+from faber.agents.agent_options import AgentOptions
+from faber.agents.claude import ClaudeCodeClient
+from faber.agents.codex import CodexClient, CodexReader, strict_schema
+from faber.agents.conversation import Conversation
+from faber.agents.opencode import OpenCodeClient, OpenCodeReader, permissions
 from faber.agents.outcome import Outcome, TurnResult
 from faber.agents.process import Ended
 from faber.agents.turn_reader import TurnReader
@@ -111,6 +115,41 @@ def test_opencodes_endless_repeats_end(patience: float, outcome: Outcome | None)
     assert reader.hopeless() is None
 
 
+def test_work_that_was_refused_midway_has_no_known_price() -> None:
+    """Codex does not say what a failed turn used: once the agent did something, its cost is unknown, and not 0. So is
+    that of a turn in OpenCode that ended before its first step."""
+    failed = json.dumps({"type": "turn.failed", "error": {"message": "Usage limit reached."}}).encode()
+    result = read("codex", [*lines("codex")[:5], failed], FAILED)
+    assert (result.outcome, result.cost_usd) == (Outcome.LIMITED, None)
+    result = read("opencode", lines("opencode")[:2], Ended(130, "", Outcome.TIMED_OUT))
+    assert (result.outcome, result.cost_usd) == (Outcome.TIMED_OUT, None)
+
+
+def test_an_event_without_a_session_changes_none() -> None:
+    """The session that the first event names is continued, whatever an error says."""
+    nameless = json.dumps({"type": "error", "error": {"name": "UnknownError"}}).encode()
+    assert (
+        read("opencode", [*lines("opencode"), nameless], FAILED).session_id
+        == read("opencode", lines("opencode")).session_id
+    )
+
+
+@pytest.mark.parametrize("session", ["a\0b", "--yolo", ""])
+def test_what_is_no_session_is_not_continued(session: str) -> None:
+    """The id of a session becomes an argument of the next turn."""
+    begun = json.dumps({"type": "thread.started", "thread_id": session}).encode()
+    assert read("codex", [begun, *lines("codex")[1:]]).session_id is None
+
+
+@pytest.mark.parametrize("client", [ClaudeCodeClient, CodexClient, OpenCodeClient])
+@pytest.mark.parametrize("model", ["a\0b", "x" * 200_000])
+def test_an_impossible_argument_is_no_exception(client: type[Conversation], model: str, tmp_path: Path) -> None:
+    """A turn that cannot be started says so, as one that ended would."""
+    result = client(AgentOptions(str(tmp_path), command=[sys.executable], model=model)).turn("go")
+    assert (result.outcome, result.exit_status) == (Outcome.AGENT_ERROR, None)
+    assert "The client was not started: " in result.error
+
+
 def test_a_refused_login_ends_opencode_at_once() -> None:
     """Nobody waits for what a person has to do."""
     reader = OpenCodeReader("/tree")
@@ -157,11 +196,10 @@ def test_opencode_allows_what_the_nebula_grants() -> None:
     reviewer = permissions((), edits=False)
     assert {name for name, rule in reviewer.items() if rule == "allow"} == {"read", "glob", "grep", "list"}
     coder = permissions(("Bash(make *)", "Bash(npm test:*)", "WebFetch"), edits=True)
-    assert (coder["*"], coder["edit"], coder["webfetch"], coder["external_directory"]) == (
-        "deny",
-        "allow",
-        "allow",
-        "deny",
-    )
+    assert (coder["*"], coder["webfetch"], coder["external_directory"]) == ("deny", "allow", "deny")
+    assert next(iter(coder["edit"].items())) == ("*", "allow")
+    assert {".opencode/*", "*/.opencode/*", "opencode.json", ".claude/*"} <= {
+        path for path, rule in coder["edit"].items() if rule == "deny"
+    }, "what the next turn would read as its settings, or run"
     assert coder["bash"] == {"*": "deny", "make *": "allow", "npm test*": "allow"}
     assert permissions(("Bash",), edits=True)["bash"] == "allow"

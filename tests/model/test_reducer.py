@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.events.event_types import known_types
-from faber.events.nebula_events import nebula_start
+from faber.events.nebula_events import nebula_start, turns_refused, turns_resumed
 from faber.events.record_events import stop_failure
 from faber.model.documents import Metadata, Plan
 from faber.model.reducer import RECENT_EVENTS, event_file, fold, initial_state
@@ -265,3 +265,15 @@ def test_a_refused_turn_of_a_session_pauses_no_nebula() -> None:
     refused, started = stop_failure("rate_limit", "Reached."), nebula_start("n", {"a": "d"}, directory="plan")
     assert after(dict(refused))["paused"]["message"] == "Reached."
     assert "paused" not in after(dict(started), dict(refused))
+
+
+def test_the_pause_of_one_client_is_not_that_of_another() -> None:
+    """Where two clients were refused and one answers again, the work continues in that one."""
+    begin = dict(nebula_start("n", {"a": "d"}, directory="plan"))
+    refused = [
+        dict(turns_refused("Limit.", reason="limited", waiting_until=None, client=client))
+        for client in ("claude", "codex")
+    ]
+    paused = after(begin, *refused, dict(turns_resumed("claude")))["paused"]
+    assert (paused["client"], paused["continues_in"]) == ("codex", "claude")
+    assert "paused" not in after(begin, *refused, dict(turns_resumed("codex")))

@@ -49,7 +49,7 @@ class CodexClient(Conversation):
         arguments += ["resume", self.session_id] if self.session_id else []
         ended = self._run([*arguments, "-"], prompt, reader.feed, environment={}, hopeless=reader.hopeless)
         total, known = reader.usage, self.session_id is None or self._before is not None
-        if total:
+        if any(total.values()):
             before = self._before if reader.session == self.session_id and self._before else Counter()
             self._before = total
             reader.usage = total - before if known else Counter()
@@ -66,7 +66,7 @@ def client_arguments(options: AgentOptions) -> list[str]:
         settings["developer_instructions"] = text
     for name, value in settings.items():
         words += ["-c", f"{name}={json.dumps(value)}"]  # which is TOML too
-    return words + (["-m", options.model] if options.model else [])
+    return words + ([f"--model={options.model}"] if options.model else [])
 
 
 class CodexReader(TurnReader):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from faber.agents.known_clients import CHILD as CHILD
+from faber.agents.known_clients import SIGNS
 
 TURN = "FABER_TURN"
 SLOT = "FABER_SLOT"
@@ -15,9 +16,7 @@ _slot: ContextVar[int | None] = ContextVar(SLOT, default=None)
 # what the project's own tools read.
 _OF_A_SESSION = frozenset(
     {
-        "AGENT",
-        "AI_AGENT",
-        "CLAUDECODE",
+        *SIGNS,
         "CLAUDE_CODE_CHILD_NOTES_DIR",
         "CLAUDE_CODE_CHILD_SESSION",
         "CLAUDE_CODE_ENTRYPOINT",
@@ -25,20 +24,14 @@ _OF_A_SESSION = frozenset(
         "CLAUDE_CODE_MESSAGING_SOCKET",
         "CLAUDE_CODE_MESSAGING_TOKEN",
         "CLAUDE_CODE_SESSION_ATTENDED",
-        "CLAUDE_CODE_SESSION_ID",
         "CLAUDE_CODE_SSE_PORT",
         "CLAUDE_EFFORT",
         "CLAUDE_ENV_FILE",
         "CLAUDE_PID",
         "CLAUDE_PROJECT_DIR",
-        "CODEX_CI",
-        "CODEX_SESSION_ID",
-        "CODEX_THREAD_ID",
         "NoDefaultCurrentDirectoryInExePath",
-        "OPENCODE",
-        "OPENCODE_PID",
     }
-)
+) - {"CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"}  # that sandbox holds whatever is started in it
 _OF_A_PLUGIN = "CLAUDE_PLUGIN_"
 # A git hook's variables would point the agent's git at the repository that the hook runs for.
 _OF_A_REPOSITORY = frozenset(

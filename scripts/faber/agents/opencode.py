@@ -23,11 +23,17 @@ from faber.responses.llm import Schema
 CONFIG = "OPENCODE_CONFIG_CONTENT"
 AGENT = "faber-agent"
 _ERROR_LOG = re.compile(rb'level=ERROR .*message="stream error" .*small=false .*error\.error="((?:[^"\\]|\\.)*)"')
-_DENIED = re.compile(r"(prevents|rejected permission|specified a rule)")
+_DENIED = re.compile(r"(prevents|rejected permission|specified a rule|call unavailable tool)")
 _BASH = re.compile(r"Bash\((.+)\)")
 # Tools of Claude Code by the permission of OpenCode that covers the same.
 _PERMISSIONS = {"Bash": "bash", "WebFetch": "webfetch", "WebSearch": "websearch", "Task": "task", "Agent": "task"}
 _READS = ("read", "glob", "grep", "list")
+# What clients read at the start of a turn, as settings that grant more or as programs that run: no agent writes it.
+_OWN = tuple(
+    f"{below}{name}"
+    for name in (".opencode/*", "opencode.json", "opencode.jsonc", ".claude/*", ".codex/*", ".mcp.json")
+    for below in ("", "*/")
+)
 _TOOLS = {"bash": "Bash", "edit": "Edit", "write": "Write", "read": "Read", "grep": "Grep", "glob": "Glob"}
 # Why a step ended, where that is the end of the turn; after a call of a tool another step follows.
 _LAST = {"stop": None, "length": Outcome.CUT, "content-filter": Outcome.REFUSED}
@@ -57,7 +63,7 @@ class OpenCodeClient(Conversation):
 def client_arguments(options: AgentOptions, session_id: str | None) -> list[str]:
     """OpenCode's arguments for a turn; the prompt is on its stdin."""
     words = ["run", "--format", "json", "--print-logs", "--log-level", "ERROR", "--agent", AGENT]
-    words += ["--model", options.model] if options.model else []
+    words += [f"--model={options.model}"] if options.model else []  # in two words, "-x" would be an option
     # Without a title it asks the model for one.
     return words + (["--session", session_id] if session_id else ["--title", options.agent or "faber"])
 
@@ -81,7 +87,7 @@ def permissions(allowed_tools: Sequence[str], *, edits: bool) -> dict[str, Any]:
     what `allowed_tools` name as for Claude Code. Everything else is denied: nobody could be asked."""
     made: dict[str, Any] = {"*": "deny", **dict.fromkeys(_READS, "allow"), "external_directory": "deny"}
     if edits:
-        made |= {"edit": "allow", "todowrite": "allow", "skill": "allow"}
+        made |= {"edit": {"*": "allow", **dict.fromkeys(_OWN, "deny")}, "todowrite": "allow", "skill": "allow"}
     commands = {"*": "deny"}
     for tool in allowed_tools:
         if found := _BASH.fullmatch(tool):
@@ -112,8 +118,8 @@ class OpenCodeReader(TurnReader):
         return Outcome.BUDGET_STOP if self._dollars > self._budget and not self._whole else super().hopeless()
 
     def result(self, ended: Ended) -> TurnResult:
-        """The result of the turn; its cost is None if a step has tokens and no price."""
-        self.cost = self._dollars if self._dollars > 0 or not any(self.usage.values()) else None
+        """The result of the turn; its cost is None if no step that ended has a price."""
+        self.cost = self._dollars or None
         return super().result(ended)
 
     def _take(self, kind: str, event: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from faber.agents import supervisor
 from faber.agents.environment import TURN
 from faber.agents.outcome import Outcome
 from faber.agents.stream import MAX_LINE
+from faber.text.safe_text import encodable
 
 _STDERR_KEPT = 64 * 1024
 _CHUNK = 256 * 1024
@@ -106,7 +107,11 @@ class Running:
             return Ended(None, f"{self.cwd}: no such directory", Outcome.AGENT_ERROR)
         ended_by: Outcome | None = None
         lines, errors, printed, stderr = Lines(), Lines(), 0, bytearray()
-        with _Supervised([os.path.abspath(program), *self.command[1:]], self) as supervised:
+        try:
+            started = _Supervised([os.path.abspath(program), *self.command[1:]], self)
+        except (OSError, ValueError) as error:  # an argument that is too long, or has a NUL; no place for the prompt
+            return Ended(None, f"{self.command[0]}: {error}", Outcome.AGENT_ERROR)
+        with started as supervised:
             for stream, data in supervised.chunks():
                 if stream is supervised.process.stderr:
                     stderr += data
@@ -148,7 +153,7 @@ class _Supervised:
         lifeline, self._held = os.pipe()
         try:
             with tempfile.TemporaryFile() as prompt:
-                prompt.write(of.prompt.encode("utf-8", "surrogatepass"))
+                prompt.write(encodable(of.prompt).encode())
                 prompt.seek(0)
                 wrapper = [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(of.grace), of.marker]
                 self.process = subprocess.Popen(

@@ -5,6 +5,7 @@ is not an event is counted and a sample is kept for a person; it never raises an
 """
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,6 +19,7 @@ from faber.agents.stream import CUT, MAX_LINE, Denial, Piece
 from faber.text.safe_text import inert, redact
 
 _SHOWN = 200
+_SESSION = r"[A-Za-z0-9][\w.-]{0,199}"  # it becomes an argument
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
@@ -36,6 +38,7 @@ class TurnReader(ABC):
         self._text = ""  # of the last answer
         self._stop: str | None = None
         self._steps = 0
+        self._answered = False  # the agent said or did something, which is paid for
         self._whole = False  # the agent came to its end
         self._failed = ""  # what the client said when it gave up
         self._failed_as: Outcome | None = None
@@ -78,7 +81,7 @@ class TurnReader(ABC):
         """The result of the turn, once its process ended."""
         outcome = self._outcome(ended)
         kept = tail(ended.stderr)
-        unpaid = outcome in TEMPORARY | HOPELESS and not any(self.usage.values())
+        unpaid = outcome in TEMPORARY | HOPELESS and not self._answered and not any(self.usage.values())
         said = words_of(outcome, self._client, self._failed or self._said)
         said = self._agent_error(ended, kept) if said is None else said
         stop = CUT if outcome is Outcome.CUT else self._stop
@@ -120,6 +123,8 @@ class TurnReader(ABC):
     # --- what happens, as the readers find it ------------------------------------------------------
 
     def _began(self, session: str) -> None:
+        if not re.fullmatch(_SESSION, session):
+            return
         if self.session is None:
             told = {"session_id": session, "cwd": self._cwd, "client": self._client}
             self._tell({"type": "system", "subtype": "init", **told})
@@ -155,6 +160,7 @@ class TurnReader(ABC):
         self._tell({"type": "result", "subtype": said, "is_error": failed, "result": said, "num_turns": self._steps})
 
     def _content(self, kind: str, block: Mapping[str, object]) -> None:
+        self._answered = True
         self._tell({"type": kind, "message": {"content": [block]}})
 
 

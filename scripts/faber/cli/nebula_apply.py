@@ -27,7 +27,7 @@ from faber.nebula.plan.client_promises import PROMISES
 from faber.nebula.plan.names import names_of, part
 from faber.nebula.plan.nebula_files import load_nebula
 from faber.nebula.plan.problems import NebulaProblem, require_valid
-from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec, with_clients
+from faber.nebula.plan.specs import GATES, Nebula, PhaseSpec, other_client, with_clients
 from faber.nebula.run.apply import Application, Caller, Crew
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.merged_phases import merged_phases, require_merged
@@ -168,10 +168,8 @@ def _not_freer(obj: Invocation, nebula: Nebula, wanted: Wanted, directory: str) 
     assert set(_FREEDOM) == set(GATES)
     if wanted.gate is not None and _FREEDOM.index(wanted.gate) < _FREEDOM.index(given):
         require_person(obj, f"faber nebula apply {directory} --gate {wanted.gate}")
-    chosen = [*(wanted.agents or ()), wanted.fallback]
-    new = [each.client for each in chosen if each is not None and each.client not in nebula.clients]
-    if new:  # another client may be bound by less: Codex's coder runs any command
-        require_person(obj, f"faber nebula apply {directory} --agents {new[0]}")
+    if (client := other_client(nebula, wanted.agents, wanted.fallback)) is not None:
+        require_person(obj, f"faber nebula apply {directory} --agents {client}")
     limit = nebula.execution.max_budget_usd
     if wanted.max_budget_usd is not None and limit is not None and wanted.max_budget_usd > limit:
         require_person(obj, f"faber nebula apply {directory} --max-budget-usd {wanted.max_budget_usd}")

@@ -75,3 +75,5 @@ def note_pause(state: State, event: Event) -> None:
     over = _is_its_end(state["paused"], event) if is_nebula_run(state) else bool(went_on)
     if over or state["status"] in CLOSED:
         del state["paused"]
+    elif event["type"] == event_types.TURNS_RESUMED:  # in another client than the one that is refused
+        state["paused"]["continues_in"] = shorten(str(event["metadata"]["client"]), _REASON)

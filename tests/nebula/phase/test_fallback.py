@@ -2,22 +2,32 @@
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from faber.agents.outcome import Outcome, TurnResult
+from faber.errors import Notice
 from faber.events.drafts import Draft
 from faber.model.pauses import pause_text
 from faber.model.state_parts import Pause
+from faber.nebula.cluster.rests import Rest
+from faber.nebula.healing.architect import ArchitectFailed
+from faber.nebula.healing.healer import GroupHealer
 from faber.nebula.phase.agents import CODER, REVIEWER, AgentFactory, Agents, AgentsByClient
 from faber.nebula.phase.budget import Grant, Ledger
 from faber.nebula.phase.door import AFTER, Door
 from faber.nebula.phase.turns import Turns
 from faber.nebula.plan.agent_choice import agent_choice, choice_of_words, in_client
-from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec
+from faber.nebula.plan.nebula_files import load_nebula
+from faber.nebula.plan.specs import Execution, Nebula, PhaseSpec, with_clients
+from faber.nebula.run.apply import Application
+from faber.nebula.run.apply_options import Wanted
+from faber.nebula.run.file_watch import Edits
 from support.scripted_agents import Scripted, ends
 
 START = 1_800_000_000.0
@@ -119,10 +129,95 @@ def test_a_resumed_run_knows_which_client_is_at_its_limit() -> None:
         "client": "codex",
         "continues_in": "opencode",
     }
-    door = Door(7200, fallback="opencode", paused=paused, clock=lambda: START)
+    said: list[str] = []
+    door = Door(7200, said.append, fallback="opencode", paused=paused, clock=lambda: START)
     assert (door.is_open, door.of("codex").is_open, door.of("codex").lets_through) == (True, False, True)
-    assert door.best(["codex", "opencode"]).client == "opencode"
+    entered = door.enter(threading.Event(), ["codex", "opencode"])
+    assert entered is not None
+    assert entered.client == "opencode"
     assert pause_text(paused).endswith("; the work continues in opencode")
+    assert "The run continues in OpenCode until" in said[0]
+    del paused["client"], paused["continues_in"]
+    assert Door(7200, client="codex", paused=paused, clock=lambda: START).is_open, "an older pause is Claude Code's"
+
+
+def test_two_limits_end_with_the_first_that_is_over() -> None:
+    """A turn that waits for both clients begins where it may first, also while another turn tries the other one."""
+    now = [START]
+    door = Door(7200, fallback="codex", clock=lambda: now[0], look=0.001)
+    clients, never = ("claude", "codex"), threading.Event()
+    for seconds in (60, 600):
+        entered = door.enter(never, clients)
+        assert entered is not None
+        entered.came_through(Outcome.LIMITED, f"Usage limit reached|{int(START) + seconds}")
+    with ThreadPoolExecutor(1) as executor:
+        now[0] += 60 + AFTER
+        assert door.enter(never, clients) is door, "this turn tries Claude Code, which takes long"
+        waiting = executor.submit(door.enter, never, clients)
+        now[0] += 600
+        try:
+            assert waiting.result(timeout=5) is door.of("codex")
+        finally:
+            never.set()
+
+
+def test_a_lost_login_leaves_the_wait_for_the_fallback(tmp_path: Path) -> None:
+    """While the fallback is at its limit, the loss of the other client's credit does not end the run."""
+    bench = Bench(tmp_path, [NO_CREDIT], [DONE])
+    codex = bench.door.of("codex")
+    codex.patience = 7200
+    codex.came_through(Outcome.LIMITED, "Usage limit reached.")
+    threading.Timer(0.05, lambda: setattr(bench, "now", START + 60)).start()
+    assert bench.turn() == "codex"
+    assert codex.that_said(bench.door.said) is bench.door
+
+
+def test_a_worker_rests_as_the_client_that_was_refused() -> None:
+    """A reviewer's client that is missing on a worker is for a person, though the coder's client works."""
+    door = Door()
+    gone = door.of("codex")
+    gone.came_through(Outcome.CLIENT_MISSING, "No Codex client was found.")
+    rest = Rest()
+    rest.begin(door.that_said(gone.said), gone.said)
+    report = rest.report("e")
+    assert report is not None
+    assert report.hopeless
+
+
+@pytest.mark.parametrize(("client", "resumes"), [("claude", True), ("codex", False)])
+def test_nobody_waits_for_a_client_that_left(client: str, *, resumes: bool) -> None:
+    """A run that continues in another client (`--resume --agents codex`) is not paused by the limit of the first."""
+    recorded: list[Any] = []
+    codex = Nebula("n", "plan", execution=Execution(agents=agent_choice("codex")), phases=(PhaseSpec("a", "A"),))
+    paused = {"message": "Limit.", "waiting_until": "2999-01-01T00:00:00Z", "client": client}
+    journal = SimpleNamespace(state={"paused": paused}, record=recorded.append)
+    run = SimpleNamespace(fleet=None, nebula=codex, wanted=Wanted(), _display=SimpleNamespace(line=lambda text: None))
+    assert Application._door(cast(Any, run), cast(Any, journal)).client == "codex"
+    assert [each["type"] for each in recorded] == ["turns_resumed"] * resumes
+
+
+def test_a_choice_of_the_command_line_is_no_edit(tmp_path: Path) -> None:
+    """What a run reads again has the clients that it was started with."""
+    (tmp_path / "nebula.toml").write_text('[nebula]\nname = "n"\n[execution]\nmodel = "opus"\n')
+    (tmp_path / "a.md").write_text('+++\nid = "a"\ntitle = "A"\n+++\nDo it.\n')
+
+    def chosen(written: Nebula) -> Nebula:
+        return with_clients(written, choice_of_words("codex"), in_client("claude"))
+
+    told: list[Notice] = []
+    Edits(str(tmp_path), chosen(load_nebula(str(tmp_path)).nebula), told.append, read=chosen).look()
+    assert told == []
+
+
+@pytest.mark.parametrize(("client", "unpriced"), [("codex", True), ("claude", None)])
+def test_an_architect_in_codex_has_no_price(client: str, unpriced: bool | None) -> None:
+    """Its event says so, as a coder's and a reviewer's do."""
+    recorded: list[Any] = []
+    grant = Ledger().grant(1.0)
+    assert grant is not None
+    healer = cast(Any, SimpleNamespace(journal=SimpleNamespace(record=recorded.append)))
+    GroupHealer._count(healer, "a", grant, ArchitectFailed("No phase.", None), client)
+    assert recorded[0]["metadata"].get("unpriced") is unpriced
 
 
 def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
@@ -143,7 +238,7 @@ def test_each_role_has_its_client_and_model(tmp_path: Path) -> None:
     assert made(plain, CODER) == ("claude", "opus")
     assert made(plain, REVIEWER) == ("codex", None)
     assert made(plain, CODER, "opencode") == ("opencode", "loop/x")
-    assert (made(own, CODER), made(own, REVIEWER)) == (("codex", "gpt"), ("codex", "opus"))
+    assert (made(own, CODER), made(own, REVIEWER)) == (("codex", "gpt"), ("codex", None))
 
 
 def test_an_unknown_cost_is_only_the_limits_where_the_client_had_one() -> None:

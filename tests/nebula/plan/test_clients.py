@@ -3,11 +3,11 @@
 import pytest
 
 from faber.errors import Severity
-from faber.nebula.plan.agent_choice import InClient, UnknownClient, choice_of_words
+from faber.nebula.plan.agent_choice import ROLES, InClient, UnknownClient, choice_of_words
 from faber.nebula.plan.parse import Parsed, parse_nebula
 from faber.nebula.plan.phase_file import parse_phase, write_phase
 from faber.nebula.plan.problems import NebulaProblem
-from faber.nebula.plan.specs import with_clients
+from faber.nebula.plan.specs import other_client, with_clients
 from faber.nebula.plan.validate import Programs, validate
 
 HERE = Programs(lambda name: True, lambda path: True)
@@ -46,9 +46,45 @@ def test_the_command_line_chooses_for_all_phases() -> None:
     assert (other.clients, other.execution.fallback) == (["claude", "codex", "opencode"], InClient("opencode"))
 
 
+def test_a_model_stays_in_its_client() -> None:
+    """An agent that moves to another client does not take along a model that only the first one knows; one that stays
+    keeps it. Nor does a phase in another client take the nebula's."""
+    nebula = parsed('model = "opus"', 'model = "haiku"').nebula
+
+    def models(words: str) -> list[str]:
+        moved = with_clients(nebula, choice_of_words(words), None)
+        chosen = moved.settings(moved.phases[0])
+        assert chosen.model is None
+        return [str(chosen.agents.of(role)) for role in ROLES]
+
+    assert models("codex") == ["codex", "codex"]
+    assert models("coder=codex") == ["codex", "claude:haiku"]
+    assert models("claude") == ["claude:haiku", "claude:haiku"]
+    assert models("claude:opus") == ["claude:opus", "claude:opus"]
+    other = parsed('model = "opus"', 'agents = "codex"').nebula
+    assert other.settings(other.phases[0]).model is None
+
+
+def test_what_an_agent_may_not_choose_is_known_for_each_role() -> None:
+    """A reviewer's client is not named for the coder, which could do more in it; a fallback is named for all."""
+    nebula = parsed('agents = { reviewer = "codex" }').nebula
+    assert other_client(nebula, choice_of_words("codex"), None) == "codex"
+    assert other_client(nebula, None, InClient("codex")) == "codex"
+    assert other_client(nebula, choice_of_words("coder=claude,reviewer=codex"), None) is None
+    named = parsed('fallback = "codex"').nebula
+    assert other_client(named, choice_of_words("codex"), InClient("codex")) is None
+
+
 @pytest.mark.parametrize(
     "execution",
-    ['agents = "gemini"', 'agents = { tester = "codex" }', "agents = { coder = 3 }", 'fallback = "x"'],
+    [
+        'agents = "gemini"',
+        'fallback = "codex:--yolo"',
+        'fallback = "codex:a\\u0000"',
+        'agents = { tester = "codex" }',
+        "agents = { coder = 3 }",
+        'fallback = "x"',
+    ],
 )
 def test_an_unknown_client_is_an_error(execution: str) -> None:
     """Also one for an unknown role."""

@@ -93,7 +93,7 @@ def work(job: Job, link: Link, place: str) -> Report:
         )
         if not isinstance(error, ServiceClosed):
             return report
-        rest.begin(door, error.result.reason)
+        rest.begin(door.that_said(error.result.reason), error.result.reason)
         resting = rest.report(execution)
         return replace(report, rest=resting.rest, hopeless=resting.hopeless) if resting else report
     except FaberError as error:

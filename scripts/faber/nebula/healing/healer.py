@@ -26,7 +26,7 @@ from faber.nebula.healing.healing_history import Attempt, HealingHistory, heal_a
 from faber.nebula.healing.partial_work import healing_context
 from faber.nebula.healing.refusals import refusal
 from faber.nebula.healing.remediation import place_remediation, remediation_id
-from faber.nebula.phase.budget import LEAST, Ledger
+from faber.nebula.phase.budget import LEAST, Grant, Ledger
 from faber.nebula.phase.door import Door
 from faber.nebula.phase.invariants import KeepsWork
 from faber.nebula.phase.phase_start import Start
@@ -283,7 +283,6 @@ class GroupHealer:
     def _planning(self, failure: PhaseFailure, attempt: int) -> Callable[[], Planned]:
         phase = failure.spec.id
         client = self.nebula.settings(failure.spec).agents.of("architect").client
-        bound = KINDS[client].bounds_money
         new_id = remediation_id(failure.original, attempt, [name for name in self.journal.phases if name != phase])
 
         def plan() -> Planned:
@@ -302,12 +301,12 @@ class GroupHealer:
                         record=self._architects.record,
                     )
                 except ArchitectFailed as error:
-                    self._count(phase, grant.settle(error.cost_usd, bound=bound), error.usage, client)
+                    self._count(phase, grant, error, client)
                     refused = error.__cause__
                     if isinstance(refused, TurnFailed) and refused.result.outcome in TEMPORARY | HOPELESS:
                         raise refused from None
                     raise
-                self._count(phase, grant.settle(planned.cost_usd, bound=bound), planned.usage, client)
+                self._count(phase, grant, planned, client)
             return planned
 
         return lambda: self._architects.door.of(client).ask(self._architects.cancel, plan)
@@ -318,8 +317,10 @@ class GroupHealer:
         of_run = None if limit is None else self.ledger.reserve or limit * RESERVED_SHARE
         return min(share for share in (ARCHITECT_USD, of_phase, of_run) if share is not None)
 
-    def _count(self, phase: str, cost: float, usage: Mapping[str, int], client: str) -> None:
-        facts = nebula_events.TurnFacts(round(cost, 6), "completed", usage=usage, client=client)
+    def _count(self, phase: str, grant: Grant, turn: Planned | ArchitectFailed, client: str) -> None:
+        bound = KINDS[client].bounds_money
+        cost, unpriced = grant.settle(turn.cost_usd, bound=bound), turn.cost_usd is None and not bound
+        facts = nebula_events.TurnFacts(round(cost, 6), "completed", usage=turn.usage, client=client, unpriced=unpriced)
         self.journal.record(nebula_events.agent_turn(phase, "architect", facts))
 
     def _known(self, phase: str) -> NebulaPhase:

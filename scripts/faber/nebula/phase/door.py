@@ -53,7 +53,7 @@ class Door:
         self._tell = tell
         self._record = record
         self._paused = paused
-        self._recorded = paused is not None and paused.get("client", client) == client
+        self._recorded = False
         self._clock = clock
         self._fallback = fallback
         self._family = {client: self}
@@ -63,8 +63,7 @@ class Door:
         self._until = 0.0
         self._pause = FIRST_PAUSE
         self._trying: int | None = None  # the thread whose turn tries
-        if paused is not None and self._recorded:
-            self._wait_for_the_rest(paused)
+        self._take_up(paused)
 
     @property
     def is_open(self) -> bool:
@@ -86,52 +85,57 @@ class Door:
                     client=client,
                     fallback=self._fallback,
                     record=self._record,
-                    paused=self._paused if self._paused and self._paused.get("client") == client else None,
                     clock=self._clock,
                     look=self._look,
                 )
-                door._family = self._family
+                door._family, door._changed, door._paused = self._family, self._changed, self._paused
                 self._family[client] = door
+                door._take_up(self._paused)
             return self._family[client]
 
-    def best(self, clients: Sequence[str]) -> "Door":
-        """The door of the first of `clients` where a turn may begin; if there is none, of the one that opens first."""
-        doors = [self.of(client) for client in clients]
-        return next((door for door in doors if door.may_enter), min(doors, key=lambda door: door.opens_at))
+    def closed(self, clients: Sequence[str] = ()) -> "Door":
+        """The door of those of `clients` (default: this one's) that opens first; one that waits for a person does not
+        open."""
+        doors = [self.of(client) for client in clients] or [self]
+        return min(doors, key=lambda door: door._until if door.patience >= 0 else float("inf"))
 
-    @property
-    def may_enter(self) -> bool:
-        """True if a turn may begin, also one that tries."""
-        with self._changed:
-            free = self._clock() >= self._until and self._trying is None
-            return self._since is None or (self.patience >= 0 and free)
-
-    @property
-    def opens_at(self) -> float:
-        """When one turn may try; never if a person has to do something first."""
-        return self._until if self.patience >= 0 else float("inf")
+    def that_said(self, said: str) -> "Door":
+        """The door of the run that was closed with these words; this one if there is none."""
+        return next((door for door in self._family.values() if door.said and said.startswith(door.said)), self)
 
     @property
     def _continues_in(self) -> str | None:
         other = self._fallback
         return other if other not in (None, self.client) and self.of(other or "").is_open else None
 
-    def enter(self, cancel: threading.Event) -> bool:
-        """Wait until a turn may begin; False if it may not: `cancel` is set, or the patience is at its end."""
+    def enter(self, cancel: threading.Event, clients: Sequence[str] = ()) -> "Door | None":
+        """Wait until a turn may begin in one of `clients` (default: this door's); the door of the first where it may.
+        None if it may not: `cancel` is set, or the patience is at its end for each."""
+        doors = [self.of(client) for client in clients] or [self]
         with self._changed:
-            while self._since is not None and not cancel.is_set():
-                now = self._clock()
-                if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
-                    self._since = self._until = now
-                if self.patience < 0:
-                    return False
-                if now >= self._until and self._trying is None:
-                    self._trying = threading.get_ident()
-                    return True
-                if self._until - self._since > self.patience:
-                    return False
+            while not cancel.is_set():
+                entered = next((door for door in doors if door._lets_in()), None)
+                if entered is not None or all(door._stays_closed for door in doors):
+                    return entered
                 self._changed.wait(self._look)
-            return not cancel.is_set()
+        return None
+
+    def _lets_in(self) -> bool:
+        """True if a turn begins now; where the door is closed, it is the one that tries."""
+        if self._since is None:
+            return True
+        now = self._clock()
+        if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
+            self._since = self._until = now
+        if self.patience < 0 or now < self._until or self._trying is not None:
+            return False
+        self._trying = threading.get_ident()
+        return True
+
+    @property
+    def _stays_closed(self) -> bool:
+        """True if nobody waits for it."""
+        return self.patience < 0 or (self._since is not None and self._until - self._since > self.patience)
 
     def ask(self, cancel: threading.Event, turn: Callable[[], T]) -> T:
         """The value of `turn`, which is repeated while the service refuses it; raises `TurnFailed`."""
@@ -170,8 +174,12 @@ class Door:
                 self._changed.notify_all()
         return outcome not in TEMPORARY
 
-    def _wait_for_the_rest(self, paused: Pause) -> None:
-        """Stay closed as long as the earlier process would have waited, if that is within the patience."""
+    def _take_up(self, paused: Pause | None) -> None:
+        """Stay closed as long as the earlier process would have waited, if it was this client that was refused and that
+        is within the patience."""
+        if paused is None or paused.get("client", CLAUDE) != self.client:
+            return
+        self._recorded = True
         try:
             until = datetime.fromisoformat(paused["waiting_until"] or "").timestamp()
         except ValueError:
@@ -179,7 +187,10 @@ class Door:
         now = self._clock()
         if now < until <= now + self.patience:
             self._since, self._until, self.said = now, until, paused["message"]
-            self._tell(f"{sentence(self.said)} The run waits for the rest: until {_time_of(until)}.")
+            if (other := self._continues_in) is not None:
+                self._tell(f"{sentence(self.said)} The run continues in {KINDS[other].title} until {_time_of(until)}.")
+            else:
+                self._tell(f"{sentence(self.said)} The run waits for the rest: until {_time_of(until)}.")
 
     def _open(self) -> None:
         if self._since is not None:

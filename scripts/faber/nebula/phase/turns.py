@@ -7,7 +7,6 @@ from faber.agents.outcome import HOPELESS, Outcome, TurnResult
 from faber.errors import Notice, Severity
 from faber.git.refs import shown
 from faber.nebula.phase.agents import Agents, AgentsByClient, ReviewTurn
-from faber.nebula.phase.door import Door
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, ServiceClosed
 from faber.nebula.phase.phase_progress import PhaseProgress
 from faber.nebula.phase.tool_calls import ALLOW, denied_words
@@ -75,12 +74,15 @@ class Turns(NamedTuple):
         Each turn begins in the role's first client, unless that is at its limit and another one is not. What a
         turn left that was refused midway stays in the worktree.
         """
-        progress, cancel = self.progress, self.progress.setup.cancel
+        progress, setup = self.progress, self.progress.setup
+        by_client = self.agents if isinstance(self.agents, AgentsByClient) else None
+        clients = by_client.clients[role] if by_client else ()
         while True:
-            door, agents = self._way(role)
-            if not door.enter(cancel):
+            door = setup.door.enter(setup.cancel, clients)
+            if door is None:
                 progress.stop_if_cancelled(f"before the turn of the {role}")
-                progress.fail(ServiceClosed, door.said)
+                progress.fail(ServiceClosed, setup.door.closed(clients).said)
+            agents = by_client.within(door.client) if by_client else self.agents
             outcome, said = Outcome.CANCELLED, ""
             try:
                 with progress.grant() as grant:
@@ -89,18 +91,8 @@ class Turns(NamedTuple):
                 outcome, said = result.outcome, result.error
             finally:  # whatever went wrong, the other phases wait for this
                 accepted = door.came_through(outcome, said)
-            if outcome in HOPELESS:
-                if not self._way(role)[0].may_enter:
-                    progress.fail(ServiceClosed, door.said)
-            elif accepted:
+            if accepted and outcome not in HOPELESS:
                 return result
-
-    def _way(self, role: str) -> tuple[Door, Agents]:
-        """The client that a turn begins in: its door, and the agents there."""
-        if not isinstance(self.agents, AgentsByClient):
-            return self.progress.setup.door, self.agents
-        door = self.progress.setup.door.best(self.agents.clients[role])
-        return door, self.agents.within(door.client)
 
     def _undo_reviewer(self, before: str) -> None:
         """Park what the reviewer changed, so that nobody approves its own work."""

@@ -4,12 +4,14 @@
 may follow it: `"opencode:anthropic/claude-sonnet-4-5"`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.agents.client_kinds import CLAUDE, KINDS
 
-ROLES = ("coder", "reviewer")
+CODER = "coder"
+ROLES = (CODER, "reviewer")
 
 
 class InClient(NamedTuple):
@@ -31,11 +33,27 @@ class AgentChoice(NamedTuple):
 
     def of(self, role: str) -> InClient:
         """The client of a role."""
-        return (self.coder if role == "coder" else self.reviewer) or InClient(CLAUDE)
+        return (self.coder if role == CODER else self.reviewer) or InClient(CLAUDE)
 
     def over(self, other: "AgentChoice") -> "AgentChoice":
-        """This choice, and that of `other` where this one has none."""
-        return AgentChoice(self.coder or other.coder, self.reviewer or other.reviewer)
+        """This choice, and that of `other` where this one has none, or the same client without a model."""
+        return AgentChoice(*(_over(mine, its) for mine, its in zip(self, other, strict=True)))
+
+    def naming(self, model: str | None) -> "AgentChoice":
+        """This choice with the `model` of all agents in the coder's client named for each of them."""
+        client = self.of(CODER).client
+        return AgentChoice(
+            *(
+                InClient(each.client, each.model or (model if each.client == client else None))
+                for each in map(self.of, ROLES)
+            )
+        )
+
+
+def _over(mine: InClient | None, its: InClient | None) -> InClient | None:
+    if mine is not None and mine.model is None and its is not None and its.client == mine.client:
+        return its
+    return mine or its
 
 
 UNCHOSEN = AgentChoice()
@@ -49,7 +67,8 @@ def in_client(text: object) -> InClient:
     """The client in `codex` or `codex:MODEL`; raises `UnknownClient`."""
     if isinstance(text, str):
         name, _, model = text.partition(":")
-        if name in KINDS:
+        # A client could take another word for an option.
+        if name in KINDS and re.fullmatch(r"\s*([^\s\0-][^\0\n]*)?", model):
             return InClient(name, model.strip() or None)
     raise UnknownClient(f"{str(text)[:60]!a}; expected one of {', '.join(KINDS)}, perhaps with :MODEL")
 

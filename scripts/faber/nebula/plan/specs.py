@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faber.model.ids import slug
-from faber.nebula.plan.agent_choice import ROLES, UNCHOSEN, AgentChoice, InClient
+from faber.nebula.plan.agent_choice import CODER, ROLES, UNCHOSEN, AgentChoice, InClient
 
 GATES = ("trust", "review", "approve", "watch")
 ISOLATIONS = ("worktree", "tree")
@@ -175,6 +175,9 @@ class Nebula:
     def settings(self, spec: PhaseSpec) -> PhaseSettings:
         """The effective settings of `spec`: its own values, else the nebula's."""
         defaults, execution = self.defaults, self.execution
+        agents = (spec.agents or UNCHOSEN).over(execution.agents)
+        # A model of one client means nothing to another.
+        common = execution.model if agents.of(CODER).client == execution.agents.of(CODER).client else None
         return PhaseSettings(
             type=defaults.type if spec.type is None else spec.type,
             priority=defaults.priority if spec.priority is None else spec.priority,
@@ -182,16 +185,36 @@ class Nebula:
             assignee=defaults.assignee if spec.assignee is None else spec.assignee,
             max_review_cycles=spec.max_review_cycles or execution.max_review_cycles,
             max_budget_usd=spec.max_budget_usd or execution.phase_budget_usd,
-            agents=(spec.agents or UNCHOSEN).over(execution.agents),
-            model=spec.model or execution.model,
+            agents=agents,
+            model=spec.model or common,
             gate=spec.gate or execution.gate,
         )
 
 
 def with_clients(nebula: Nebula, agents: AgentChoice | None, fallback: InClient | None) -> Nebula:
-    """`nebula` with other clients for the agents of all its phases, and another fallback; None leaves it as it is."""
+    """`nebula` with other clients for the agents of all its phases, and another fallback; None leaves it as it is.
+
+    An agent that stays in its client keeps its model; one that moves does not take it along.
+    """
     if agents is not None:
-        phases = tuple(replace(spec, agents=agents.over(spec.agents or UNCHOSEN)) for spec in nebula.phases)
-        execution = replace(nebula.execution, agents=agents.over(nebula.execution.agents))
-        nebula = replace(nebula, phases=phases, execution=execution)
+        moved = []
+        for spec in nebula.phases:
+            settings = nebula.settings(spec)
+            moved.append(replace(spec, agents=agents.over(settings.agents.naming(settings.model)), model=None))
+        execution = nebula.execution
+        chosen = agents.over(execution.agents.naming(execution.model))
+        nebula = replace(nebula, phases=tuple(moved), execution=replace(execution, agents=chosen, model=None))
     return nebula if fallback is None else replace(nebula, execution=replace(nebula.execution, fallback=fallback))
+
+
+def other_client(nebula: Nebula, agents: AgentChoice | None, fallback: InClient | None) -> str | None:
+    """A client that is chosen for an agent of a phase and that the nebula does not name for it; None if there is none.
+    Such a client may be bound by less: a coder in Codex runs any command."""
+    named = nebula.execution.fallback
+    for spec in nebula.phases:
+        for role, choice in zip(ROLES, agents or UNCHOSEN, strict=True):
+            known = {nebula.settings(spec).agents.of(role).client, *([named.client] if named else [])}
+            for each in (choice, fallback):
+                if each is not None and each.client not in known:
+                    return each.client
+    return None

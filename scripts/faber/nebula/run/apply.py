@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+from faber.agents.client_kinds import CLAUDE
 from faber.agents.pipeline import Record
 from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
@@ -22,7 +23,7 @@ from faber.nebula.phase.door import Door
 from faber.nebula.plan.graph import nebula_dag
 from faber.nebula.plan.names import Names, names_of
 from faber.nebula.plan.requirements import require_met
-from faber.nebula.plan.specs import Nebula
+from faber.nebula.plan.specs import Nebula, with_clients
 from faber.nebula.plan.state_file import remove_unfinished
 from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.apply_report import Applied, all_done, applied, failed_phases, relevant_phases
@@ -280,6 +281,9 @@ class Application:
             """The files of remediations, which the run itself wrote."""
             return healer.placed | {f"{name}.md" for name, phase in journal.phases.items() if "remedies" in phase}
 
+        def chosen(written: Nebula) -> Nebula:
+            return with_clients(written, self.wanted.agents, self.wanted.fallback)
+
         options = GroupOptions(
             max_workers=workers,
             checkpoints=PhaseCheckpoints(self.directory, os.path.join(self.layout.run_dir(journal.run_id), PARKED)),
@@ -297,13 +301,14 @@ class Application:
                 executor,
                 options,
                 healer=healer,
-                watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed).look),
+                watcher=Watcher(display.show, Edits(self.directory, self.nebula, display.notice, placed, chosen).look),
             ).run()
 
     def _door(self, journal: Journal) -> Door:
-        """The door of this machine's account; a cluster's workers have their own."""
+        """The door of this machine's account; a cluster's workers have their own. A client that no agent runs in any
+        more is waited for by nobody."""
         paused = journal.state.get("paused")
-        if self.fleet is not None and paused is not None:
+        if paused and (self.fleet is not None or paused.get("client", CLAUDE) not in self.nebula.clients):
             journal.record(nebula_events.turns_resumed())
             paused = None
         execution = self.nebula.execution

@@ -16,7 +16,8 @@ LOOKS = 2.0  # seconds between checks
 class Edits:
     """Tells `notice` once about each file in `directory` that differs from what `nebula` was read from.
 
-    `placed` returns the files that the run itself wrote there (remediations).
+    `placed` returns the files that the run itself wrote there (remediations); `read` makes of what is written what the
+    run works with.
     """
 
     def __init__(
@@ -25,8 +26,10 @@ class Edits:
         nebula: Nebula,
         notice: Callable[[Notice], None],
         placed: Callable[[], Collection[str]] = tuple,
+        read: Callable[[Nebula], Nebula] = lambda written: written,
     ) -> None:
         self._directory = directory
+        self._read = read
         self._notice = notice
         self._placed = placed
         self._original = _files(nebula)
@@ -39,7 +42,7 @@ class Edits:
             return
         self._looked = time.monotonic()
         try:
-            now = _files(load_nebula(self._directory).nebula)
+            now = _files(self._read(load_nebula(self._directory).nebula))
         except FaberError:
             now = {}  # the directory is gone
         changed = [file for file in sorted({*now, *self._original}) if now.get(file) != self._original.get(file)]
