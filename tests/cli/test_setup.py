@@ -37,7 +37,9 @@ def client(request: pytest.FixtureRequest, home: Path) -> str:
 
 
 def listed(client: str) -> str:
-    """What the client itself says of its plugins; of OpenCode, what its plugin folder leads to."""
+    """What the client itself says of its plugins, or has written down; of OpenCode, what its plugin folder leads to."""
+    if client == "claude":
+        return (Path(os.environ["HOME"]) / ".claude" / "plugins" / "installed_plugins.json").read_text()
     if client == "opencode":
         folder = Path(os.environ["HOME"]) / ".config" / "opencode" / "plugin"
         return "\n".join(str(each.resolve()) for each in folder.glob("*.js"))

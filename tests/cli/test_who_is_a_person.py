@@ -184,7 +184,7 @@ ASKS = "import os; from faber.agents.known_clients import *; print(client_of(os.
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
-@pytest.mark.parametrize(("outer", "inner"), permutations(OUTSIDE, 2))
+@pytest.mark.parametrize(("outer", "inner"), list(permutations(OUTSIDE, 2)))
 def test_the_inner_client_counts(outer: str, inner: str) -> None:
     """Where an agent started another client, it is that one and its session whose commands run, through a shell too."""
     call = f"PYTHONPATH={MAIN.parents[1]} {sys.executable} -S -c '{ASKS}'; true"
