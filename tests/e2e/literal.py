@@ -244,7 +244,7 @@ def _filled_in(happened: Sequence[Happened]) -> list[Happened]:
             named = _FOLDER.search(shown)
             folder = named["folder"] if named else os.path.dirname(str(each.given.get("file_path", "")))
             root = os.path.normpath(os.path.join(folder, rule["path"]))
-            shown = re.sub(r"\$\{\w+\}", lambda _, root=root: root, shown)
+            shown = re.sub(r"\$\{\w+\}", root.replace("\\", r"\\"), shown)
             each = replace(each, said=shown.replace("$ARGUMENTS", typed), result=None if each.said else "")
         found.append(each)
     return found
