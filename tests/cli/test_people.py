@@ -81,12 +81,12 @@ def test_every_answer_has_a_readable_form() -> None:
 
 
 def test_the_default_is_json_but_where_people_read() -> None:
-    """JSON is the default of `--format`, whoever reads, but in five commands that print what a person asked to see."""
+    """JSON is the default of `--format`, whoever reads, but in six commands that print what a person asked to see."""
     defaults = {
         name: option.default for name, command in _commands() for option in command.params if "--format" in option.opts
     }
     assert {name for name, default in defaults.items() if default != "json"} == {
-        *("status", "protocol", "setup"),
+        *("status", "why", "protocol", "setup"),
         *("nebula log", "nebula attach"),
     }
 

@@ -1,6 +1,7 @@
 """The client, a project for it to work in, and the API that scripts what its model says."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,13 @@ def api() -> Iterator[MessagesApi]:
     with MessagesApi() as running:
         yield running
         running.verify()
+
+
+@pytest.fixture(scope="session")
+def on_disk() -> Iterator[Path]:
+    """A directory that is certainly not below /dev, of which Codex's sandbox has one of its own."""
+    with tempfile.TemporaryDirectory(prefix="faber-tests-") as directory:
+        yield Path(directory).resolve()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, cast
 
 import pytest
@@ -62,10 +63,16 @@ def test_codex_is_scripted_as_claude_code_is(codex: Codex, api: MessagesApi, pro
     assert (project / "a b" / "note.txt").read_text() == "it's\nhere"
 
 
+@pytest.fixture
+def tmp_path(on_disk: Path) -> Path:
+    """A directory that Codex's sandbox sees."""
+    return Path(mkdtemp(dir=on_disk))
+
+
 @pytest.fixture(scope="module")
-def prepared(codex_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Codex]:
+def prepared(codex_binary: str, on_disk: Path) -> Iterator[Codex]:
     """A Codex with the plugin installed, for tests to `share`."""
-    directory = tmp_path_factory.mktemp("prepared")
+    directory = Path(mkdtemp(dir=on_disk))
     with MessagesApi() as api:
         made = Codex(codex_binary, directory / "home", make_project(directory / "project"), api)
         made.install(Path(__file__).parents[2])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -61,12 +62,16 @@ def set_up(client: Installation, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.fixture
+def tmp_path(on_disk: Path) -> Path:
+    """A directory that Codex's sandbox sees."""
+    return Path(mkdtemp(dir=on_disk))
+
+
 @pytest.fixture(scope="module")
-def desk(
-    claude_binary: str, codex_binary: str, opencode_binary: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Desk]:
+def desk(claude_binary: str, codex_binary: str, opencode_binary: str, on_disk: Path) -> Iterator[Desk]:
     """A desk; OpenCode runs all the time."""
-    place = tmp_path_factory.mktemp("desk")
+    place = Path(mkdtemp(dir=on_disk))
     project = make_project(place / "project")
     with MessagesApi() as api:
         claude = Client(claude_binary, place / "claude", project, api, plugin_dir=ROOT)

@@ -20,6 +20,7 @@ READERS: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("status", RUN, "--format", "json"),
     ("context", RUN),
+    ("why", RUN),
     ("event", "list", RUN),
     ("session", "list", RUN),
     ("response", "log"),

@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FABER = ROOT / "bin" / "faber"
 PROGRAM = shell_word(str(FABER))
 BASE_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-EVENTS = tuple(HANDLERS)
+EVENTS = tuple(name for name in HANDLERS if name != "follow")  # `follow` is the monitor, tested in tests/hooks
 
 
 class Said(NamedTuple):

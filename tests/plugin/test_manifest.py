@@ -82,9 +82,11 @@ def test_one_version() -> None:
 
 
 def test_the_top_level_manifest_is_a_copy() -> None:
-    """plugin.json, which Codex reads first, is a file of its own (Codex refuses a link) and says the same."""
-    assert not (ROOT / "plugin.json").is_symlink()
-    assert _load("plugin.json") == _load(MANIFESTS[0])
+    """plugin.json and Codex's manifest are files of their own (Codex refuses links) and say the same as Claude Code's,
+    without the mod, for which Codex would drop every hook."""
+    for manifest in ("plugin.json", ".codex-plugin/plugin.json"):
+        assert not (ROOT / manifest).is_symlink()
+        assert {**_load(manifest), "hooks": "./hooks/mod.json"} == _load(MANIFESTS[0])
 
 
 def test_the_marketplace_offers_this_plugin() -> None:

@@ -20,6 +20,7 @@ ORDER = (
     "model",
     "store",
     "processes",
+    "notify",
     "git",
     "foreign",
     "repair",

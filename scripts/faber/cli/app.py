@@ -22,6 +22,7 @@ from faber.errors import Exit, FaberError, InternalError, UsageError
 COMMANDS = {
     "protocol": ("faber.cli.protocol_command:protocol", "Print a protocol: what an agent does step by step."),
     "context": ("faber.cli.context:context", "Show everything needed to resume a run."),
+    "why": ("faber.cli.why_command:why", "Show what the next session would be given, and why."),
     "status": ("faber.cli.status_command:status", "Show open runs, or one run."),
     "watch": ("faber.cli.watch_command:watch", "Show a run, or all, live."),
     "report": ("faber.cli.report_command:report", "Write a report of a run as one HTML file."),
@@ -37,6 +38,7 @@ COMMANDS = {
     "nebula": ("faber.cli.nebula_commands:nebula", "Check, plan and run nebulas (directories of phases)."),
     "heal": ("faber.cli.heal:heal", "Diagnose a failure and plan its remediation phase."),
     "setup": ("faber.cli.setup_command:setup", "Check faber's environment, and install it in a coding agent."),
+    "notify": ("faber.cli.notify:notify", "Have a command of yours told what waits for you."),
     "config": ("faber.cli.config_command:config", "Show the project's settings."),
     "doctor": ("faber.cli.doctor_command:doctor", "Report problems, without changing anything."),
     "repair": ("faber.cli.doctor_command:repair", "Rebuild files from the event log."),
@@ -103,8 +105,8 @@ def faber(ctx: click.Context, root: str | None, exit_zero: bool) -> None:
 
     RUN is a run id, a unique part of one, or `latest`, the default: the most recently active
     run, or inside a session the run of that session. A command prints one JSON object on
-    stdout, or text with --format text (the default of `status`, `protocol`, `setup`, `nebula
-    log` and `nebula attach`).
+    stdout, or text with --format text (the default of `status`, `why`, `protocol`, `setup`,
+    `nebula log` and `nebula attach`).
     Messages for people go to stderr; on a terminal an error is only there.
 
     Exit status: 0 done; 1 failed; 2 wrong usage; 3 a person must decide; 4 refused;

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from faber.text.safe_text import redact, redact_json
 
 if TYPE_CHECKING:
     from faber.nebula.healing.failure_loader import PhaseFailure
+    from faber.nebula.healing.heal_report import HealReport
 
 BUDGET = 2.0  # US dollars for the architect
 
@@ -41,7 +42,9 @@ def diagnose_command(obj: Invocation, target: str | None, place: str | None, for
 
     `prompt` is the prompt for the architect.
     """
-    _print(_report(_failure(obj, target, place)), form)
+    from faber.nebula.healing.heal_report import heal_report
+
+    _print(heal_report(_failure(obj, target, place)), form)
 
 
 @heal.command("plan")
@@ -72,8 +75,10 @@ def plan_command(
     `phase_file` is the phase, ready to be inserted; it is never wider than the one that failed. In a nebula with
     healing on, `faber nebula apply DIR --resume` does this by itself.
     """
+    from faber.nebula.healing.heal_report import heal_report, new_id
+
     failure = _failure(obj, target, place)
-    report = _report(failure)
+    report = heal_report(failure)
     if prompt_only:
         write(report["prompt"])
         return Exit.OK
@@ -89,7 +94,7 @@ def plan_command(
         failure.nebula,
         failure.spec,
         failure.partial_work,
-        new_id=_new_id(failure),
+        new_id=new_id(failure),
         record=RecoveryLog(obj.layout).record,
     )
     report |= {
@@ -128,78 +133,11 @@ def _failure(obj: Invocation, target: str | None, place: str | None) -> "PhaseFa
     return load_step_failure(run, worktree(obj.layout), place)
 
 
-def _new_id(failure: "PhaseFailure") -> str:
-    from faber.nebula.healing.remediation import remediation_id
+def _print(report: "HealReport", form: str) -> None:
+    from faber.nebula.healing.heal_report import heal_text
 
-    taken = [spec.id for spec in failure.nebula.phases]
-    return remediation_id(failure.original, failure.attempts + 1, taken)
-
-
-class HealReport(TypedDict):
-    """What `faber heal` prints; the keys that are not always there come from the architect."""
-
-    phase: str
-    diagnosis: dict[str, Any]
-    attempts: int
-    heals: bool
-    why_not: str | None
-    what_to_do: str | None
-    prompt: str
-    warnings: list[dict[str, Any]]
-    remediation: NotRequired[str]
-    title: NotRequired[str]
-    phase_file: NotRequired[str]
-    architect_cost: NotRequired[float | None]
-    corrections: NotRequired[int]
-
-
-def _report(failure: "PhaseFailure") -> HealReport:
-    from faber.nebula.healing.architect_request import build_remediation_request
-    from faber.nebula.healing.diagnosis import policy_from
-
-    diagnosis, policy = failure.diagnosis, policy_from(failure.nebula.execution)
-    reason = policy.why_not(diagnosis, failure.attempts)
-    prompt = build_remediation_request(
-        diagnosis, failure.nebula, failure.spec, failure.partial_work, new_id=_new_id(failure)
-    )
-    return {
-        "phase": diagnosis.phase_id,
-        "diagnosis": diagnosis.as_dict(),
-        "attempts": failure.attempts,
-        "heals": reason is None,
-        "why_not": reason.value if reason else None,
-        "what_to_do": _what_to_do(failure, reason.value) if reason else None,
-        "prompt": prompt,
-        "warnings": [notice.as_dict() for notice in failure.notices],
-    }
-
-
-def _what_to_do(failure: "PhaseFailure", reason: str) -> str | None:
-    """None for a step of a workflow's run, which no nebula heals."""
-    from faber.nebula.healing.refusals import refusal
-
-    return refusal(reason, failure.nebula.directory) if failure.nebula.phases else None
-
-
-def _print(report: HealReport, form: str) -> None:
     shown = redact_json(report)
-    print_answer(shown, form, lambda answer: redact(_text(answer)))
+    print_answer(shown, form, lambda answer: redact(heal_text(answer)))
     if form == "text":
         for notice in shown["warnings"]:
             say(f"faber: {notice['message']}")
-
-
-def _text(report: HealReport) -> str:
-    found = report["diagnosis"]
-    lines = [
-        f"{report['phase']}: {found['kind']}. {found['summary']}",
-        f"{found['cycles_used']} cycles, {found['budget_spent']:.2f} US dollars, {report['attempts']} earlier attempts"
-        " to heal it",
-    ]
-    if report["what_to_do"]:
-        lines.append(f"Not healed: {report['what_to_do']}")
-    work = found["partial_work"]
-    if work is not None:
-        lines.append(f"Kept: {len(work['commit_shas'])} commits, {work['files_total']} files")
-    lines += [f"  {finding}" for finding in found["findings"]]
-    return "\n".join(lines) + "\n\n" + report.get("phase_file", report["prompt"])

@@ -38,10 +38,11 @@ class Invocation:
     @property
     def writer(self) -> "Writer":
         """Who records what this command decides."""
+        from faber.notify.news import announce
         from faber.store.appending import Writer
 
         client = client_of(os.environ)
-        return Writer(self.session_id, self.actor, client=client.name if client else None)
+        return Writer(self.session_id, self.actor, client=client.name if client else None, tell=announce)
 
     @property
     def is_agent(self) -> bool:

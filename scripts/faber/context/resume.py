@@ -15,10 +15,12 @@ from faber.store.load import Run
 
 
 class Resume(NamedTuple):
-    """The resume point (None if nothing is left to resume) and the reason in one sentence."""
+    """The resume point (None if nothing is left to resume), the reason in one sentence, and the ids of the events that
+    decided it."""
 
     point: ResumePoint | None
     why: str
+    events: tuple[int, ...] = ()
 
 
 class NextSteps(TypedDict):
@@ -63,16 +65,16 @@ def run_position(run: Run, session: str | None) -> RunPosition:
 
 def resume_point(state: State, plan: Plan) -> Resume:
     """The resume point of a run in this state."""
-    status = state["status"]
+    status, ended = state["status"], _ids(state["ended_event"])
     if status == "completed":
-        return Resume(None, "The run is completed; nothing is left to resume.")
+        return Resume(None, "The run is completed; nothing is left to resume.", ended)
     if status == "cancelled":
-        return Resume(None, "The run was cancelled; it cannot be resumed.")
+        return Resume(None, "The run was cancelled; it cannot be resumed.", ended)
     if is_nebula_run(state) and status != "awaiting_feedback":
         phases = state["nebula"]["phases"].values()
         done = sum(phase["status"] in ("done", "decomposed") for phase in phases)
         mode: ResumeMode = "retry" if status == "failed" else "continue"
-        return Resume(_point(None, None, mode), f"{done} of {len(phases)} phases of the nebula are done.")
+        return Resume(_point(None, None, mode), f"{done} of {len(phases)} phases of the nebula are done.", ended)
     if status == "pending":
         first = plan["phases"][0]["id"] if plan["phases"] else "frame"
         return Resume(_point(first, None, "start"), "The run has not started.")
@@ -82,6 +84,7 @@ def resume_point(state: State, plan: Plan) -> Resume:
         return Resume(
             _point(place["phase"], place["step"], "after_feedback"),
             f"The run waits for a person's answer to {request['request_id']}.",
+            _ids(request.get("event_id")),
         )
     return _unfinished_place(state, plan)
 
@@ -94,21 +97,33 @@ def _unfinished_place(state: State, plan: Plan) -> Resume:
         return Resume(
             _point(last, None, "retry" if failed else "continue"),
             "Every known step is complete, but the run is not.",
+            _ids(state["ended_event"]),
         )
     if step is None:
-        return Resume(_point(phase, None, "retry" if failed else "continue"), f"Phase {phase} is not complete.")
-    status = state["phases"][phase]["steps"][step]["status"]
+        return Resume(
+            _point(phase, None, "retry" if failed else "continue"),
+            f"Phase {phase} is not complete.",
+            _ids(state["ended_event"]),
+        )
+    known = state["phases"][phase]["steps"][step]
+    status, events = known["status"], [known["ended_event"] or known["started_event"], state["ended_event"]]
     mode: ResumeMode = "retry" if failed or status == "failed" else "continue"
     why = {
         "failed": f"{phase}:{step} failed; retry it.",
         "in_progress": f"{phase}:{step} is in progress.",
     }.get(status, f"{phase}:{step} is the first unfinished step.")
-    if revised(state["phases"][phase]["steps"][step]["feedback"]):
+    if revised(known["feedback"]):
         why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
+        events += [answer["event_id"] for answer in known["feedback"]]
     current = state["current_phase"], state["current_step"]
     if current[0] and current[1] and current != (phase, step) and is_settled(state, current[0], current[1]):
         why = f"{current[0]}:{current[1]} is complete; " + why
-    return Resume(_point(phase, step, mode), why)
+        events.append(state["phases"][current[0]]["steps"][current[1]]["ended_event"])
+    return Resume(_point(phase, step, mode), why, _ids(*events))
+
+
+def _ids(*found: int | None) -> tuple[int, ...]:
+    return tuple(sorted({number for number in found if number}))
 
 
 def _first_open(state: State, plan: Plan) -> tuple[str | None, str | None]:

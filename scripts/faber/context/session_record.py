@@ -60,6 +60,23 @@ def write(layout: Layout, session_id: str, record: SessionRecord) -> None:
         pass
 
 
+def of_client(layout: Layout, client: int, machine: str) -> list[str]:
+    """The sessions whose record names this process of a client, the one with the newest record last."""
+    directory, found = os.path.join(layout.index, RECORDS), []
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    for name in names:
+        try:
+            given = read_json(os.path.join(directory, name), LIMIT)
+            if given["client"] == client and given["machine"] == machine and isinstance(given["session_id"], str):
+                found.append((changed(os.path.join(directory, name)), given["session_id"]))
+        except (OSError, FaberError, strict_json.InvalidJSON, KeyError, TypeError):
+            continue
+    return [session for _, session in sorted(found)]
+
+
 def touch(layout: Layout, session_id: str) -> None:
     """Date the session's record now: a sign of life; a failure is ignored."""
     try:
@@ -80,11 +97,11 @@ def signs(layout: Layout, session_id: str, asker: str) -> "Signs":
     if record is None:
         return Signs()
     own = read(layout, asker)
-    sees = own is not None and own.client > 1 and own.machine == record.machine and _alive(own.client)
+    sees = own is not None and own.client > 1 and own.machine == record.machine and alive(own.client)
     return Signs(
         changed(path_of(layout, session_id)),
         changed(record.transcript),
-        record.client == ENDED or bool(sees and record.client and not _alive(record.client)),
+        record.client == ENDED or bool(sees and record.client and not alive(record.client)),
     )
 
 
@@ -104,7 +121,8 @@ def changed(path: str) -> float:
         return 0.0
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """True unless this machine has no process `pid`, as far as this process sees."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

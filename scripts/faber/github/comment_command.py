@@ -24,6 +24,7 @@ from faber.model.answers import FREE_TEXT, Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
+from faber.notify.news import announce
 from faber.sources.work_items import Commenting, WorkItemError
 from faber.store import log
 from faber.store.appending import Writer
@@ -34,7 +35,7 @@ from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.text.credentials import secret_values
 
-PERSON = Writer(actor="person")
+PERSON = Writer(actor="person", tell=announce)
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
 # Keys that every answer has.
 _FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}

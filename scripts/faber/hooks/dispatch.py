@@ -19,6 +19,7 @@ HANDLERS = {
     "post-compact": "faber.hooks.compaction:post_compact",
     "session-end": "faber.hooks.ending:session_end",
     "stop-failure": "faber.hooks.ending:stop_failure",
+    "follow": "faber.hooks.follow:follow",  # no event: the session's monitor
 }
 # What is answered before the project has a store, too: the first command makes it.
 ANYWHERE = frozenset({"pre-tool-use"})

@@ -47,6 +47,7 @@ FREE = frozenset(
         ("workflow", "list"),
         ("workflow", "show"),
         ("workflow", "validate"),
+        ("why",),
     }
 )
 # Spends money, reaches another machine, or changes what is not the agent's own work: the client asks the person,
@@ -59,6 +60,7 @@ ASKS = frozenset(
         ("nebula", "apply"),
         ("nebula", "clean"),
         ("nebula", "land"),
+        ("notify", "deliver"),
         ("repair",),
         ("report",),
         ("run", "cancel"),
@@ -74,6 +76,8 @@ PEOPLE = frozenset(
     {
         ("feedback", "from-event"),
         ("feedback", "respond"),
+        ("notify", "allow"),
+        ("notify", "test"),
         ("phase", "skip"),
         ("run", "adopt"),
         ("run", "takeover"),
@@ -118,4 +122,5 @@ SKILLS: dict[str, tuple[str, ...]] = {
     "run": ("--exit-zero protocol step-loop", "step complete *"),
     "status": (),
     "sync": ("--exit-zero sync status", "sync pull *", "sync push *"),
+    "watch": (),
 }

@@ -8,6 +8,7 @@ from faber.events.drafts import Draft
 from faber.hooks.hook_call import Call
 from faber.hooks.run_lookup import of_session
 from faber.model import acceptance
+from faber.notify.news import announce
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.index import file_name
@@ -37,7 +38,7 @@ def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:
             call.layout,
             run.run_id,
             lambda state, plan: acceptance.emit(state, plan, draft),
-            Writer(call.session, "hook", deadline=DEADLINE, client=client.name if client else None),
+            Writer(call.session, "hook", deadline=DEADLINE, client=client.name if client else None, tell=announce),
             key=f"{own}{run.state['last_event_id']}",
             known=run,
         )

@@ -24,6 +24,13 @@ def size(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
+def dropped(text: str) -> int:
+    """How many lines `fit` left out of its answer."""
+    before, after = CUT.split("{}")
+    number = text.rpartition("\n")[2].removeprefix(before).removesuffix(after)
+    return int(number) if number.isdecimal() else 0
+
+
 def fit(lines: list[Line], limit: int) -> str:
     """As many whole lines as `limit` allows, chosen by lowest rank, in their original order."""
     left = limit - len(CUT) - 8

@@ -66,7 +66,7 @@ def news(
     return fit(
         [
             Line(0, f"faber: others recorded events in run {run_id} since event {since}:"),
-            *(Line(4 + len(events) - number, _event(event)) for number, event in enumerate(events)),
+            *(Line(4 + len(events) - number, f"- {event_line(event)}") for number, event in enumerate(events)),
             Line(1, f"Status now: {state['status']}. Resume point: {point_text(resume)}."),
             *whereabouts(elsewhere),
             *question(state["feedback_request"], 300),
@@ -79,14 +79,15 @@ def news(
     )
 
 
-def _event(event: Event) -> str:
+def event_line(event: Event) -> str:
+    """An event in one inert line, with what was said in it only where agents or the project's people said it."""
     place = ":".join(str(event.get(key)) for key in ("phase", "step") if event.get(key))
     problem = event.get("error")
     said = problem.get("message") if isinstance(problem, dict) else None
     if said is None and event["type"] in _SPOKEN:
         said = event.get("message")
     words = " ".join(part for part in (str(event.get("event_id")), str(event["type"]), place) if part)
-    return line(f"- {words}{f': {said}' if said else ''}", 200)
+    return line(f"{words}{f': {said}' if said else ''}", 200)
 
 
 def keep(state: State, plan: Plan, faber: str, *, action: Action | None = None) -> str:

@@ -14,7 +14,7 @@ def remember(call: Call, run_id: str, event_id: int, lost: tuple[str, ...] = ())
     """Write the session's record: the run and the newest event that it knows, its transcript and its client."""
     if call.session:
         known = session_record.read(call.layout, call.session)
-        made = SessionRecord(run_id, event_id, lost, _transcript(call, known), _client(), _machine())
+        made = SessionRecord(run_id, event_id, lost, _transcript(call, known), client_process(), machine())
         if made != known:
             session_record.write(call.layout, call.session, made)
         else:
@@ -35,7 +35,7 @@ def _transcript(call: Call, known: SessionRecord | None) -> str:
     return earlier if earlier and not session_record.changed(path) else path
 
 
-def _client() -> int:
+def client_process() -> int:
     """The process that called the hook: the nearest one other than a shell, where the system tells."""
     pid = os.getppid()
     try:
@@ -50,7 +50,7 @@ def _client() -> int:
     return pid if pid > 1 else 0
 
 
-def _machine() -> str:
+def machine() -> str:
     """Where process ids mean the same: the host and, on Linux, the namespace of processes."""
     try:
         space = os.readlink("/proc/self/ns/pid")

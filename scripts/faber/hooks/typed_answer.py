@@ -143,18 +143,20 @@ def _read(kind: str, options: list[str], cut: TypedAnswer) -> tuple[str, str | N
 
 
 def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: str | None) -> None:
+    from faber.agents.known_clients import client_of
     from faber.feedback.requests import respond
     from faber.feedback.responder import terminal_responder
     from faber.hooks.session_brief import next_command
     from faber.hooks.waiting import waiting
     from faber.model.documents import CLOSED
+    from faber.notify.news import announce
     from faber.steps.holding import answered_in
     from faber.store.appending import Writer
     from faber.store.commit import commit
     from faber.text.credentials import secret_values
     from faber.text.safe_text import inert, without
 
-    secrets = secret_values(os.environ)
+    secrets, client = secret_values(os.environ), client_of(os.environ)
     said = without(inert(said), secrets)
     remark = without(inert(remark), secrets) if remark is not None else None
     responder = terminal_responder(call.layout.root, seconds=ASKING)
@@ -167,7 +169,7 @@ def _record(call: Call, known: AnswerCodes, meant: OpenCode, said: str, remark: 
                 state, plan, request_id=meant.request_id, response=said, comment=remark, responder=responder
             ),
         ),
-        Writer(None, "person", deadline=DEADLINE),
+        Writer(None, "person", deadline=DEADLINE, client=client.name if client else None, tell=announce),
     )
     void(call.layout, call.session or "", known, meant.request_id)
     _post(call, meant.run_id)

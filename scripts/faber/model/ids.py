@@ -24,11 +24,12 @@ RESERVED = frozenset(
 # What stands where a command takes a run, or a command in the same place: no new run may be called so.
 COMMAND_WORDS = frozenset(
     {
-        "adopt", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context", "demo",
-        "diagnose", "doctor", "emit", "event", "fail", "feedback", "from-event", "heal", "history", "init", "land",
-        "latest", "list", "log", "merge", "nebula", "next", "phase", "plan", "post", "prompt", "protocol", "pull",
-        "push", "repair", "request", "rerun", "respond", "response", "resume", "run", "save", "session", "show", "skip",
-        "start", "status", "step", "sync", "takeover", "validate", "workflow",
+        "adopt", "allow", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context",
+        "deliver", "demo", "diagnose", "doctor", "emit", "event", "fail", "feedback", "from-event", "heal", "history",
+        "init", "land", "latest", "list", "log", "merge", "nebula", "next", "notify", "phase", "plan", "post", "prompt",
+        "protocol", "pull", "push", "repair", "report", "request", "rerun", "respond", "response", "resume", "run",
+        "save", "session", "setup", "show", "skip", "start", "status", "step", "sync", "takeover", "test", "validate",
+        "watch", "why", "workflow",
     }
 )  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from faber.errors import FaberError, Notice, Severity
 from faber.model.documents import CLOSED
 from faber.model.reducer import REDUCER_VERSION
+from faber.notify.allowed import NotAllowed, command_to_run
+from faber.notify.delivery import failures
 from faber.repair.log_check import LogReport, Progress, check_log, critical
 from faber.repair.summaries import summary_problems
 from faber.repair.traces import claims, frame_of
@@ -34,6 +36,7 @@ from faber.store.schema import problems
 from faber.text.safe_text import has_secret
 
 REPAIR = "Run `faber repair {}`."
+NOTIFIER = "Check the command of `notify` with `faber notify test`."
 
 
 def examine_run(layout: Layout, run_id: str, read: Reader, progress: Progress | None = None) -> list[Notice]:
@@ -77,6 +80,10 @@ def examine_run(layout: Layout, run_id: str, read: Reader, progress: Progress | 
     findings += _leftovers(leftovers(directory), run_id)
     findings += _lock(os.path.join(directory, LOCK), run_id)
     findings += _secrets(directory, report.read, report.secrets)
+    findings += [
+        Notice("not_told", Severity.WARNING, f"Nobody was told about event {number}: {why}.", NOTIFIER, run_id)
+        for number, why in failures(directory)
+    ]
     return findings
 
 
@@ -84,7 +91,10 @@ def examine_store(layout: Layout) -> list[Notice]:
     """Findings about the whole store: configuration, index, leftovers of unfinished creations."""
     findings: list[Notice] = []
     try:
-        load_config(layout)
+        if load_config(layout).at("notify") is not None:
+            command_to_run(layout, os.environ)
+    except NotAllowed as error:
+        findings.append(Notice(error.code, Severity.WARNING, error.message, error.recovery, layout.config))
     except FaberError as error:
         findings.append(Notice(error.code, Severity.ERROR, error.message, error.recovery, layout.config))
     if not layout.exists():

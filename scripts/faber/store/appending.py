@@ -1,6 +1,7 @@
 """Turns drafts into events of the log: numbered, redacted, folded before they are written. Needs the run's lock."""
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber.errors import InvalidInput
@@ -23,8 +24,9 @@ from faber.text.safe_text import redact_json
 
 class Writer(NamedTuple):
     """Who writes, and how: the session, actor and client named in events, the clock that dates them, the timeout of
-    the run's lock in seconds, and, for a process that writes repeatedly, when state.json is replaced (None: with every
-    command; otherwise call `settle` at the end)."""
+    the run's lock in seconds, for a process that writes repeatedly when state.json is replaced (None: with every
+    command; otherwise call `settle` at the end), and what is called with the state before, the run after and the
+    events recorded, once the lock is released."""
 
     session_id: str | None = None
     actor: str | None = None
@@ -32,6 +34,7 @@ class Writer(NamedTuple):
     deadline: float = DEADLINE
     pace: Pace | None = None
     client: str | None = None
+    tell: Callable[[State, Run, list[Event]], None] | None = None
 
 
 def append(run: Run, state: State, drafts: list[Draft], events: list[Event], by: Writer, key: str | None) -> State:

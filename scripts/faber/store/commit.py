@@ -123,7 +123,10 @@ def commit(
                 error.recovery = "It is recorded: do not repeat the command. Free space or fix permissions first."
             raise
         index.note(layout, run.state, state, by.session_id)
-        return Committed(events, run._replace(state=state, folded=0, stamp=seen, notices=[]), repeated)
+        done = Committed(events, run._replace(state=state, folded=0, stamp=seen, notices=[]), repeated)
+    if by.tell:
+        by.tell(run.state, done.run, done.events)
+    return done
 
 
 def _in_log(run: Run, events: list[Event]) -> list[int]:

@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.
     "sessions": {"silent_minutes": 15},
+    "notify": None,
     "context": {"max_chars": 24_000, "default_branch": None},
 }
 

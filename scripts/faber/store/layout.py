@@ -33,6 +33,7 @@ LOCK = "lock"
 PARKED = "parked"
 DAMAGED = "damaged"
 AGENTS = "agents"
+TOLD = "told"
 # Another tool keeps the runs of a plan in the plan's directory: run PLAN-run-SUFFIX is PLAN/state-SUFFIX.json, with its
 # events in PLAN/SUFFIX.
 RUN_OF_PLAN = "-run-"
@@ -202,7 +203,7 @@ def _runs_of_plan(directory: str, plan: str) -> list[str]:
 
 
 def _check_inside(run_dir: str) -> None:
-    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED, AGENTS):
+    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED, AGENTS, TOLD):
         path = os.path.join(run_dir, name)
         kind = _kind(path)
         if kind not in (None, "directory"):

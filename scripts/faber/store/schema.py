@@ -27,7 +27,7 @@ class Mismatch(NamedTuple):
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """The schema `name`: `workflow` and `config` are written by hand, the others generated from their types."""
+    """The schema `name`: generated from the document's type, or written by hand in a file."""
     made = _derived(name)
     if made is not None:
         return made

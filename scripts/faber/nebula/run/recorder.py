@@ -18,6 +18,7 @@ from faber.model.nebula_documents import NebulaPhase, NebulaSpent
 from faber.model.state_parts import StepAnswer
 from faber.nebula.healing.healing_history import HealingHistory, read_history
 from faber.nebula.plan.state_file import NebulaFile, StateWriter, load_state, project
+from faber.notify.news import announce
 from faber.store.appending import Writer
 from faber.store.commit import commit, settle
 from faber.store.layout import Layout
@@ -58,7 +59,7 @@ class Journal:
         self._before: NebulaFile | None = load_state(directory)[0]
         self._projected = float("-inf")
         self._pause = PROJECTED_EVERY
-        self._by = Writer(actor=actor, pace=Pace(monotonic))
+        self._by = Writer(actor=actor, pace=Pace(monotonic), tell=announce)
 
     @property
     def last_event_id(self) -> int:

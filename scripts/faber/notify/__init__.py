@@ -1,0 +1,1 @@
+"""Telling a person what happened in a run, by a command of their own."""
