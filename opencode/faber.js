@@ -2,7 +2,7 @@
 // A faber that fails, hangs or is missing is logged and changes nothing else.
 
 import { spawn } from "node:child_process"
-import { readFileSync, readdirSync, realpathSync } from "node:fs"
+import { existsSync, readFileSync, readdirSync, realpathSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -22,7 +22,8 @@ export const Faber = async ({ client, directory }) => {
   // What a hook of faber prints; empty where it fails.
   const hook = (event, session, given) =>
     new Promise((resolve) => {
-      const program = spawn(join(ROOT, "bin", "faber"), ["hook", event], { cwd: directory, detached: true })
+      const env = { ...process.env, CLAUDE_PLUGIN_ROOT: ROOT }
+      const program = spawn(join(ROOT, "bin", "faber"), ["hook", event], { cwd: directory, detached: true, env })
       const said = { stdout: "", stderr: "" }
       const end = (why) => {
         clearTimeout(timer)
@@ -35,7 +36,8 @@ export const Faber = async ({ client, directory }) => {
           process.kill(-program.pid, "SIGKILL")
         } catch {}
       }, PATIENCE)
-      for (const name of ["stdout", "stderr"]) program[name].on("data", (data) => (said[name] += data))
+      for (const name of ["stdout", "stderr"])
+        program[name].setEncoding("utf8").on("data", (data) => (said[name] += data))
       program.on("error", end).on("close", (status) => end(status ? `it ended with ${status}` : ""))
       program.stdin.on("error", () => {})
       program.stdin.end(JSON.stringify({ session_id: session, cwd: directory, hook_event_name: event, ...given }))
@@ -51,6 +53,9 @@ export const Faber = async ({ client, directory }) => {
     }
   }
 
+  // Words in a tag that they cannot close.
+  const tagged = (tag, words) => `<${tag}>\n${words.replaceAll(`</${tag}`, `<\\/${tag}`)}\n</${tag}>`
+
   // A handler whose failure is logged: OpenCode would end the turn.
   const safe = (handler) => async (input, output) => {
     try {
@@ -65,6 +70,7 @@ export const Faber = async ({ client, directory }) => {
     config: safe((config) => {
       config.command ??= {}
       for (const name of readdirSync(join(ROOT, "skills"))) {
+        if (!existsSync(join(ROOT, "skills", name, "SKILL.md"))) continue // what a file manager leaves there
         const page = readFileSync(join(ROOT, "skills", name, "SKILL.md"), "utf8")
         const [, front, template] = page.match(/^---\n(.*?)\n---\n(.*)$/s)
         const description = front.match(/^description: *(.*)$/m)?.[1]
@@ -90,7 +96,7 @@ export const Faber = async ({ client, directory }) => {
       if (!briefs.has(sessionID)) return
       const { additionalContext } = await answer("session-start", sessionID, { source: "resume" })
       if (!additionalContext) return
-      const text = `<system-reminder>\n${additionalContext}\n</system-reminder>`
+      const text = tagged("system-reminder", additionalContext)
       parts.push({ id: `${parts.at(-1).id}z`, sessionID, messageID: message.id, type: "text", synthetic: true, text })
     }),
 
@@ -100,7 +106,7 @@ export const Faber = async ({ client, directory }) => {
       const { additionalContext } = await briefs.get(sessionID)
       if (!additionalContext) return
       working.add(sessionID)
-      system.push(`<faber>\n${additionalContext}\n</faber>`)
+      system.push(tagged("faber", additionalContext))
     }),
 
     // The summary keeps what faber says, and the next turn gets a new brief.

@@ -1,6 +1,9 @@
 """What a refused write means in Codex's sandbox; the real one is driven in tests/e2e/test_codex.py."""
 
 import errno
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from faber.errors import FaberError
 from faber.store.files import unwritable
 from faber.sync.sync_errors import RemoteUnreachable
 
+ROOT = Path(__file__).parents[2]
 CODEX = {"CODEX_THREAD_ID": "t-1"}
 
 
@@ -36,11 +40,28 @@ def failed(said: str) -> FaberError:
         (RemoteUnreachable("x", remote="origin"), CODEX | {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, "sandbox_offline"),
     ],
 )
-def test_only_what_a_sandbox_refuses_is_called_so(error: FaberError, environment: dict[str, str], code: str) -> None:
+def test_only_what_a_sandbox_refuses_is_called_so(
+    error: FaberError, environment: dict[str, str], code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In Codex a write that a sandbox refuses has its own code and keeps its fields; a full disk, another user's
     directory and other clients keep theirs."""
+    monkeypatch.setattr("faber.agents.sandbox._confined", lambda: True)
     told = explained(error, environment, "/p")
     assert (told.code, told.fields) == (code, error.fields)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+def test_a_disk_that_is_read_only_is_no_sandbox() -> None:
+    """In Codex outside its sandbox, a write that the disk refuses keeps its code."""
+    asks = (
+        "import errno, sys; sys.path.insert(0, sys.argv[1]); from faber.agents.sandbox import explained; "
+        "from faber.store.files import unwritable; "
+        "print(explained(unwritable(OSError(errno.EROFS, 'x'), '/p/lock'), {'CODEX_CI': '1'}, '/p').code)"
+    )
+    call = [sys.executable, "-S", "-c", asks, str(ROOT / "scripts")]
+    for before, code in (([], "store_unwritable"), (["setpriv", "--no-new-privs"], "sandbox_read_only")):
+        assert subprocess.run([*before, *call], capture_output=True, text=True, check=True).stdout.strip() == code
 
 
 def test_a_sandbox_without_a_project_changes_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

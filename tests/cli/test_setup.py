@@ -37,7 +37,9 @@ def client(request: pytest.FixtureRequest, home: Path) -> str:
 
 
 def listed(client: str) -> str:
-    """What the client itself says of its plugins; of OpenCode, what its plugin folder leads to."""
+    """What the client itself says of its plugins, or has written down; of OpenCode, what its plugin folder leads to."""
+    if client == "claude":
+        return (Path(os.environ["HOME"]) / ".claude" / "plugins" / "installed_plugins.json").read_text()
     if client == "opencode":
         folder = Path(os.environ["HOME"]) / ".config" / "opencode" / "plugin"
         return "\n".join(str(each.resolve()) for each in folder.glob("*.js"))
@@ -63,6 +65,31 @@ def test_what_it_shows_installs_and_is_undone(faber: Faber, client: str) -> None
     assert f"{client} does not have faber" in faber("setup").out
 
 
+def test_what_stopped_halfway_is_undone_or_finished(faber: Faber, home: Path, codex_binary: str) -> None:
+    """Where an installation ended after its first command, --undo removes what there is and --yes does the rest."""
+    (home / "bin").mkdir()
+    (home / "bin" / "codex").symlink_to(codex_binary)
+    half, rest = faber("setup", "--client", "codex", "--format", "json").json["commands"]
+    subprocess.run(half, shell=True, check=True, capture_output=True)
+    answer = faber("setup", "--client", "codex", "--undo", "--yes", "--format", "json").json
+    assert answer["ran"] == ["codex plugin marketplace remove faber"]
+    subprocess.run(half, shell=True, check=True, capture_output=True)
+    answer = faber("setup", "--client", "codex", "--yes", "--format", "json").json
+    assert (answer["ran"], answer["installed_from"]) == ([rest], str(ROOT))
+
+
+@pytest.mark.parametrize(("client", "file"), [("claude", ".claude/settings.json"), ("codex", ".codex/config.toml")])
+def test_a_broken_configuration_is_named_and_kept(faber: Faber, home: Path, client: str, file: str) -> None:
+    """Where faber cannot tell what is installed it changes nothing; the other clients are still listed."""
+    (home / file).parent.mkdir()
+    (home / file).write_bytes(b'{"x": \xff')
+    for undo in ((), ("--undo",)):
+        answer = faber("setup", "--client", client, "--yes", *undo)
+        assert answer.code == "setup_failed"
+        assert str(home / file) in answer.json["error"]["message"]
+    assert "opencode is not on PATH" in faber("setup").out
+
+
 def test_a_file_of_somebodys_is_left_alone(faber: Faber, home: Path) -> None:
     """A file in the place of faber's link, or a faber from elsewhere, is named and kept, to install and to remove."""
     theirs = home / ".config" / "opencode" / "plugin" / "faber.js"
@@ -76,6 +103,7 @@ def test_a_file_of_somebodys_is_left_alone(faber: Faber, home: Path) -> None:
             answer = faber("setup", "--client", client, "--yes", *undo)
             assert answer.code == "setup_failed"
             assert named in answer.json["error"]["message"]
+    assert "`codex plugin remove faber@faber`" in answer.json["error"]["recovery"]
     assert theirs.read_text() == "export const Mine = 1"
     assert (home / ".codex" / "config.toml").read_text() == config
 

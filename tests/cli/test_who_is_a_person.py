@@ -1,8 +1,10 @@
 """Who may speak for a person: known by the terminal, and by what agents leave in the environment."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,21 @@ def test_an_agent_is_known_by_any_sign(faber: Faber, asked: str, monkeypatch: py
         assert faber("feedback", "from-event", "--event-path", "x").code == "person_required", sign
         monkeypatch.delenv(sign)
     assert faber("feedback", "respond", asked, "approve").status == 0
+
+
+FOR_PEOPLE = (
+    "feedback respond RUN approve", "feedback respond RUN waive", "feedback from-event --event-path x",
+    "step skip RUN a:b", "phase skip RUN a", "run adopt RUN", "run takeover RUN", "run cancel RUN --reason x",
+    "context RUN --decide spec_unreadable=skip", "run init --autonomy autonomous",
+)  # fmt: skip
+
+
+def test_an_agent_speaks_for_nobody(faber: Faber, asked: str, monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    """No command that speaks for a person is an agent's to run."""
+    (project / ".fractary" / "faber" / "config.yaml").write_text("autonomy: guarded\n")
+    monkeypatch.setenv("CODEX_THREAD_ID", "t-1")
+    for command in FOR_PEOPLE:
+        assert faber(*command.replace("RUN", asked).split()).code == "person_required", command
 
 
 def test_a_program_without_a_terminal_is_no_person(faber: Faber, asked: str, project: Path) -> None:
@@ -156,3 +173,21 @@ def test_a_script_is_called_one(faber: Faber, run: str, monkeypatch: pytest.Monk
     monkeypatch.setattr("faber.console.invocation.has_terminal", lambda: False)
     faber("event", "emit", run, "--type", "checkpoint")
     assert faber("event", "list", run).json["events"][-1]["actor"] == "script"
+
+
+OUTSIDE = {
+    "claude-code": "export CLAUDECODE=1 CLAUDE_CODE_SESSION_ID=claude-code",
+    "codex": "export CODEX_CI=1 CODEX_THREAD_ID=codex",
+    "opencode": "export OPENCODE=1 OPENCODE_SESSION_ID=opencode",
+}
+ASKS = "import os; from faber.agents.known_clients import *; print(client_of(os.environ).name, session_of(os.environ))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
+@pytest.mark.parametrize(("outer", "inner"), list(permutations(OUTSIDE, 2)))
+def test_the_inner_client_counts(outer: str, inner: str) -> None:
+    """Where an agent started another client, it is that one and its session whose commands run, through a shell too."""
+    call = f"PYTHONPATH={MAIN.parents[1]} {sys.executable} -S -c '{ASKS}'; true"
+    own = {"PATH": os.environ["PATH"], "CALL": f'{OUTSIDE[inner]}; sh -c "$LAST"; true', "LAST": call}
+    started = ["sh", "-c", f'{OUTSIDE[outer]}; sh -c "$CALL"; true']
+    assert subprocess.run(started, env=own, capture_output=True, text=True, check=True).stdout.split() == [inner] * 2

@@ -40,6 +40,8 @@ phases:
     steps:
       - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
 """
+# The same, where a person is asked between the two.
+GATED = SHORT.replace("  - id: build\n", "  - id: build\n    gates: [{prompt: 'Build it?'}]\n")
 
 
 _REFUSED = re.compile(r"requires approval|haven't granted|has been denied|was denied")

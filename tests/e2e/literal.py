@@ -9,8 +9,8 @@ nothing but what the request holds. It reads English only as far as these habits
 * of a JSON answer, the commands are run whose keys it was told to run (`` run `complete_with` ``), in the order in
   which they were named, the work of `instruction` before the last one; of an error, the first command of `recovery`;
 * options that it was told of (`` `--message "…"` ``) are added where it has something to say in them;
-* a skill that its client shows as it lies on the disk is read as it says there: what `$` and `!` leave open is filled
-  in with the folder that the client named, what the person typed, and commands that are run first.
+* a skill that its client shows as it lies on the disk is read as it says there: its placeholders are filled in with the
+  folder that the client named and what the person typed, and its inlined commands are run first.
 
 `hands` does the work that an instruction asks for: the craft of a model that writes software, nothing of faber's.
 """
@@ -52,7 +52,7 @@ _STEP = re.compile(r"^\s*\d+\. ")
 _LABEL = re.compile(r"""^(?!Base directory)(?P<label>[A-Z][^:`]*): (?P<command>(?:"/[^"]+"|'/[^']+'|/\S+) [^`]*)$""")
 _CONDITION = re.compile(r"^\s*(?:\d+\.|[-*]|\|)?\s*\**(?:If|On|Unless|When)\b")
 _UNFILLED = re.compile(
-    r"\bIf \$ or ! is left unfilled below: `(?P<end>\S+)` is `(?P<path>\.\.\S*)` from this skill's folder"
+    r"\bIf placeholders below are not filled in: the plugin's root is `(?P<path>\.\.\S*)` from this file's folder"
 )
 _FOLDER = re.compile(
     r"(?:\bBase directory for this skill: |<path>)(?:file://)?(?P<folder>/[^\n<]*?)(?:/SKILL\.md)?(?:</path>|\n)"
@@ -243,8 +243,8 @@ def _filled_in(happened: Sequence[Happened]) -> list[Happened]:
         if rule := _UNFILLED.search(shown):
             named = _FOLDER.search(shown)
             folder = named["folder"] if named else os.path.dirname(str(each.given.get("file_path", "")))
-            program = os.path.normpath(os.path.join(folder, rule["path"]))
-            shown = re.sub(r"\$\{\w+\}/" + re.escape(rule["end"]), program.replace("\\", r"\\"), shown)
+            root = os.path.normpath(os.path.join(folder, rule["path"]))
+            shown = re.sub(r"\$\{\w+\}", root.replace("\\", r"\\"), shown)
             each = replace(each, said=shown.replace("$ARGUMENTS", typed), result=None if each.said else "")
         found.append(each)
     return found

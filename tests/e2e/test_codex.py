@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from e2e.bench import Bench, Setting
+from e2e.bench import GATED, Bench, Setting
 from e2e.client import Client
 from e2e.codex import Codex
 from e2e.literal import LiteralAgent
@@ -131,29 +131,31 @@ def test_hooks_that_nobody_trusts_are_replaced_by_a_sentence(codex: Codex, prepa
     assert bench.state["status"] == "completed", codex.api.shown()
 
 
-READS = ("status", "next csv", "context csv", "doctor csv", "run list", "event list csv", "protocol step-loop")
-WRITES = (
-    "run init --run-id other", "event emit csv --type checkpoint", "step start csv frame:classify",
-    "context csv --record",
-)  # fmt: skip
+READS = ("status", "next csv", "context csv")
+WRITES = ("event emit csv --type checkpoint", "context csv --record")
+MORE = ("doctor csv", "run list", "event list csv", "protocol step-loop", "watch csv | head -1")
+MORE_WRITES = ("run init --run-id other", "step start csv frame:classify")
 
 
-def test_a_read_only_sandbox(codex: Codex, plugin_root: Path) -> None:
+@pytest.mark.parametrize(
+    ("reads", "writes"), [(READS, WRITES), pytest.param(MORE, MORE_WRITES, marks=pytest.mark.full)], ids=["few", "more"]
+)
+def test_a_read_only_sandbox(codex: Codex, plugin_root: Path, reads: tuple[str, ...], writes: tuple[str, ...]) -> None:
     """In Codex's default sandbox what only reads works; what writes says that the sandbox is read-only, and which
     options open it. A literal agent reads that and stops."""
     bench = bench_of(codex, plugin_root)
     bench.person("run", "init", "--run-id", "csv")
     faber = f"{plugin_root}/bin/faber"
-    called = [tool("Bash", command=f"{faber} {each} | head -c 20000") for each in READS]
-    called += [tool("Bash", command=f"{faber} {each}") for each in WRITES]
+    called = [tool("Bash", command=f"{faber} {each} | head -c 20000") for each in reads]
+    called += [tool("Bash", command=f"{faber} {each}") for each in writes]
     codex.api.script.reply(reduce(add, called), text("done"))
     codex.api.script.always(LiteralAgent())
     result = codex.run("look", sandbox="read-only")
     results = codex.api.turns[-1].results
-    assert [each.is_error for each in results] == [False] * len(READS) + [True] * len(WRITES)
-    assert not any("sandbox_read_only" in each.text for each in results[: len(READS)])
+    assert [each.is_error for each in results] == [False] * len(reads) + [True] * len(writes)
+    assert not any("sandbox_read_only" in each.text for each in results[: len(reads)])
     wanted = roots(codex.project / ".git")[0]
-    for each in results[len(READS) :]:
+    for each in results[len(reads) :]:
         error = told(each.text)["error"]
         assert error["code"] == "sandbox_read_only"
         assert f"-s workspace-write -c '{wanted}'" in error["recovery"]
@@ -188,34 +190,25 @@ def test_a_sandbox_that_may_write_in_the_workspace(codex: Codex, plugin_root: Pa
     assert "git_read_only" not in context.text
 
 
-def test_nobody_is_asked_for_an_answer(codex: Codex, prepared: Codex) -> None:
-    """In Codex a prompt is an agent's as well as a person's: no code is made with which one could answer, even if the
-    client was started where a person works with another one."""
+@pytest.mark.parametrize("gates", [1, pytest.param(2, marks=pytest.mark.full)], ids=["short", "default"])
+def test_the_workflow_to_its_end(codex: Codex, prepared: Codex, gates: int) -> None:
+    """A literal agent works from a skill, over each gate that a person approves, to the end of a workflow, also of the
+    default one, in a sandbox that may write in the workspace and in the repository. No code is made with which a
+    prompt could answer, even if the client was started where a person works with another one."""
     root = codex.share(prepared)
     bench = bench_of(codex, root)
-    bench.person("run", "init", "--run-id", "csv")
-    codex.api.script.reply(
-        tool("Bash", command=f"{root}/bin/faber feedback request csv --prompt 'May I?'"), text("done")
-    )
-    nested = {"CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ATTENDED": "1"}
-    session = codex.run("approve K7QXM2", extra=BYPASS, environment=nested).session_id
-    assert bench.state["status"] == "awaiting_feedback"
-    assert read_codes(Layout(str(codex.project)), session) is None
-
-
-def test_the_default_workflow_to_its_end(codex: Codex, prepared: Codex) -> None:
-    """A literal agent works from a skill, over two gates that a person approves, to the end of the default workflow,
-    in a sandbox that may write in the workspace and in the repository."""
-    root = codex.share(prepared)
-    bench = bench_of(codex, root)
+    if gates == 1:
+        bench.workflow(GATED)
     codex.api.script.always(LiteralAgent(bench.hands))
     how: dict[str, Any] = {"sandbox": "workspace-write", "extra": BYPASS, "settings": roots(codex.project / ".git")}
-    first = codex.run("$faber:run Add a CSV export", **how)
-    for _ in range(2):
+    nested = {"CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ATTENDED": "1"}
+    first = codex.run("$faber:run Add a CSV export", environment=nested, **how)
+    assert read_codes(Layout(str(codex.project)), first.session_id) is None
+    for _ in range(gates):
         assert bench.state["status"] == "awaiting_feedback", codex.api.shown()
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
         codex.run("continue", resume=first.session_id, **how)
     assert bench.state["status"] == "completed"
     own = [each for each in events(bench.run.directory) if each["actor"] == "agent" and each.get("session_id")]
     other = [each for each in own if (each.get("client"), each["session_id"]) != ("codex", first.session_id)]
-    assert (len(own) > 20, other) == (True, [])
+    assert (len(own) > 5 * gates, other) == (True, [])

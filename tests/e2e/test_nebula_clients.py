@@ -192,6 +192,7 @@ def opencode(opencode_binary: str, api: MessagesApi, project: Path, tmp_path: Pa
     made.close()
 
 
+@pytest.mark.full  # it is pinned: what it prints changes only with the pin
 def test_opencode_prints_what_is_recorded(
     opencode: OpenCode, api: MessagesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ WAYS = (f"{BARE} ANSWER", f"{BARE} setsid -w ANSWER", "script -qec 'ANSWER' /dev
 
 
 class Desk(NamedTuple):
-    """The three clients of one person, each with faber as `faber setup` installs it, and their model."""
+    """The three clients of one person, each with faber, and their model."""
 
     api: MessagesApi
     claude: Client
@@ -74,16 +74,15 @@ def desk(claude_binary: str, codex_binary: str, opencode_binary: str, on_disk: P
     place = Path(mkdtemp(dir=on_disk))
     project = make_project(place / "project")
     with MessagesApi() as api:
-        claude = Client(claude_binary, place / "claude", project, api)
+        claude = Client(claude_binary, place / "claude", project, api, plugin_dir=ROOT)
         codex = Codex(codex_binary, place / "codex", project, api)
         opencode = OpenCode(opencode_binary, place / "opencode", project, api)
-        clients: dict[str, Installation] = {"claude": claude, "codex": codex, "opencode": opencode}
-        for name, client in clients.items():
-            set_up(client, name)
+        set_up(codex, "codex")
+        set_up(opencode, "opencode")
         codex.trust_hooks()
         with opencode.serve() as served:
             yield Desk(api, claude, codex, served)
-        for client in clients.values():
+        for client in (claude, codex, opencode):
             client.close()
 
 
@@ -136,20 +135,25 @@ def test_one_run_through_three_clients(desk: Desk, script: Script, tmp_path: Pat
     assert (place / "export.txt").read_text() == "a,b\n"
 
 
-def test_no_agent_answers_for_a_person(desk: Desk, script: Script, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kinds", [FOR_PEOPLE[:1], pytest.param(FOR_PEOPLE[1:], marks=pytest.mark.full)], ids=["an answer", "the others"]
+)
+def test_no_agent_answers_for_a_person(desk: Desk, script: Script, tmp_path: Path, kinds: tuple[str, ...]) -> None:
     """In each client an agent that runs what only a person may, as it is, without its client's variables, in a session
-    of its own or on a terminal of its own, is refused."""
+    of its own or on a terminal of its own, is refused; nor is a typed answer one where nobody knows its author."""
     bench = desk.bench(tmp_path / "project")
     bench.workflow(GATE)
     bench.settings(autonomy="guarded")
     run = bench.person("run", "begin", "--next", "An export")["run_id"]
     answer = f"{FABER} {FOR_PEOPLE[0]}"
-    tried = [f"{FABER} {each}" for each in FOR_PEOPLE] + [each.replace("ANSWER", answer) for each in WAYS]
+    tried = [f"{FABER} {each}" for each in kinds] + [each.replace("ANSWER", answer) for each in WAYS]
     command = f"{{ {'; '.join(tried)}; }} 2>/dev/null".replace("RUN", run)
     script.reply(*[tool("Bash", command=command), text("done")] * 3)
     said = []
     for ask in (partial(desk.claude.run, allowed_tools=["Bash"]), desk.codex.run, desk.opencode.says):
         ask("go", cwd=bench.project)
         said.append(desk.api.turns[-1].results[-1].text)
+    script.reply(text("approve"))
+    desk.opencode.says("approve", command="faber:feedback", cwd=bench.project)
     assert [each.count("Only a person may use") for each in said] == [len(tried)] * 3, said
     assert (bench.state["status"], bench.state["answers"]) == ("awaiting_feedback", [])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -28,13 +29,14 @@ class SetupFailed(FaberError):
 
 
 class Recipe(NamedTuple):
-    """How the bundle gets into a client. In the commands, {root} is the bundle and {home} the client's folder; in
-    `afterwards` is what a person has to know or do then."""
+    """How the bundle gets into a client. In the commands, {root} is the bundle and {home} the client's folder. `found`
+    says where what each command of `add` makes came from, None if it is not there; those of `remove` undo them from
+    the last to the first. In `afterwards` is what a person has to know or do then."""
 
     home: Callable[[Mapping[str, str]], str]
     add: tuple[Command, ...]
     remove: tuple[Command, ...]
-    source: Callable[[str], str | None]
+    found: Callable[[str], tuple[str | None, ...]]
     afterwards: tuple[str, ...] = ()
 
 
@@ -58,34 +60,41 @@ def _below(home: Mapping[str, str], *parts: str) -> str:
     return os.path.join(home.get("HOME") or os.path.expanduser("~"), *parts)
 
 
-def _claude_source(home: str) -> str | None:
-    found = _read(os.path.join(home, "settings.json"), json.loads)
-    enabled = _at(found, "enabledPlugins", PLUGIN)
-    source = _at(found, "extraKnownMarketplaces", "faber", "source")
-    return str(_at(source, "path") or _at(source, "url") or PLUGIN) if enabled is True else None
+def _in_claude(home: str) -> tuple[str | None, ...]:
+    settings = _read(os.path.join(home, "settings.json"), json.loads)
+    source = _at(settings, "extraKnownMarketplaces", "faber", "source")
+    named = next((str(source[key]) for key in ("path", "url", "repo") if _at(source, key)), None)
+    return _with_plugin(named, _at(settings, "enabledPlugins", PLUGIN))
 
 
-def _codex_source(home: str) -> str | None:
+def _in_codex(home: str) -> tuple[str | None, ...]:
     import tomllib
 
-    found = _read(os.path.join(home, "config.toml"), tomllib.loads)
-    enabled = _at(found, "plugins", PLUGIN, "enabled")
-    return str(_at(found, "marketplaces", "faber", "source") or PLUGIN) if enabled is True else None
+    config = _read(os.path.join(home, "config.toml"), tomllib.loads)
+    named = _at(config, "marketplaces", "faber", "source")
+    return _with_plugin(str(named) if named else None, _at(config, "plugins", PLUGIN, "enabled"))
 
 
-def _opencode_source(home: str) -> str | None:
+def _with_plugin(market: str | None, enabled: Any) -> tuple[str | None, ...]:
+    return market, (market or PLUGIN) if enabled is True else None
+
+
+def _in_opencode(home: str) -> tuple[str | None, ...]:
     link = os.path.join(home, "plugin", "faber.js")
-    if not os.path.lexists(link):
-        return None
-    return os.path.realpath(link).removesuffix(f"/{_OPENCODE_PLUGIN}")
+    source = os.path.realpath(link).removesuffix(f"/{_OPENCODE_PLUGIN}") if os.path.lexists(link) else None
+    return source, source
 
 
 def _read(path: str, parse: Callable[[str], Any]) -> Any:
     try:
         with open(path, encoding="utf-8") as file:
             return parse(file.read())
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError) as error:
+        raise SetupFailed(
+            f"{path} cannot be read: {error}", recovery="Correct that file; nothing was changed."
+        ) from None
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -99,13 +108,13 @@ RECIPES = {
         lambda env: env.get("CLAUDE_CONFIG_DIR") or _below(env, ".claude"),
         (("claude", "plugin", "marketplace", "add", "{root}"), ("claude", "plugin", "install", PLUGIN)),
         (("claude", "plugin", "uninstall", PLUGIN), ("claude", "plugin", "marketplace", "remove", "faber")),
-        _claude_source,
+        _in_claude,
     ),
     "codex": Recipe(
         lambda env: env.get("CODEX_HOME") or _below(env, ".codex"),
         (("codex", "plugin", "marketplace", "add", "{root}"), ("codex", "plugin", "add", PLUGIN)),
         (("codex", "plugin", "remove", PLUGIN), ("codex", "plugin", "marketplace", "remove", "faber")),
-        _codex_source,
+        _in_codex,
         (
             "Start codex once and trust faber's hooks: type /hooks. Until then no session is told of its run, and "
             "`codex exec` says nothing about it.",
@@ -119,7 +128,7 @@ RECIPES = {
         ),
         (("mkdir", "-p", "{home}/plugin"), ("ln", "-s", f"{{root}}/{_OPENCODE_PLUGIN}", "{home}/plugin/faber.js")),
         (("rm", "{home}/plugin/faber.js"),),
-        _opencode_source,
+        _in_opencode,
     ),
 }
 NAMES = tuple(client.program for client in CLIENTS if client.program)
@@ -135,7 +144,11 @@ def standing(name: str, environ: Mapping[str, str]) -> Standing:
     import shutil
 
     recipe = RECIPES[name]
-    return Standing(name, shutil.which(name, path=environ.get("PATH")), recipe.source(recipe.home(environ)))
+    try:
+        source = recipe.found(recipe.home(environ))[-1]
+    except SetupFailed:
+        source = None
+    return Standing(name, shutil.which(name, path=environ.get("PATH")), source)
 
 
 def commands(name: str, environ: Mapping[str, str], *, undo: bool = False) -> list[Command]:
@@ -155,30 +168,42 @@ def change(name: str, environ: Mapping[str, str], *, undo: bool = False) -> list
             "This faber is a Python package without the bundle that a client installs.",
             recovery="Clone faber's repository and run its bin/faber setup.",
         )
-    found, here = standing(name, environ), plugin_root()
-    source = found.installed_from
-    if source is not None and os.path.realpath(source) != os.path.realpath(here):
-        other = os.path.join(source, "bin", "faber")
-        way = f"Remove that first: `{other} setup --client {name} --undo --yes`." if os.path.exists(other) else None
-        raise SetupFailed(
-            f"{name} has a faber already that is not this one: {source}.", recovery=way or "Move that away first."
-        )
-    if (found.installed_from is None) == undo:
-        return []
-    if found.program is None:
+    recipe, here = RECIPES[name], plugin_root()
+    found = recipe.found(recipe.home(environ))
+    for source in found:
+        if source is not None and os.path.realpath(source) != os.path.realpath(here):
+            raise SetupFailed(
+                f"{name} has a faber already that is not this one: {source}.", recovery=_way_out(name, environ, source)
+            )
+    listed = zip(commands(name, environ, undo=undo), reversed(found) if undo else found, strict=False)
+    needed = [command for command, source in listed if (source is not None) == undo]
+    if needed and standing(name, environ).program is None:
         raise SetupFailed(f"There is no {name} on PATH.", recovery=f"Install {name}, or run this where it is on PATH.")
     done = []
-    for command in commands(name, environ, undo=undo):
+    for command in needed:
         result = run(Program(command, environ), seconds=SECONDS)
         if not result.ok:
             said = result.complaint or result.line or f"exit status {result.code}"
             raise SetupFailed(
-                f"`{' '.join(command)}` failed: {said}",
+                f"`{shlex.join(command)}` failed: {said}",
                 recovery="Correct that and run it again; repeating is harmless.",
             )
         done.append(command)
-    _keep_compiled(RECIPES[name].home(environ))
+    if done:
+        _keep_compiled(recipe.home(environ))
     return done
+
+
+def _way_out(name: str, environ: Mapping[str, str], source: str) -> str:
+    """How a person removes the faber from elsewhere that a client has."""
+    other = os.path.join(source, "bin", "faber")
+    if os.path.exists(other):
+        return f"Remove that first: `{shlex.quote(other)} setup --client {name} --undo --yes`."
+    link = os.path.join(RECIPES[name].home(environ), "plugin", "faber.js")
+    if name == "opencode" and not os.path.islink(link):
+        return f"Move {link} away first."
+    ways = " and ".join(f"`{shlex.join(each)}`" for each in commands(name, environ, undo=True))
+    return f"Remove that first: {ways}."
 
 
 def _keep_compiled(home: str) -> None:

@@ -1,6 +1,7 @@
 """The coding agents that faber knows by the variables that they give to the programs they run."""
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 CHILD = "FABER_CHILD"
@@ -40,8 +41,30 @@ SIGNS = (*(sign for client in CLIENTS for sign in client.signs), *UNNAMED)
 
 
 def client_of(environment: Mapping[str, str]) -> KnownClient | None:
-    """The client whose agent this process belongs to, the first in the table; None if no sign names one."""
-    return next((client for client in CLIENTS if any(sign in environment for sign in client.signs)), None)
+    """The client whose agent this process belongs to; None if no sign names one.
+
+    Where an agent of one client started another client, both have left their signs, and the inner one counts.
+    """
+    found = [client for client in CLIENTS if any(sign in environment for sign in client.signs)]
+    return _innermost(found) if len(found) > 1 else next(iter(found), None)
+
+
+def _innermost(clients: Sequence[KnownClient]) -> KnownClient:
+    """The client that is nearest among the processes above this one: its own does not have its signs."""
+    number = os.getppid()
+    try:
+        while number > 1:
+            with open(f"/proc/{number}/stat", "rb") as stat:
+                parent = int(stat.read().rpartition(b")")[2].split()[1])
+            with open(f"/proc/{number}/environ", "rb") as file:
+                names = {each.partition(b"=")[0].decode(errors="replace") for each in file.read().split(b"\0")}
+            if outside := [client for client in clients if not names & set(client.signs)]:
+                return outside[0]
+            number = parent
+    except (OSError, ValueError, IndexError):
+        pass
+    # Codex lets nobody look into its process, and its sandbox may hide those above.
+    return next((client for client in clients if client.name == "codex"), clients[-1])
 
 
 def is_agents(environment: Mapping[str, str]) -> bool:

@@ -42,7 +42,7 @@ def explained(error: FaberError, environment: Mapping[str, str], root: str) -> F
             recovery=f"{_ask(environment, root, _CONNECTED)} Or they run this command in a terminal of their own.",
             **error.fields,
         )
-    if not _is_refusal(error):
+    if not _is_refusal(error) or not _confined():
         return error
     return SandboxReadOnly(
         f"{error.message} Codex's sandbox is read-only there.",
@@ -88,6 +88,15 @@ def _ask(environment: Mapping[str, str], root: str, *more: str) -> str:
 def _in_codex(environment: Mapping[str, str]) -> bool:
     client = client_of(environment)
     return client is not None and client.name == "codex"
+
+
+def _confined() -> bool:
+    """False where the system says that this process is in no sandbox: each has given up new privileges."""
+    try:
+        with open("/proc/self/status", "rb") as status:
+            return b"\nNoNewPrivs:\t0\n" not in status.read()
+    except OSError:
+        return True  # it does not tell
 
 
 def _is_refusal(error: FaberError) -> bool:

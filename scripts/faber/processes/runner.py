@@ -76,8 +76,8 @@ class ProgramResult(NamedTuple):
     def complaint(self) -> str:
         """The line of stderr that says what went wrong, verbatim; empty if the program printed nothing there."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
-        fatal = (line for line in lines if line.startswith(("fatal:", "error:")))
-        serious = (line for line in lines if not line.startswith(("warning:", "hint:")))
+        fatal = (line for line in lines if line.lower().startswith(("fatal:", "error:")))
+        serious = (line for line in lines if not line.lower().startswith(("warning:", "hint:")))
         return next(fatal, None) or next(serious, None) or next(iter(lines), "")
 
 
