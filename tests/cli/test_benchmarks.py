@@ -16,7 +16,7 @@ SCRIPTS = [
     "sync", "transition", "views", "worktrees",
 ]  # fmt: skip
 # They start many processes for figures that resemble another's.
-LONG = {"resume", "scheduling", "sync", "transition", "views"}
+LONG = {"append", "many_runs", "resume", "scheduling", "startup", "sync", "transition", "views", "worktrees"}
 ENVIRONMENT = os.environ | {"FABER_VENV": sys.prefix}
 Run = Callable[..., str]
 

@@ -190,7 +190,8 @@ def test_a_sandbox_that_may_write_in_the_workspace(codex: Codex, plugin_root: Pa
     assert "git_read_only" not in context.text
 
 
-@pytest.mark.parametrize("gates", [1, pytest.param(2, marks=pytest.mark.full)], ids=["short", "default"])
+@pytest.mark.full  # tests/e2e/test_three_clients.py goes through both clients
+@pytest.mark.parametrize("gates", [1, 2], ids=["short", "default"])
 def test_the_workflow_to_its_end(codex: Codex, prepared: Codex, gates: int) -> None:
     """A literal agent works from a skill, over each gate that a person approves, to the end of a workflow, also of the
     default one, in a sandbox that may write in the workspace and in the repository. No code is made with which a

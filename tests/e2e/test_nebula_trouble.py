@@ -59,6 +59,7 @@ class Rogues(Model):
         return super().code(phase, request, first=first)
 
 
+@pytest.mark.full
 def test_rogue_agents(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """Garbage, a crash and a deleted tree fail their phases alone; what was written outside is named; an agent's own
     commits, on its own branch even, are its phase's."""

@@ -152,7 +152,8 @@ def test_a_subagent_works_in_the_session_of_its_caller(house: House, script: Scr
     assert [briefs(each) for each in asked(house, result)] == [[], []]
 
 
-@pytest.mark.parametrize("gates", [1, pytest.param(2, marks=pytest.mark.full)], ids=["short", "default"])
+@pytest.mark.full  # tests/e2e/test_three_clients.py goes through both clients
+@pytest.mark.parametrize("gates", [1, 2], ids=["short", "default"])
 def test_the_workflow_to_its_end(house: House, script: Script, bench: Bench, gates: int) -> None:
     """From `/faber:run` over each gate, which a person approves in a terminal, to the end of a workflow, also of the
     default one, by an agent that does what it is told, each step once."""
@@ -222,6 +223,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.full
 def test_a_broken_faber_changes_nothing(house: House, script: Script, tmp_path: Path) -> None:
     """With fabers that are missing, hang, fail or answer something else, OpenCode works as without them, its log says
     what happened, and none is left running."""

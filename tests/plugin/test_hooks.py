@@ -1099,6 +1099,7 @@ def test_the_client_is_told_of_each_hook() -> None:
     assert called == {re.sub("-?([a-z]+)", lambda m: m[1].title(), event): event for event in EVENTS}
 
 
+@pytest.mark.full
 def test_the_client_refuses_other_hooks(claude_binary: str, tmp_path: Path) -> None:
     """The client's strict validation accepts the bundle's hooks, and refuses one for an event it does not know."""
     for name in (".claude-plugin", "hooks"):
