@@ -166,11 +166,8 @@ ONE = {"f": "filter_failure"}  # tests/nebula/run/test_healing.py has each kind 
 FOUR = {**ONE, "s": "budget_exceeded", "m": "max_cycles", "b": "merge_conflict"}
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [ONE, pytest.param(FOUR, marks=pytest.mark.full)],
-    ids=["one", "four"],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kinds", [ONE, FOUR], ids=["one", "four"])
 def test_phases_that_failed_heal_in_the_real_client(
     tmp_path: Path, api: MessagesApi, claude_binary: str, kinds: Mapping[str, str]
 ) -> None:

@@ -44,7 +44,7 @@ newest = pytest.mark.parametrize("bench", ["newest", pytest.param("oldest", mark
 
 
 STRICT = [
-    Setting("oldest", "dontAsk", installed="from a folder", apart=True),
+    pytest.param(Setting("oldest", "dontAsk", installed="from a folder", apart=True), marks=pytest.mark.full),
     Setting("newest", "dontAsk", installed="in the cache", apart=True),
 ]
 
@@ -141,6 +141,7 @@ def test_a_checkpoint_is_saved_in_the_agents_words(bench: Bench) -> None:
     assert bench.refused == []
 
 
+@pytest.mark.full  # tests/e2e/test_machines.py continues a run in a second clone, too
 @newest
 def test_a_run_moves_to_a_second_clone(bench: Bench, tmp_path: Path) -> None:
     """`/faber:sync push` here and `/faber:sync pull` in another clone; there a plain prompt gets the run to its end."""
@@ -181,9 +182,9 @@ def test_a_nebula_is_planned_and_then_applied(bench: Bench) -> None:
     assert bench.refused == []
 
 
-# One of each kind: what is granted may be run with any arguments, exactly as it stands, if its words were typed, or not
-# at all. tests/hooks/test_grants.py holds the permissions of each against the table.
-KINDS = ("run", "heal", "sync", "nebula", "feedback")
+# What is granted with any arguments, and what only if its words were typed; tests/hooks/test_grants.py holds the
+# permissions of each against the table.
+KINDS = ("sync", "nebula")
 
 
 @newest

@@ -16,6 +16,7 @@ if os.environ.get("CI") != "true":  # there a missing package fails
     pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
 
+@pytest.mark.full
 def test_a_cluster_works_with_the_real_client(tmp_path: Path, api: MessagesApi, claude_binary: str) -> None:
     """`faber nebula apply --scheduler`: a phase by agents at a worker, merged and landed here."""
     files = {"README.md": "begin\n", ".gitignore": "/.fractary/\n"}

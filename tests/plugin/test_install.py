@@ -118,6 +118,7 @@ def _demo(installed: Installed, *options: str) -> str:
     return shown.stdout
 
 
+@pytest.mark.full
 def test_an_installed_faber_heals_in_its_demo(installed: Installed) -> None:
     """`faber demo --heal` runs from what was installed, and names commands that exist there."""
     assert "Healing: 1 failure, 1 healed" in _demo(installed, "--heal")
