@@ -1,7 +1,7 @@
 """Make the pictures of the README: one of each view of a run, from the runs that `faber demo` makes.
 
 Usage:
-    pictures.py [--directory DIR]    write status.svg, watch.svg, brief.svg and report.png. Default: docs/pictures
+    pictures.py [--directory DIR]    write an SVG of each view in the terminal and report.png. Default: docs/pictures
 
 Everything is what the commands print: only colours become SVG, and the page of the report a PNG, which needs a
 Chromium. Times differ from one call to the next.
@@ -58,6 +58,8 @@ def main() -> int:
         made = read_view(open_run(Layout(str(killed)), killed_run.RUN_ID), utc_now())
         _terminal(into / "status.svg", f"faber status {killed_run.RUN_ID}", coloured(tree(made, COLUMNS, str)))
         _terminal(into / "brief.svg", "what a new session is told", _brief(killed))
+        why = _faber(str(killed), "why", killed_run.RUN_ID).replace(PROGRAM, "faber")
+        _terminal(into / "why.svg", f"faber why {killed_run.RUN_ID}", why)
         page = healed / "report.html"
         _faber(str(healed), "report", healed_phase.RUN_ID, "--output", str(page))
         with Chromium(browser) as opened:

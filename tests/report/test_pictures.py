@@ -10,7 +10,7 @@ PICTURES = sorted((ROOT / "docs" / "pictures").iterdir())
 def test_the_readme_shows_every_picture() -> None:
     """There is a small picture of each view, the README shows it, and none loads anything."""
     readme = (ROOT / "README.md").read_text()
-    assert [file.name for file in PICTURES] == ["brief.svg", "report.png", "status.svg", "watch.svg"]
+    assert [file.name for file in PICTURES] == ["brief.svg", "report.png", "status.svg", "watch.svg", "why.svg"]
     for file in PICTURES:
         assert f"](docs/pictures/{file.name})" in readme
         assert file.stat().st_size < 150_000
