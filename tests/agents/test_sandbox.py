@@ -4,6 +4,7 @@ import errno
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,10 @@ def test_only_what_a_sandbox_refuses_is_called_so(
     assert (told.code, told.fields) == (code, error.fields)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
-def test_a_disk_that_is_read_only_is_no_sandbox() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says of a process that it gets no new privileges")
+def test_a_disk_that_is_read_only_is_no_sandbox(needed: Callable[[str | None, str], str]) -> None:
     """In Codex outside its sandbox, a write that the disk refuses keeps its code."""
+    needed(shutil.which("setpriv"), "setpriv is not installed")
     asks = (
         "import errno, sys; sys.path.insert(0, sys.argv[1]); from faber.agents.sandbox import explained; "
         "from faber.store.files import unwritable; "

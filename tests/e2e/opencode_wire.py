@@ -77,8 +77,8 @@ class ChatWire(OpenCodeWire):
             yield "data: [DONE]\n\n"
 
     def whole(self, reply: Reply, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """OpenCode never asks for it."""
-        raise NotImplementedError
+        """Fails the test: OpenCode always asks for a stream."""
+        raise AssertionError("OpenCode asked for a response that is no stream.")
 
 
 def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
