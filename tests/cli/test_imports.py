@@ -214,7 +214,7 @@ def test_a_nebula_is_planned_without_anything_heavy_of_others(project: Path) -> 
 def test_a_cluster_is_loaded_only_where_one_is_asked_for() -> None:
     """What `nebula apply` needs on one machine loads nothing of Dask, nor what speaks with it."""
     code = (
-        "import sys; import faber.cli.nebula_apply; "
+        "import sys; import faber.nebula.commands.apply_command; "
         "print([name for name in sys.modules if name.partition('.')[0] in ('distributed', 'dask', 'tornado')"
         " or name.startswith('faber.nebula.cluster.')])"
     )

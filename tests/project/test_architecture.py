@@ -44,6 +44,7 @@ ORDER = (
     "report",
     "hooks",
     "console",
+    "nebula.commands",
     "demo",
     "cli",
 )

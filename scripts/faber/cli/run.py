@@ -6,6 +6,7 @@ import click
 
 from faber.console.arguments import limit_option, next_option, only_run_argument, require_person, run_argument
 from faber.console.invocation import Invocation
+from faber.console.new_run import new_run_id
 from faber.console.output import print_json
 from faber.console.recorded_answer import handed_out, record
 from faber.context.resume import run_position
@@ -19,7 +20,7 @@ from faber.foreign.unadopted import check_repeatable
 from faber.git.repository import find
 from faber.model import commands
 from faber.model.documents import AUTONOMY_LEVELS, CLOSED, RUN_STATUSES, Autonomy
-from faber.model.ids import check_new_run_id, check_work_id, looks_like_work_id, slug
+from faber.model.ids import check_new_run_id, check_work_id, looks_like_work_id
 from faber.store import index
 from faber.store.config import load_config
 from faber.store.files import make_directories
@@ -76,7 +77,7 @@ def _create(
     made = create_run(
         obj.layout,
         NewRun(
-            run_id=run_id if run_id is not None else new_id(obj),
+            run_id=run_id if run_id is not None else new_run_id(obj),
             plan=load_plan(obj.layout, config.at("workflow") if workflow is None else workflow),
             work_id=check_work_id(work_id) if work_id is not None else None,
             target=target,
@@ -145,17 +146,6 @@ def _loaded(obj: Invocation) -> Draft | None:
     if by.session_id is None or by.client is None:
         return None
     return {**context_loaded(()), "session_id": by.session_id, "actor": obj.actor, "client": by.client}
-
-
-def new_id(obj: Invocation) -> str:
-    """A new run's id: org/project/uuid, from the git remote."""
-    from uuid import uuid4
-
-    from faber.git.inspect import remote_slug
-
-    found = remote_slug(obj.layout.root)
-    org, project = found or ("local", os.path.basename(obj.layout.root))
-    return f"{slug(org)}/{slug(project)}/{uuid4()}"
 
 
 def bind_here(obj: Invocation, run_id: str) -> None:

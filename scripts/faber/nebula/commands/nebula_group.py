@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from faber.agents.client_kinds import CLAUDE, missing
-from faber.cli.nebula_log import attach_command, log_command
 from faber.console.arguments import Amount, format_choice, format_option
 from faber.console.invocation import Invocation
 from faber.console.output import columns, print_answer, print_json, say, write
 from faber.errors import Exit, Notice
+from faber.nebula.commands.log_command import attach_command, log_command
 from faber.nebula.plan import draw
 from faber.nebula.plan.agent_choice import AgentChoice, InClient, UnknownClient, choice_of_words, in_client
 from faber.nebula.plan.nebula_files import load_nebula
@@ -199,7 +199,7 @@ def apply_command(
     Exit status 0 if every phase is done, 5 if some failed, 3 if a person is needed, 130 if it was stopped.
     `next_steps` says how to continue.
     """
-    from faber.cli.nebula_apply import apply
+    from faber.nebula.commands.apply_command import apply
     from faber.nebula.run.apply_options import Wanted
 
     wanted = Wanted(**given)
@@ -220,7 +220,7 @@ nebula.add_command(attach_command)
 @click.pass_obj
 def land_command(obj: Invocation, directory: str, branch: str | None) -> int:
     """Merge the run's result into the branch it started on. Exit status 4 if that is refused."""
-    from faber.cli.nebula_apply import land
+    from faber.nebula.commands.apply_command import land
 
     return land(obj, directory, branch, problems=_problems)
 
@@ -237,7 +237,7 @@ def clean_command(obj: Invocation, directory: str | None, remote: str | None, dr
     What has uncommitted work or commits that were not merged stays, and so does what a phase in progress or another
     process uses; `kept` says why. The integration branch goes when its run is completed and it was landed.
     """
-    from faber.cli.nebula_clean import clean
+    from faber.nebula.commands.clean_command import clean
 
     return clean(obj, directory, remote=remote, dry_run=dry_run, form=form)
 

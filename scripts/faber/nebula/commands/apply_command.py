@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from faber.agents.client_kinds import KINDS, missing
 from faber.agents.environment import in_slot
 from faber.agents.outcome import Outcome, TurnResult, failure
-from faber.cli.run import new_id
 from faber.console.arguments import require_person
 from faber.console.invocation import Invocation
+from faber.console.new_run import new_run_id
 from faber.console.output import print_answer, print_json, say
 from faber.errors import Exit, FaberError, InvalidInput
 from faber.events.nebula_events import nebula_land
@@ -87,7 +87,7 @@ def apply(
         _require_clients(nebula.clients)
     with _cancelled_by_signals() as cancel, _fleet(scheduler, remote) as fleet, _display() as display:
         kept = KeptDisplay(display)
-        caller = Caller(lambda: new_id(obj), obj.actor, kept, cancel)
+        caller = Caller(lambda: new_run_id(obj), obj.actor, kept, cancel)
         application = Application(obj.layout, nebula, directory, wanted, caller, fleet)
 
         def crew(run_id: str, label: str) -> Crew:

@@ -1,0 +1,1 @@
+"""The commands `faber nebula` and `faber heal`: arguments in, one JSON object out."""
