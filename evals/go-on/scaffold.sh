@@ -1,2 +1,2 @@
 . "${0%/*}/../scaffold.sh"
-state asked
+state begun
