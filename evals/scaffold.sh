@@ -1,8 +1,8 @@
 # Sourced by each case's scaffold.sh, which the client runs in an empty directory, with an empty HOME.
 #
-#   state none     a small project without a run
-#   state begun    a run on it that a session left in the middle of build:quote-fields
-#   state asked    the same run, waiting for a person's approval
+#   state none       a small project without a run
+#   state started    a run on it that a session left in the middle of build:quote-fields
+#   state asked      the same run, waiting for a person's approval
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -13,20 +13,27 @@ faber() {
     "$root/bin/faber" "$@" >/dev/null
 }
 
-# faber's environment, where bin/faber looks for it: that of the Python on PATH if it has the packages, else the one
-# that you have in your own HOME. Without either, the first call of faber builds one, for each run of a case.
+# faber's environment, where bin/faber looks for it: that of python3 on PATH if it has the packages, else the one in the
+# HOME of whoever runs this. Without either, the first call of faber builds one, in each run of a case.
 environment() {
-    local key user found prefix=
+    local key user found prefix
     IFS= read -r key <"$root/requirements.lock"
     key=${key#"# key: "}
-    prefix=$(python3 -I -c 'import click, jsonschema, rich, sys, tomli_w, yaml; print(sys.prefix)' 2>/dev/null) || prefix=
+    prefix=$(python3 -I -c '
+import sys
+from importlib.metadata import version
+for name in ("jsonschema", "markdown-it-py", "PyYAML", "rich", "tomli-w"):
+    version(name)
+if sys.version_info < (3, 11) or tuple(map(int, version("click").split(".")[:2])) < (8, 4):
+    sys.exit(1)
+print(sys.prefix)' 2>/dev/null) || prefix=
     if [ -z "$prefix" ]; then
         user=$(id -un)
         eval "found=(~$user/.local/share/faber/venv-$key-py3.*)"
         prefix=${found[0]}
     fi
-    mkdir -p "$HOME/.local/share/faber"
     if [ -x "$prefix/bin/python" ]; then
+        mkdir -p "$HOME/.local/share/faber"
         ln -s "$prefix" "$HOME/.local/share/faber/venv-$key-py3.x"
     fi
 }
@@ -92,7 +99,7 @@ state() {
     project
     case $1 in
         none) ;;
-        begun) begin ;;
+        started) begin ;;
         asked)
             begin
             faber feedback request "$run" --prompt "May the plain-text report be removed once the CSV export works?"

@@ -1,2 +1,2 @@
 . "${0%/*}/../scaffold.sh"
-state begun
+state started

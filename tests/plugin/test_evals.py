@@ -19,7 +19,12 @@ from e2e.request import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = {page.parent.name: yaml.safe_load(page.read_text("utf-8")) for page in sorted(ROOT.glob("evals/*/case.yaml"))}
-NEEDED = {"tool_used": 1}  # the least number of calls where a grader names none
+# The client drops a key that it does not know without a word.
+KEYS = {
+    "case": {"schema_version", "name", "description", "tags", "context", "execution", "expected_outcome", "graders"},
+    "context": {"scaffold_script", "history_file"},
+    "execution": {"prompt", "max_turns", "timeout_seconds", "allowed_tools"},
+}
 OTHER = {"faber:resume": "faber:status", "faber:status": "faber:resume", "faber:faber-manager": "faber:coder"}
 
 
@@ -128,8 +133,8 @@ def skills(*, callable_by_models: bool) -> set[str]:
 
 
 def test_each_skill_and_agent_has_its_cases() -> None:
-    """Each skill that a model may call has cases where it should, each skill and agent one where it should not; each
-    case says why it is there, and no two have the same prompt."""
+    """Each skill that a model may call has cases where it should, each skill and agent one where it should not; no
+    two cases have the same prompt, and the README has their number."""
     tagged = {kind: {tag for case in CASES.values() if case["tags"][0] == kind for tag in case["tags"][1:]}
               for kind in ("calls", "never")}  # fmt: skip
     agents = {page.stem for page in ROOT.glob("agents/*.md")}
@@ -137,8 +142,21 @@ def test_each_skill_and_agent_has_its_cases() -> None:
     assert tagged["never"] == skills(callable_by_models=True) | skills(callable_by_models=False) | agents - {
         "faber-manager"
     }
-    assert all(case["name"] == name and case["description"] for name, case in CASES.items())
     assert len({case["execution"]["prompt"] for case in CASES.values()}) == len(CASES)
+    told = f"the {len(CASES)} cases are {len(CASES) * 6} runs"
+    assert told in " ".join((ROOT / "evals" / "README.md").read_text("utf-8").split())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_has_only_keys_that_count(name: str) -> None:
+    """A case has no key that the client would drop, says why it is there, and needs no second model to be judged."""
+    case = CASES[name]
+    assert case["name"] == name
+    assert case["description"]
+    assert case.keys() == KEYS["case"]
+    assert case["context"].keys() <= KEYS["context"]
+    assert case["execution"].keys() == KEYS["execution"]
+    assert {each["type"] for each in case["graders"]} <= {"tool_used", "regex"}
 
 
 def test_the_client_accepts_every_case(evaluate: Evaluate) -> None:
