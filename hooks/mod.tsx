@@ -43,6 +43,7 @@ let known: Map<string, Row> | undefined // undefined until the first look, which
 let looking = false
 let active = false
 let shown = false
+let unattended = false // no terminal: nothing that could be drawn
 
 /** Ask faber again: the status line, a toast for each piece of news, and the pane where it is open. */
 async function look($: EngineInterface): Promise<void> {
@@ -72,6 +73,7 @@ async function draw($: EngineInterface): Promise<void> {
 export const register: Register = on => {
   on('session.start', async ($, e, next) => {
     const started = await next(e)
+    unattended = !e.isInteractive
     if (e.isInteractive) {
       void look($)
       $.clock.every(EVERY, () => {
@@ -83,7 +85,7 @@ export const register: Register = on => {
 
   on('turn.complete', async ($, e, next) => {
     const done = await next(e)
-    void look($)
+    if (!unattended) void look($)
     return done
   })
 

@@ -33,7 +33,7 @@ function engine(on: any, answer: { runs: unknown[] }) {
   on('ui.toast', (_: unknown, e: any) => (seen.toasts.push(e.text), { value: undefined }))
   on('ui.open', (_: unknown, e: any) => (seen.panes.push(e.id), { value: { isPlaced: true } }))
   on('session.start', (_: unknown, e: any) => ({ cwd: e.cwd }))
-  on('turn.complete', (_: unknown, e: any) => e)
+  on('turn.complete', (_: unknown, e: any) => ({ text: e.answer }))
   return seen
 }
 
@@ -65,6 +65,19 @@ test('without an open run the line is empty and nothing is asked again', async (
   await clock.advance(60_000)
   expect(seen.lines).toEqual([undefined])
   expect(seen.calls).toEqual(['status --line'])
+})
+
+test('a turn is followed by a look at the runs, but not without a terminal', async ($, on) => {
+  const clock = mock.clock(on)
+  const seen = engine(on, { runs: [] })
+  for (const isInteractive of [false, true]) {
+    await $.session.start({ ...START, isInteractive })
+    await clock.advance(1)
+    const before = seen.calls.length
+    await $.turn.complete({ answer: 'done' } as any)
+    await clock.advance(1)
+    expect(seen.calls.slice(before)).toEqual(isInteractive ? ['status --line'] : [])
+  }
 })
 
 test('status is answered with what faber prints, its arguments passed on', async ($, on) => {

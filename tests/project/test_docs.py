@@ -22,6 +22,7 @@ PROTOCOLS = [path for folder in ("workflows", "skills", "agents") for path in so
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
+    *sorted((ROOT / "evals").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *PROTOCOLS,
 ]

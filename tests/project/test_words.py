@@ -78,9 +78,10 @@ def files() -> list[str]:
 
 
 def texts(name: str, source: str) -> Iterator[Text]:
-    """Line and text of everything in a file that is meant for people; of a test, not what it passes or expects."""
+    """Line and text of everything in a file that is meant for people; of a test, not what it passes or expects; of an
+    eval, not what its user types."""
     if not name.endswith(".py"):
-        yield 1, source
+        yield 1, re.sub(r"^  prompt: .*$", "", source, flags=re.MULTILINE) if name.startswith("evals/") else source
         return
     for token in tokenize.generate_tokens(StringIO(source).readline):
         if token.type == tokenize.COMMENT:

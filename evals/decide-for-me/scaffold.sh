@@ -1,0 +1,2 @@
+. "${0%/*}/../scaffold.sh"
+state asked
