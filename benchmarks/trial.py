@@ -28,12 +28,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = Path(__file__).resolve().with_name("trial-protocol.md")
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
 
-from environment import place_of  # noqa: E402 - it stands where the line above leads
-from faber.agents.versions import parse, spelled  # noqa: E402
 from trials import figures, schedule, tasks  # noqa: E402
 from trials.conduct import conduct  # noqa: E402
 from trials.results import OtherTrial, Results, read  # noqa: E402
 from trials.session import Setup  # noqa: E402
+
+from environment import place_of  # noqa: E402 - it stands where the line above leads
+from faber.agents.versions import parse, spelled  # noqa: E402
 
 STOPPED, VOID = 3, 4
 VOIDS = 2  # times that a run is repeated because the endpoint refused

@@ -38,20 +38,18 @@ def ran(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=20, check=False)
 
 
-def sources(tree: Path, *, tests: bool = False) -> dict[str, ast.Module]:
-    """The Python files of the tree by their path, parsed; those of the tests only if asked for."""
+def sources(tree: Path) -> dict[str, ast.Module]:
+    """The Python files of the tree by their path, parsed, without its tests."""
     found = {}
     for path in sorted(tree.rglob("*.py")):
         name = path.relative_to(tree).as_posix()
-        if name.startswith((".", "tests/")) or path.name.startswith("test_"):
-            if name.startswith(".") or not tests:
-                continue
-        found[name] = ast.parse(path.read_text())
+        if not name.startswith((".", "tests/")) and not path.name.startswith("test_"):
+            found[name] = ast.parse(path.read_text())
     return found
 
 
 def names_used(tree: Path) -> Iterator[str]:
-    """What the program's code calls or imports, with dots as it is written there: `float`, `time.sleep`, `threading`."""
+    """What the program's code uses or imports, spelled as it is there: `float`, `time.sleep`, `threading`."""
     for module in sources(tree).values():
         for node in ast.walk(module):
             if isinstance(node, ast.Import):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from trials.schedule import Planned
-from trials.session import Setup, Session, answer_as_a_person
+from trials.session import Session, Setup, answer_as_a_person
 from trials.tally import Tally
 from trials.tasks import lay, verify
 

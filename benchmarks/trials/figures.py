@@ -127,9 +127,7 @@ def _loss(arms: Mapping[str, Sequence[Line]]) -> Interval:
 
 def _measured(arms: Mapping[str, Sequence[Line]], measure: str) -> Interval:
     """The mean paired difference of a measure between the interrupted arms, where both have it."""
-    ours, theirs = (
-        _by_pair(run for run in arms[name + CUT] if _is_known(run, measure)) for name in (FABER, PLAIN)
-    )
+    ours, theirs = (_by_pair(run for run in arms[name + CUT] if _is_known(run, measure)) for name in (FABER, PLAIN))
     return _grouped(ours.keys() & theirs.keys(), lambda pair: float(ours[pair][measure] - theirs[pair][measure]))
 
 

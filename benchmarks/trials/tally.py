@@ -117,6 +117,8 @@ def is_faber(tool: str, given: Mapping[str, Any]) -> bool:
 
 def _blocks(event: Event, kind: str) -> Iterator[Mapping[str, Any]]:
     content = (event.get("message") or {}).get("content")
-    return (block for block in content if isinstance(block, dict) and block.get("type") == kind) if isinstance(
-        content, list
-    ) else iter(())
+    return (
+        (block for block in content if isinstance(block, dict) and block.get("type") == kind)
+        if isinstance(content, list)
+        else iter(())
+    )

@@ -6,7 +6,6 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from trials.intervals import FEWEST, mean, paired_shares, share, sign_test
 
 COUNTS = st.integers(0, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))).filter(lambda kn: kn[1] > 0)
@@ -14,6 +13,7 @@ PAIRS = st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20)).fi
 GROUPS = st.lists(st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=5), min_size=1, max_size=5)
 
 
+@settings(max_examples=40)
 @given(COUNTS)
 def test_a_share_is_inside_its_interval_and_its_complement_mirrored(kn: tuple[int, int]) -> None:
     """The interval of a share holds it and lies in [0, 1]; that of the failures is its mirror image."""
@@ -49,10 +49,11 @@ def test_the_paired_interval_covers_as_often_as_it_says(pairs: int) -> None:
         assert covered >= 0.95 - 1e-9, (better, worse)
 
 
+@settings(max_examples=30)
 @given(PAIRS)
 def test_the_paired_interval_knows_no_side(counts: tuple[int, int, int]) -> None:
     """Swapping the arms mirrors the interval; it holds the estimate, and more confidence makes it no narrower."""
-    better, worse, same = counts
+    better, worse, _ = counts
     pairs = sum(counts)
     found, swapped = paired_shares(better, worse, pairs), paired_shares(worse, better, pairs)
     wider = paired_shares(better, worse, pairs, 0.99)
@@ -60,6 +61,7 @@ def test_the_paired_interval_knows_no_side(counts: tuple[int, int, int]) -> None
     assert swapped == pytest.approx((-found.estimate, -found.high, -found.low), abs=1e-9)
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 8), st.integers(0, 8))
 def test_the_sign_test_counts_all_outcomes(better: int, worse: int) -> None:
     """The probability is that of the outcomes at least as far from the middle, counted one by one."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import trial
 from trials import figures, schedule, tasks
 from trials.results import OtherTrial, Results, charged, read
@@ -182,7 +181,7 @@ def test_the_cap_stops_before_a_run_that_could_exceed_it(tmp_path: Path) -> None
 
 
 def test_a_void_run_is_repeated_and_never_counted(tmp_path: Path) -> None:
-    """What the endpoint refused is done again when the trial is continued, three attempts in all, and is in no figure."""
+    """What the endpoint refused is repeated when the trial is continued, three attempts in all, and is in no figure."""
     runs, done = planned(names=1)[:1], Done(void="API Error: 401")
     for _ in range(5):
         assert trial.trial(runs, SETUP, Results(tmp_path / "r", {}), 99, done, tmp_path) == trial.VOID

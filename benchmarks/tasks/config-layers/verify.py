@@ -57,7 +57,8 @@ def answer_secrets_are_not_read_from_it(tree: Path) -> bool:
 
 
 def forbidden_no_conversion(tree: Path) -> bool:
-    return bool(_with_file(tree, lambda module, path: module.value("http.port", path, {"APP_HTTP__PORT": "081"})) == "081")
+    environ = {"APP_HTTP__PORT": "081"}
+    return bool(_with_file(tree, lambda module, path: module.value("http.port", path, environ)) == "081")
 
 
 def result_command(tree: Path) -> bool:
