@@ -45,9 +45,10 @@ ANSWERED = "Understood."  # what is said between two compactions, where no model
 SEED = "faber"
 _CHOOSE = (
     "Of these turns of a conversation, hand in what must still be known when it has been forgotten: decisions, rules, "
-    "what is ruled out, names, amounts, dates, open tasks. One sentence each, in the words that were used. Answer with a "
-    "JSON array of strings and nothing else.\n\n{turns}"
+    "what is ruled out, names, amounts, dates, open tasks. One sentence each, in the words that were used. Answer with "
+    "a JSON array of strings and nothing else.\n\n{turns}"
 )
+_ASKED = ("contains_normalized", "set_match")  # checks that quoting can meet
 Turns = Sequence[tuple[str, str]]  # who says it, and what
 
 
@@ -125,7 +126,9 @@ def _measured(case: Any, cycles: int, check: Callable[[dict[str, Any], str], flo
     """A line for each method and cycle of a case: the weighted share of what answers need, and the size."""
     prompt = importlib.import_module("compactbench.runner.continuation").select_continuation_prompt
     weights = importlib.import_module("compactbench.scoring.scorer").WEIGHTS
-    asked = [item for item in case.evaluation_items if item.expected.get("check") in ("contains_normalized", "set_match")]
+    asked = [
+        item for item in case.evaluation_items if item.expected.get("check") in ("contains_normalized", "set_match")
+    ]
     turns = [(turn.role.value, turn.content) for turn in case.transcript.turns]
     with tempfile.TemporaryDirectory() as directory:
         notebook = Notebook(Path(directory))
@@ -205,7 +208,7 @@ else:
             notebook, warnings = self._notebook, []
             turns = [(turn.role.value, turn.content) for turn in transcript.turns]
             if not notebook.turns:
-                notebook.hand_in(users_lines(turns)[:1])  # what the run was begun with
+                notebook.hand_in(users_lines(turns)[:1])  # what the run is about
             shown = "\n\n".join(f"{role.upper()}: {text}" for role, text in turns[notebook.turns :])
             answer = await self.provider.complete(
                 CompletionRequest(model=self.model, prompt=_CHOOSE.format(turns=shown))

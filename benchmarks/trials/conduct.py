@@ -69,7 +69,7 @@ class Run:
             "findings": [asdict(each) for each in findings],
             "points": [asdict(each) for each in self.points],
             "ended": self.ended,
-            "void": tally.refused or ("the client ended by itself" if self.ended == "ended" else ""),
+            "void": tally.refused or self._silent(),
             "answers": self.answers,
             "work_calls": tally.work_calls,
             "faber_calls": tally.faber_calls,
@@ -83,6 +83,12 @@ class Run:
             "charged_usd": round(tally.charged_usd, 6),
             "seconds": round(time.monotonic() - began, 1),
         }
+
+    def _silent(self) -> str:
+        """Why the run says nothing about its arm, although nobody refused; empty if it does."""
+        if self.ended == "ended":
+            return "the client ended by itself"
+        return "" if self.tally.responses else "the endpoint never answered"
 
     def _turn(self, words: str) -> bool:
         """Say `words` and let the agent work until it stops, through every interruption; False if the run is over."""

@@ -3,7 +3,6 @@ anything about a real model."""
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -58,9 +57,9 @@ def test_a_killed_client_is_resumed(setup: Setup, api: MessagesApi, tmp_path: Pa
 @pytest.mark.full
 def test_an_endpoint_that_refuses_makes_the_run_void(setup: Setup, api: MessagesApi, tmp_path: Path) -> None:
     """A refusal of the endpoint is no result of the arm: the run is void and says what the endpoint said."""
-    api.script.always(error(401, "no such key"))
+    api.script.always(error(400, "no such model here"))
     found = came(setup, tmp_path, False)
-    assert "no such key" in found["void"]
+    assert "no such model here" in found["void"]
     assert not found["solved"]
 
 
@@ -71,12 +70,15 @@ def test_a_model_that_needs_what_it_was_told_succeeds_with_faber_alone(
     """A model that knows only what its request holds solves the task in every undisturbed run and after a kill; after
     a compaction or in a new session between the person's answer and the work that needs it, only with faber. The
     figures say exactly that."""
-    task = replace(tasks.load(TASK), work_calls=(BEFORE + BETWEEN, BEFORE + BETWEEN))
+    task = tasks.load(TASK)
     api.script.always(Worker(task))
-    seeds = 3
-    assert {schedule.points(task, seed, 1)[0].kind for seed in range(1, seeds + 1)} == set(KINDS)
     results = Results(tmp_path / "results", {"protocol": trial.protocol()})
-    runs = list(schedule.runs([task], seeds, 1))
+    place = BEFORE + BETWEEN  # after the answer, before the writing
+    runs = [
+        Planned(task, seed, arm, (Point(kind, place),) if arm.interrupted else ())
+        for seed, kind in enumerate(KINDS)
+        for arm in ARMS
+    ]
     assert trial.trial(runs, setup, results, 99, conduct, tmp_path) == 0
     found = figures.figures(read(tmp_path / "results"))
     assert [found["arms"][arm.name]["solved"] for arm in ARMS] == [3, 3, 1, 3]

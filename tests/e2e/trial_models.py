@@ -51,8 +51,10 @@ class Worker:
         if any("feedback request" in each for each in commands):
             return text(ASKED)
         reply = self.literal(request)
-        # The step loop: with no answer to act on, ask what comes next.
-        return reply if commands or "tool_use" in _kinds(reply) else _bash("faber next")
+        if "tool_use" in _kinds(reply) or any("faber" in each and "protocol" not in each for each in commands):
+            return reply
+        # The step loop: with no answer to act on, read the rules and ask what comes next.
+        return _bash("faber next" if request.has("Act on `action`") else "faber protocol step-loop")
 
     def hands(self, instruction: str, answer: Mapping[str, Any]) -> Made:
         """The work that the steps of the trial's workflow ask for."""
