@@ -39,7 +39,7 @@ from faber.agents.versions import parse, spelled  # noqa: E402
 STOPPED, VOID = 3, 4
 VOIDS = 2  # times that a run is repeated because the endpoint refused
 # What of the plugin's folder no agent gets to see: the tasks' verifiers and solutions lie in it.
-NOT_OF_THE_PLUGIN = {".git", ".ci", "benchmarks", "docs", "evals", "tests"}
+NOT_OF_THE_PLUGIN = {"benchmarks", "docs", "evals", "tests"}
 Conduct = Callable[[schedule.Planned, Setup, Path], dict[str, Any]]
 
 
@@ -76,7 +76,8 @@ def trial(
             print(f"stopped: {words}", file=sys.stderr)
             return STOPPED
         results.add({"kind": "started", "run": run.key, "bound_usd": bound})
-        came = do(run, setup, directory / str(number))
+        attempt = sum(line["kind"] == "started" and line["run"] == run.key for line in results.lines)
+        came = do(run, setup, directory / f"{number}.{attempt}")
         about = {"task": run.task.name, "seed": run.seed, "arm": run.arm.name, "protocol": protocol()}
         results.add({"kind": "finished", "run": run.key, **about, **came})
         void += bool(came["void"])
@@ -128,7 +129,7 @@ def _run(given: argparse.Namespace) -> int:
             minutes=given.minutes,
             extra={"FABER_VENV": str(place.directory), **dict(word.split("=", 1) for word in given.variable)},
         )
-        return trial(planned, setup, results, given.cap_usd, conduct, Path(directory))
+        return trial(planned, setup, results, given.cap_usd, conduct, Path(given.keep or directory))
 
 
 def _header(given: argparse.Namespace, version: str) -> dict[str, Any]:
@@ -167,7 +168,9 @@ def _plugin(target: Path) -> Path:
     """A copy of the plugin without what agents must not see."""
 
     def hidden(directory: str, names: list[str]) -> set[str]:
-        return NOT_OF_THE_PLUGIN & set(names) if Path(directory) == ROOT else set()
+        if Path(directory) != ROOT:
+            return set()
+        return NOT_OF_THE_PLUGIN & {*names} | {each for each in names if each[0] == "." and each != ".claude-plugin"}
 
     shutil.copytree(ROOT, target, symlinks=True, ignore=hidden)
     return target
@@ -208,6 +211,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     run.add_argument("--client", default="claude", metavar="PROGRAM", help="Claude Code")
     run.add_argument("--cap-usd", type=float, required=True, metavar="USD", help="what all runs may cost")
     run.add_argument("--minutes", type=float, default=30.0, help="that one run may take")
+    run.add_argument("--keep", metavar="DIR", help="keep each run's project and transcripts, with what agents printed")
     run.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE", help="another of the client's")
     report.add_argument("--json", action="store_true", help="for a program")
     return words.parse_args(arguments)

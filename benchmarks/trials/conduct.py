@@ -1,6 +1,5 @@
 """One run: the person's script, the interruptions, the verdict."""
 
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -159,10 +158,6 @@ class Run:
         self.answers.append(answer_as_a_person(self.setup.plugin / "bin" / "faber", self.project, words, environment))
 
 
-def conduct(planned: Planned, setup: Setup, directory: Path, *, keep: bool = False) -> dict[str, Any]:
-    """Do a run in `directory`, which must not exist; it is removed again unless it is kept."""
-    try:
-        return Run(planned, setup, directory).conduct()
-    finally:
-        if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
+def conduct(planned: Planned, setup: Setup, directory: Path) -> dict[str, Any]:
+    """Do a run in `directory`, which must not exist; it is left there with the project and the transcripts."""
+    return Run(planned, setup, directory).conduct()

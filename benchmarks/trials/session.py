@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from faber.agents.supervisor import kill_marked
+from faber.agents import supervisor
 
 MARKER = "FABER_TRIAL"  # in the environment of everything that a run starts
 # What every arm may do without being asked. The trial belongs into a container: a shell is a shell.
@@ -21,10 +22,6 @@ TOOLS = ("Bash", "Edit", "Read", "Write", "Skill", "Glob", "Grep", "TodoWrite")
 TURNS = 150  # of one process: a call that is cut again and again would never end
 SECONDS_TO_STOP = 20.0
 Event = dict[str, Any]
-
-
-class NoAnswer(Exception):
-    """The client did not answer a request of the trial in time."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +72,15 @@ class Session:
         command += ["--plugin-dir", str(setup.plugin)] if faber else []
         command += ["--allowedTools", *TOOLS]
         environment = setup.environment(home, marker)
+        # The supervisor ends it all when this process is gone, however it went: nobody else would stop the spending.
+        held, self._lifeline = os.pipe()
+        command = [sys.executable, supervisor.__file__, str(held), "0", self._marker, *command]
         with (home / "stderr").open("ab") as errors:
             self._process = subprocess.Popen(
                 command, cwd=project, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True,
+                pass_fds=[held], start_new_session=True,
             )  # fmt: skip
+        os.close(held)
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -122,10 +123,13 @@ class Session:
 
     def kill(self) -> None:
         """SIGKILL the client and everything it started, however far that has wandered."""
-        kill_marked(self._marker)
+        supervisor.kill_marked(self._marker)
         self._process.kill()
         self._process.wait()
         self._hang_up()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def _send(self, message: Mapping[str, object]) -> None:
         assert self._process.stdin is not None

@@ -11,7 +11,7 @@ from typing import Any
 from faber.agents.versions import totals_cover_the_session
 
 # What an agent would have to name in order to see what is kept from it.
-HIDDEN = re.compile(r"benchmarks/tasks|verify\.py|FABER_TRIAL")
+HIDDEN = re.compile(r"benchmarks/(?:tasks|trials?)\b|FABER_TRIAL")
 Event = Mapping[str, Any]
 
 

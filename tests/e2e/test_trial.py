@@ -2,6 +2,8 @@
 anything about a real model."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,14 @@ import pytest
 import trial
 from trials import figures, schedule, tasks
 from trials.conduct import conduct
-from trials.results import Results, read
+from trials.results import Results, charged, read
 from trials.schedule import ARMS, KINDS, Planned, Point
 from trials.session import Setup
 
 from e2e.client import ENGINE
 from e2e.messages_api import MessagesApi
-from e2e.processes import processes
-from e2e.replies import error
+from e2e.processes import processes, until
+from e2e.replies import error, hang
 from e2e.trial_models import BEFORE, BETWEEN, Worker
 
 KEY = "a-key-of-the-trial"
@@ -99,9 +101,8 @@ def test_a_whole_trial_from_its_command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`trial.py run` does every arm of a task with a model that always succeeds, again nothing when it is called again,
-    and stops at the cap; the results hold no key, and the report has all four arms."""
-    api.script.always(Worker(tasks.load(TASK), remembers=True))
+    """`trial.py run` stops at the cap; killed, it leaves no client behind and is continued, until a model that always
+    succeeds has done every arm of a task, and then does nothing. The results hold no key, the report has all arms."""
     monkeypatch.setenv("TRIAL_KEY", KEY)
     results = tmp_path / "results"
     words = ["run", "--results", str(results), "--base-url", api.url, "--key-from", "TRIAL_KEY", "--seeds", "1"]
@@ -109,6 +110,14 @@ def test_a_whole_trial_from_its_command(
     words += [part for name, value in ENGINE.items() for part in ("--variable", f"{name}={value}")]
     assert trial.main([*words, "--cap-usd", "0.4"]) == trial.STOPPED
     assert api.turns == []
+    mark = f"STARTED_BY={uuid4().hex}"
+    api.script.always(hang())
+    killed = subprocess.Popen([sys.executable, trial.__file__, *words, "--cap-usd", "9", "--variable", mark])
+    api.wait_for()
+    killed.kill()
+    killed.wait()
+    until(lambda: not processes(mark))
+    api.script.always(Worker(tasks.load(TASK), remembers=True))
     assert trial.main([*words, "--cap-usd", "9"]) == 0
     asked = len(api.requests)
     assert trial.main([*words, "--cap-usd", "9"]) == 0
@@ -116,7 +125,8 @@ def test_a_whole_trial_from_its_command(
     assert KEY not in results.read_text()
     lines = read(results)
     assert [line["solved"] for line in lines if line["kind"] == "finished"] == [True] * 4
-    assert [line["cap_usd"] for line in lines if line["kind"] == "begun"] == [0.4, 9.0, 9.0]
+    assert [line["cap_usd"] for line in lines if line["kind"] == "begun"] == [0.4, 9.0, 9.0, 9.0]
+    assert charged(lines) > 0.5  # the killed run's
     capsys.readouterr()
     assert trial.main(["report", "--results", str(results)]) == 0
     said = capsys.readouterr().out
