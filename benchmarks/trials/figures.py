@@ -140,28 +140,44 @@ def _grouped(pairs: Iterable[Pair], value: Callable[[Pair], float]) -> Interval:
 
 def text(found: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     """The same for a person."""
-    lines = [*notes, f"{found['runs']} runs, {found['void']} void; at most ${found['charged_usd']:.2f} spent,"
-             f" {found['unpriced_turns']} turns without a price", ""]  # fmt: skip
-    lines.append(f"{'arm':20}{'solved':>12}  {'95 %':14}{'answers':>9}{'forbidden':>11}{'calls':>7}")
+    about, unpriced = found["trial"], found["unpriced_turns"]
+    caps = ", then ".join(f"${cap:.2f}" for cap in found["caps_usd"])
+    lines = [
+        *notes,
+        f"{about.get('model')}, client {about.get('client')}, faber {about.get('faber')}",
+        f"{found['runs']} runs, {found['void']} void; at most ${found['charged_usd']:.2f} spent of {caps or 'no cap'}, "
+        f"{unpriced} turns without a price",
+        "",
+        f"{'arm':20}{'solved':>12}  {'95 %':14}{'answers':>9}{'forbidden':>11}{'calls':>7}",
+    ]
     for name, arm in found["arms"].items():
-        if not arm["runs"]:
-            continue
-        ends, calls = arm["share"], arm["median"]["work_calls"]
-        held = {about: "/".join(map(str, arm["held"][about])) for about in ABOUT}
-        lines.append(
-            f"{name:20}{arm['solved']:>6} of {arm['runs']:<3} {ends['low']:5.2f} to {ends['high']:4.2f}"
-            f"{held['answer']:>11}{held['forbidden']:>11}{calls:>7g}"
-        )
-    lines += ["", f"{'solved, in pairs':42}{'pairs':>6}{'+':>5}{'-':>5}  difference (95 %)"]
+        lines += _of_arm(name, arm) if arm["runs"] else []
+    planned = _planned_pairs(about)
+    lines += ["", f"{'solved, in pairs':42}{'pairs':>9}{'+':>5}{'-':>5}  difference (95 %)"]
     for each in found["compared"]:
-        words = f"{each['first']} - {each['second']}"
-        lines.append(
-            f"{words:42}{each['pairs']:>6}{each['only_first']:>5}{each['only_second']:>5}  {_shown(each['difference'])}"
-        )
+        words, pairs = f"{each['first']} - {each['second']}", f"{each['pairs']} of {planned or '?'}"
+        ends = f"{each['only_first']:>5}{each['only_second']:>5}  {_shown(each['difference'])}"
+        lines.append(f"{words:42}{pairs:>9}{ends}, p {each['p']:.3f}")
     lines += ["", "faber, interrupted - plain, interrupted, mean of pairs (95 %)"]
     lines += [f"  {name:18}{_shown(found['measures'][name])}" for name in MEASURES]
     lines.append(f"  {'loss of solved':18}{_shown(found['loss'])}")
     return "\n".join(lines) + "\n"
+
+
+def _of_arm(name: str, arm: Mapping[str, Any]) -> list[str]:
+    """An arm's line, and one more for what else must be known of it."""
+    ends, calls = arm["share"], arm["median"]["work_calls"]
+    held = {about: "/".join(map(str, arm["held"][about])) for about in ABOUT}
+    first = f"{name:20}{arm['solved']:>6} of {arm['runs']:<3} {ends['low']:5.2f} to {ends['high']:4.2f}"
+    more = [f"{arm['reached']} of {arm['interruptions']} interruptions reached"] if arm["interruptions"] else []
+    more += [f"{arm['peeked']} looked at what is hidden"] if arm["peeked"] else []
+    more += [f"{count} ended as {how}" for how, count in arm["not_done"].items()]
+    line = f"{first}{held['answer']:>11}{held['forbidden']:>11}{calls:>7g}"
+    return [line, "  " + ", ".join(more)] if more else [line]
+
+
+def _planned_pairs(about: Mapping[str, Any]) -> int:
+    return len(about.get("tasks", {}).get("names", ())) * int(about.get("seeds", 0))
 
 
 def _shown(interval: Interval | Mapping[str, Any]) -> str:

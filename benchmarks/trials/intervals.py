@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 CONFIDENCE = 0.95
+LEANING = 0.9  # the part of the error that is spent on which side the pairs lean to
 ROUNDS = 2_000
 FEWEST = 8  # pairs; a bootstrap of fewer says little about anything but them
 _HALVINGS = 44
@@ -36,19 +37,25 @@ def share(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interv
 def paired_shares(better: int, worse: int, pairs: int, confidence: float = CONFIDENCE) -> Interval:
     """The difference of two paired shares: `better` pairs have only the first, `worse` only the second, of `pairs`.
 
-    Each of the two kinds of pairs gets an exact interval with half of the error; by the union bound both hold at once
-    with at least `confidence`, so that the difference of their ends covers the true one at least that often.
+    It is the share of the pairs that disagree, times how far these lean to the first. Both factors get an exact
+    interval, which share the error; by the union bound both hold at once with at least `confidence`, and so do the
+    products of their ends. Most of the error goes to the leaning, so that zero is left out nearly where the sign test
+    says so.
     """
     if not pairs:
         return Interval(math.nan, -1.0, 1.0)
-    half = 1 - (1 - confidence) / 2
-    first, second = share(better, pairs, half), share(worse, pairs, half)
-    assert first.low is not None
-    assert first.high is not None
-    assert second.low is not None
-    assert second.high is not None
-    # The two kinds exclude each other: neither end is beyond what both can be together.
-    return Interval((better - worse) / pairs, max(-1.0, first.low - second.high), min(1.0, first.high - second.low))
+    error = 1 - confidence
+    disagree = _ends(better + worse, pairs, 1 - error * (1 - LEANING))
+    leaning = [2 * end - 1 for end in _ends(better, better + worse, 1 - error * LEANING)]
+    products = [part * side for part in disagree for side in leaning]
+    return Interval((better - worse) / pairs, min(products), max(products))
+
+
+def _ends(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    _, low, high = share(successes, trials, confidence)
+    assert low is not None
+    assert high is not None
+    return low, high
 
 
 def sign_test(better: int, worse: int) -> float:

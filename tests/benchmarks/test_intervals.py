@@ -49,6 +49,15 @@ def test_the_paired_interval_covers_as_often_as_it_says(pairs: int) -> None:
         assert covered >= 0.95 - 1e-9, (better, worse)
 
 
+def test_the_error_is_shared_by_the_two_factors() -> None:
+    """The ends are products of exact ends that together are wrong as often as the whole may be."""
+    _, low, high = paired_shares(0, 6, 10)
+    disagree, leaning = share(6, 10, 1 - 0.05 * 0.1), share(0, 6, 1 - 0.05 * 0.9)
+    assert low == pytest.approx(disagree.high * (2 * leaning.low - 1))
+    assert high == pytest.approx(disagree.low * (2 * leaning.high - 1))
+    assert high < 0  # the sign test says 0.03
+
+
 @settings(max_examples=30)
 @given(PAIRS)
 def test_the_paired_interval_knows_no_side(counts: tuple[int, int, int]) -> None:

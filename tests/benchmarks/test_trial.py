@@ -199,7 +199,8 @@ def line(task: str, seed: int, arm: str, solved: bool, **more: Any) -> dict[str,
 
 def lines() -> list[dict[str, Any]]:
     """Ten blocks in which interruptions take six of plain's runs and one of faber's."""
-    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": trial.protocol()}]
+    about = {"model": "m", "client": "2.1.330", "faber": "1", "seeds": 20, "tasks": {"names": ["t"]}}
+    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": trial.protocol(), **about}]
     for seed in range(1, 11):
         plain, faber = seed > 6, seed != 6
         found += [line("t", seed, "plain", True), line("t", seed, "faber", True)]
@@ -238,6 +239,7 @@ def test_the_report_says_that_the_protocol_was_changed(tmp_path: Path, capsys: p
         said = capsys.readouterr().out
         assert said.startswith("THE PROTOCOL WAS CHANGED") == changed
         assert max(map(len, said.splitlines())) <= 100
+        assert "10 of 20" in said  # pairs that are there and pairs that were planned
         assert trial.main(["report", "--results", str(tmp_path / "r"), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["protocol_changed"] is changed
 
