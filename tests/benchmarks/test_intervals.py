@@ -13,7 +13,7 @@ PAIRS = st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20)).fi
 GROUPS = st.lists(st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=5), min_size=1, max_size=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(COUNTS)
 def test_a_share_is_inside_its_interval_and_its_complement_mirrored(kn: tuple[int, int]) -> None:
     """The interval of a share holds it and lies in [0, 1]; that of the failures is its mirror image."""
@@ -58,7 +58,7 @@ def test_the_error_is_shared_by_the_two_factors() -> None:
     assert high < 0  # the sign test says 0.03
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(PAIRS)
 def test_the_paired_interval_knows_no_side(counts: tuple[int, int, int]) -> None:
     """Swapping the arms mirrors the interval; it holds the estimate, and more confidence makes it no narrower."""
@@ -70,7 +70,7 @@ def test_the_paired_interval_knows_no_side(counts: tuple[int, int, int]) -> None
     assert swapped == pytest.approx((-found.estimate, -found.high, -found.low), abs=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 8), st.integers(0, 8))
 def test_the_sign_test_counts_all_outcomes(better: int, worse: int) -> None:
     """The probability is that of the outcomes at least as far from the middle, counted one by one."""
@@ -80,7 +80,7 @@ def test_the_sign_test_counts_all_outcomes(better: int, worse: int) -> None:
     assert sign_test(better, worse) == pytest.approx(as_far / 2**pairs if far else 1.0)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(GROUPS, st.integers(-50, 50))
 def test_a_mean_moves_with_its_values(groups: list[list[float]], shift: int) -> None:
     """The bootstrap holds the estimate, lies among the values, and moves by what all values move by; a seed repeats
