@@ -1,0 +1,221 @@
+"""What interruptions cost a real model, with and without faber. Read trial-protocol.md first.
+
+    trial.py plan --seeds 5 --start-usd 0.5             # the runs, and what they may cost at most; asks nobody
+    trial.py run --results FILE --base-url URL --key-from VARIABLE --model NAME --cap-usd 40 --seeds 5
+    trial.py report --results FILE [--json]             # the figures so far
+
+`run` drives the client that `--client` names (default: `claude` on PATH) against the endpoint that you name, with the
+key from the variable that you name, in throw-away homes and projects. It gives the agents a shell: run it in a
+container. It can be stopped at any moment, also by SIGKILL; the same command continues it. It stops before a run
+that could exceed `--cap-usd`.
+
+Exit status: 0 when all runs are done, 3 when the cap stopped it, 4 when runs stayed void, 1 with one line on stderr.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTOCOL = Path(__file__).resolve().with_name("trial-protocol.md")
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
+
+from trials import figures, schedule, tasks  # noqa: E402
+from trials.conduct import conduct  # noqa: E402
+from trials.results import OtherTrial, Results, read  # noqa: E402
+from trials.session import Setup  # noqa: E402
+
+from environment import place_of  # noqa: E402 - it stands where the line above leads
+from faber.agents.versions import parse, spelled  # noqa: E402
+
+STOPPED, VOID = 3, 4
+VOIDS = 2  # times that a run is repeated because the endpoint refused
+# What of the plugin's folder no agent gets to see: the tasks' verifiers and solutions lie in it.
+NOT_OF_THE_PLUGIN = {"benchmarks", "docs", "evals", "tests"}
+Conduct = Callable[[schedule.Planned, Setup, Path], dict[str, Any]]
+
+
+class Refused(Exception):
+    """The trial cannot begin; the message says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    given = _arguments(arguments)
+    try:
+        if given.command == "plan":
+            return _plan(given)
+        return _report(given) if given.command == "report" else _run(given)
+    except (Refused, OtherTrial, OSError) as problem:
+        print(f"trial.py: {problem}", file=sys.stderr)
+        return 1
+
+
+def trial(
+    planned: Sequence[schedule.Planned], setup: Setup, results: Results, cap_usd: float, do: Conduct, directory: Path
+) -> int:
+    """Do the runs that are not done, in order; returns the exit status."""
+    void = 0
+    for number, run in enumerate(planned):
+        if run.key in results.done:
+            continue
+        if results.voids(run.key) > VOIDS:
+            void += 1
+            continue
+        bound = run.starts * setup.start_usd
+        if results.charged_usd + bound > cap_usd + 1e-9:
+            words = f"{run.key} could cost ${bound:.2f}, ${results.charged_usd:.2f} of ${cap_usd:.2f} may be spent"
+            print(f"stopped: {words}", file=sys.stderr)
+            return STOPPED
+        results.add({"kind": "started", "run": run.key, "bound_usd": bound})
+        attempt = sum(line["kind"] == "started" and line["run"] == run.key for line in results.lines)
+        came = do(run, setup, directory / f"{number}.{attempt}")
+        about = {"task": run.task.name, "seed": run.seed, "arm": run.arm.name, "protocol": protocol()}
+        results.add({"kind": "finished", "run": run.key, **about, **came})
+        void += bool(came["void"])
+        said = f"void: {came['void']}" if came["void"] else "solved" if came["solved"] else "not solved"
+        print(f"{run.key}: {said}, ${came['charged_usd']:.2f}", file=sys.stderr)
+    return VOID if void else 0
+
+
+def protocol() -> str:
+    """The SHA-256 of the protocol as it is now."""
+    return sha256(PROTOCOL.read_bytes()).hexdigest()
+
+
+def _plan(given: argparse.Namespace) -> int:
+    planned = _planned(given)
+    for run in planned:
+        words = ", ".join(f"{point.kind} after {point.after}" for point in run.points)
+        print(f"{run.key:40}{words}")
+    starts = sum(run.starts for run in planned)
+    print(f"{len(planned)} runs, {starts} starts of the client: at most ${starts * given.start_usd:.2f}")
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    key = os.environ.get(given.key_from)
+    if not key:
+        raise Refused(f"the variable {given.key_from} holds no key")
+    client = shutil.which(given.client)
+    if client is None:
+        raise Refused(f"there is no client {given.client}; tests/fetch_client.py fetches the pinned one")
+    version = _version(client)
+    if "@" in given.base_url:
+        raise Refused("the endpoint's URL must not hold a password: it is kept in the results")
+    planned = _planned(given)
+    place = place_of(ROOT / "requirements.lock", "venv", os.environ.get("FABER_VENV"))
+    if not place.usable():
+        raise Refused("faber's environment is not built; run `bin/faber --version` once")
+    results = Results(Path(given.results), _header(given, version))
+    results.add({"kind": "begun", "cap_usd": given.cap_usd})
+    with tempfile.TemporaryDirectory(prefix="faber-trial-") as directory:
+        setup = Setup(
+            client=client,
+            base_url=given.base_url,
+            model=given.model,
+            key=key,
+            key_variable="ANTHROPIC_AUTH_TOKEN" if given.bearer else "ANTHROPIC_API_KEY",
+            plugin=_plugin(Path(directory) / "plugin"),
+            start_usd=given.start_usd,
+            minutes=given.minutes,
+            extra={"FABER_VENV": str(place.directory), **dict(word.split("=", 1) for word in given.variable)},
+        )
+        return trial(planned, setup, results, given.cap_usd, conduct, Path(given.keep or directory))
+
+
+def _header(given: argparse.Namespace, version: str) -> dict[str, Any]:
+    """What makes the trial this one: whoever continues it has to agree with each of these."""
+    return {
+        "protocol": protocol(),
+        "tasks": {"names": given.tasks, "digest": tasks.digest([tasks.load(name) for name in given.tasks])},
+        "seeds": given.seeds,
+        "interruptions": given.interruptions,
+        "base_url": given.base_url.partition("?")[0],
+        "model": given.model,
+        "client": version,
+        "faber": _faber_version(),
+        "start_usd": given.start_usd,
+        "minutes": given.minutes,
+    }
+
+
+def _report(given: argparse.Namespace) -> int:
+    lines = read(Path(given.results))
+    if not lines:
+        raise Refused(f"{given.results} has no results")
+    found = figures.figures(lines)
+    seen = {line["protocol"] for line in lines if "protocol" in line} | {protocol()}
+    notes = [] if len(seen) == 1 else ["THE PROTOCOL WAS CHANGED after the first run: these figures are exploratory."]
+    found["protocol_changed"] = bool(notes)
+    print(json.dumps(found, indent=2) if given.json else figures.text(found, notes), end="\n" if given.json else "")
+    return 0
+
+
+def _planned(given: argparse.Namespace) -> list[schedule.Planned]:
+    return list(schedule.runs([tasks.load(name) for name in given.tasks], given.seeds, given.interruptions))
+
+
+def _plugin(target: Path) -> Path:
+    """A copy of the plugin without what agents must not see."""
+
+    def hidden(directory: str, names: list[str]) -> set[str]:
+        if Path(directory) != ROOT:
+            return set()
+        return NOT_OF_THE_PLUGIN & {*names} | {each for each in names if each[0] == "." and each != ".claude-plugin"}
+
+    shutil.copytree(ROOT, target, symlinks=True, ignore=hidden)
+    return target
+
+
+def _version(client: str) -> str:
+    bare = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.devnull, "DISABLE_AUTOUPDATER": "1"}
+    done = subprocess.run([client, "--version"], env=bare, capture_output=True, text=True, timeout=60, check=False)
+    found = parse(done.stdout.strip())
+    if found is None:
+        raise Refused(f"{client} names no version of Claude Code")
+    return spelled(found)
+
+
+def _faber_version() -> str:
+    return str(json.loads((ROOT / ".claude-plugin" / "plugin.json").read_text())["version"])
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    words = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    commands = words.add_subparsers(dest="command", required=True)
+    plan = commands.add_parser("plan", help="print the runs and what they may cost")
+    run = commands.add_parser("run", help="do the runs that are not done")
+    report = commands.add_parser("report", help="print the figures")
+    for each in (plan, run):
+        each.add_argument("--seeds", type=int, default=5, metavar="N", help="seeds 1 to N")
+        each.add_argument("--tasks", nargs="+", choices=tasks.names(), default=tasks.names(), metavar="TASK")
+        each.add_argument("--interruptions", type=int, default=2, metavar="N", help="in each interrupted run")
+        each.add_argument("--start-usd", type=float, default=1.0, metavar="USD", help="what one start may spend")
+    for each in (run, report):
+        each.add_argument("--results", required=True, metavar="FILE", help="JSON Lines")
+    run.add_argument("--base-url", required=True, metavar="URL", help="the endpoint: a Messages API")
+    run.add_argument("--key-from", required=True, metavar="VARIABLE", help="the variable that holds the key")
+    run.add_argument("--bearer", action="store_true", help="the key is a bearer token")
+    run.add_argument("--model", required=True, metavar="NAME")
+    run.add_argument("--client", default="claude", metavar="PROGRAM", help="Claude Code")
+    run.add_argument("--cap-usd", type=float, required=True, metavar="USD", help="what all runs may cost")
+    run.add_argument("--minutes", type=float, default=30.0, help="that one run may take")
+    run.add_argument("--keep", metavar="DIR", help="keep each run's project and transcripts, with what agents printed")
+    run.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE", help="another of the client's")
+    report.add_argument("--json", action="store_true", help="for a program")
+    return words.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
