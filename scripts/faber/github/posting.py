@@ -72,7 +72,7 @@ def code(text: str) -> str:
 
 def request_marker(request_id: str) -> str:
     """The marker that identifies a request's comment."""
-    return f"<!-- faber:request {_safe(request_id)} -->"
+    return f"<!-- faber:request {safe_name(request_id)} -->"
 
 
 def request_comment(request: FeedbackRequest, run_id: str, links: Links | None, mention: str) -> str:
@@ -139,7 +139,7 @@ MAX_PHASES = 200
 
 def progress_marker(run_id: str) -> str:
     """The marker that identifies a run's progress comment."""
-    return f"<!-- faber:progress {_safe(run_id)} -->"
+    return f"<!-- faber:progress {safe_name(run_id)} -->"
 
 
 def progress_comment(state: State) -> str:
@@ -167,10 +167,10 @@ _WEB = re.compile(r"https?://[A-Za-z0-9./?#=&_:%~-]{1,400}")
 
 def reply_comment(words: str, to: str) -> str:
     """A reply to a comment or review, with nothing quoted from it; `to` tells replies apart."""
-    return f"{words}\n\n<!-- faber:reply {_safe(to)} -->"
+    return f"{words}\n\n<!-- faber:reply {safe_name(to)} -->"
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name that cannot end the HTML comment around it, and that is not redacted as a credential."""
     return re.sub(r"[^A-Za-z0-9._/-]", "_", name).replace("--", "-%2D")
 

@@ -61,6 +61,7 @@ ASKS = frozenset(
         ("nebula", "clean"),
         ("nebula", "land"),
         ("notify", "deliver"),
+        ("pull-request",),
         ("repair",),
         ("report",),
         ("run", "cancel"),
