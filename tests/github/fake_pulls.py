@@ -40,7 +40,13 @@ class FakePulls:
         """An open pull request of a branch; `more` are keys of the answer (`draft`, `base`); its number."""
         number = max([*self.github.issues, *self.found, 100]) + 1
         given = {"head": branch, "base": DEFAULT_BRANCH, "draft": False, "login": "octocat"} | more
-        self.found[number] = {"number": number, "title": title, "body": body, "state": "open", "merged_as": None} | given
+        self.found[number] = {
+            "number": number,
+            "title": title,
+            "body": body,
+            "state": "open",
+            "merged_as": None,
+        } | given
         return number
 
     def merge(self, number: int) -> str:
@@ -63,7 +69,9 @@ class FakePulls:
         """Status, headers and value."""
         if asked.path == "/repos/{owner}/{repo}":
             value = example("full-repository-default-response")
-            return 200, {}, value | {"default_branch": DEFAULT_BRANCH}
+            parts = ("source", "parent", "template_repository")  # lack what the description requires of them
+            kept = {key: part for key, part in value.items() if key not in parts}
+            return 200, {}, kept | {"default_branch": DEFAULT_BRANCH, "language": "Python"}
         if asked.path == "/repos/{owner}/{repo}/pulls":
             return self._open(json.loads(body)) if asked.method == "post" else (200, {}, list(self._listed(query)))
         number = int(asked.parameters["pull_number"])
@@ -105,7 +113,9 @@ class FakePulls:
         """The pull request as GitHub answers it."""
         one, slug, public = self.found[number], self.github.slug, self.github.public
         value = example("pull-request")
-        value = json.loads(json.dumps(value).replace("octocat/Hello-World", slug).replace("pulls/1347", f"pulls/{number}"))
+        value = json.loads(
+            json.dumps(value).replace("octocat/Hello-World", slug).replace("pulls/1347", f"pulls/{number}")
+        )
         sha = one.get("at") or self.head(one["head"]) or "0" * 40
         owner = slug.split("/")[0]
         merged = one["merged_as"] is not None
@@ -114,6 +124,7 @@ class FakePulls:
             "node_id": f"PR_{number}",
             "url": f"{public}/repos/{slug}/pulls/{number}",
             "html_url": f"{self.github.web}/pull/{number}",
+            "requested_teams": [],
             "title": one["title"],
             "body": one["body"],
             "state": one["state"],
@@ -122,7 +133,8 @@ class FakePulls:
             "merged_at": "2025-12-02T10:00:00Z" if merged else None,
             "closed_at": None if one["state"] == "open" else "2025-12-02T10:00:00Z",
             "merge_commit_sha": one["merged_as"],
-            "user": value["user"] | {"login": one["login"], "type": "Bot" if one["login"].endswith("[bot]") else "User"},
+            "user": value["user"]
+            | {"login": one["login"], "type": "Bot" if one["login"].endswith("[bot]") else "User"},
             "head": value["head"] | {"label": f"{owner}:{one['head']}", "ref": one["head"], "sha": sha},
             "base": value["base"] | {"label": f"{owner}:{one['base']}", "ref": one["base"]},
         }

@@ -1,7 +1,6 @@
 """Opening a run's pull request: once, with the run's facts, and never against a person's will."""
 
-from github.fake import Fault
-from pull_request.world import BRANCH, RUN, STEP, World, start
+from pull_request.world import BRANCH, STEP, World, start
 from support.repositories import git
 
 
@@ -19,3 +18,14 @@ def test_the_step_opens_it(world: World) -> None:
     assert (artifacts["pr_number"], artifacts["pr_commit"], artifacts["pr_state"]) == (str(number), head, "open")
     assert [event["metadata"]["commit"] for event in world.events("pr_create")] == [head]
     assert "Closes #7." in world.bodies[number]
+
+
+def test_show(world: World) -> None:
+    """x"""
+    import pathlib
+
+    start(world.call, STEP)
+    print(world.open().json)
+    [b] = world.bodies.values()
+    pathlib.Path("/tmp/pr_body.md").write_text(b)
+    pathlib.Path("/tmp/pr_title").write_text(next(iter(world.github.pulls.found.values()))["title"])

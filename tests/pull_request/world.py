@@ -103,10 +103,20 @@ def make(place: Path, call: Callable[..., Answer]) -> None:
     must(call, "feedback", "respond", RUN, "comma", "--comment", "They all use the English version.")
     must(call, "step", "complete", RUN, "build:implement", "--message", "Wrote the export, with eleven tests.")
     must(call, "next", RUN)
-    commit(project, {"shop/export.py": "import csv\n", "tests/test_export.py": "def test(): pass\n"}, "Export orders as CSV")
+    commit(
+        project,
+        {"shop/export.py": "import csv\n", "tests/test_export.py": "def test(): pass\n"},
+        "Export orders as CSV",
+    )
     must(call, "step", "complete", RUN, "build:commit", "--message", "Committed the export and its tests.")
     done(call, "evaluate:test", "--message", "All 214 tests pass; the export's take 0.3 s.")
-    done(call, "evaluate:review", "--message", "Two of three criteria are met; the time for 100,000 orders is 2.4 s.", "--warning")
+    done(
+        call,
+        "evaluate:review",
+        "--message",
+        "Two of three criteria are met; the time for 100,000 orders is 2.4 s.",
+        "--warning",
+    )
     done(call, "release:document", "--message", "Described `shop export` in the manual.")
 
 

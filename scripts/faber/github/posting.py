@@ -15,6 +15,7 @@ from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
 from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
+from faber.store.catalog import pull_request_of
 from faber.text.safe_text import inert, shorten, without
 
 MAX_COMMENT = 65_536
@@ -150,6 +151,9 @@ def progress_comment(state: State) -> str:
         rows.append(f"| {code(name)} | {_SIGNS[phase['status']]} | {done} of {len(phase['steps'])} |")
     status = state["status"].replace("_", " ")
     parts = [f"**faber**: the run is {status}.", "\n".join(rows)]
+    url = pull_request_of(state)
+    if _WEB.fullmatch(url):
+        parts.append(f"Its pull request: {url}")
     if asked := state["feedback_request"]:
         posted = asked["notification_sent"].get("comment_url")
         where = f" ({posted})" if isinstance(posted, str) and _WEB.fullmatch(posted) else ""

@@ -10,12 +10,13 @@ from faber.feedback.feedback_history import PastAnswer, PastRequest
 from faber.github.posting import MAX_COMMENT, code, commands, hidden
 from faber.pull_request.pr_facts import Proof, PullRequestFacts
 from faber.pull_request.prose import paragraphs, prose
-from faber.text.safe_text import one_line, redact, shorten
+from faber.text.safe_text import cut, one_line, redact, shorten
 from faber.view.run_record import Unproven
 from faber.view.tree_text import cost_text, duration, tokens_text
 
 MAX_TITLE = 120
 _SUMMARY, _LINE = 2_000, 300
+_PROMPT = 160
 _MOST = 30  # entries of a list
 _WHY = {"missing": "evidence is missing", "waived": "a person waived the evidence", "warning": "with a warning"}
 
@@ -97,12 +98,16 @@ def _findings(facts: PullRequestFacts) -> str:
             if phase.status == "failed"
         ]
     else:
-        rows += [f"- {code(proof.place)}: {prose(proof.message, _LINE)}" for proof in facts.reviews]
+        rows += [
+            f"- {'⚠️ ' if proof.warning else ''}{code(proof.place)}: {prose(proof.message, _LINE)}"
+            for proof in facts.reviews
+        ]
     rows += [
         f"- {code(back)} was repeated after {code(failed)} failed: {prose(why or '', _LINE)}"
         for failed, back, why in view.loops
     ]
-    rows += [_unproven(each) for each in record.unproven]
+    shown = {proof.place for proof in facts.reviews}
+    rows += [_unproven(each) for each in record.unproven if f"{each.phase}:{each.step}" not in shown]
     rows += [
         f"- ⚠️ {code(':'.join(filter(None, (each.phase, each.step))))} was skipped: "
         f"{prose(each.reason or 'no reason was given', _LINE)} ({prose(str(each.by), 100)})"
@@ -127,7 +132,8 @@ def _answered(request: PastRequest) -> list[str]:
         return []
     said = prose(counted["response"].replace("_", " "), _LINE)
     remark = f": {prose(str(counted['comment']), _LINE)}" if counted["comment"] else ""
-    return [f"- {prose(str(request['prompt'] or 'A question'), _LINE)} — **{said}**{remark} ({_who(counted)})"]
+    prompt = cut(str(request["prompt"] or "A question"), _PROMPT)
+    return [f"- {prose(prompt, _LINE)} — **{said}**{remark} ({_who(counted)})"]
 
 
 def _who(answer: PastAnswer) -> str:
@@ -152,8 +158,12 @@ def _folded(facts: PullRequestFacts) -> str:
     if not parts:
         return ""
     view = facts.view
-    done = f"{view.progress.done} of {view.progress.total} {'phases' if view.nebula else 'steps'} done"
-    counted = [done, f"{facts.branch.total} commit{'s' * (facts.branch.total != 1)}" if facts.branch.total else ""]
+    done = view.progress.done if view.nebula else len(facts.proofs)
+    thing = "phase" if view.nebula else "step"
+    counted = [
+        f"{done} {thing}{'s' * (done != 1)} done",
+        f"{facts.branch.total} commit{'s' * (facts.branch.total != 1)}" if facts.branch.total else "",
+    ]
     counted.append(facts.branch.changed)
     summary = ", ".join(part for part in counted if part)
     return "\n\n".join([f"<details><summary><b>Evidence</b>: {summary}</summary>", *parts, "</details>"])
@@ -202,8 +212,8 @@ def _how(facts: PullRequestFacts) -> str:
     if facts.mention is None:
         return ""
     lines = [
-        "Review it as any other pull request: **approve** counts as the answer to faber's open question, **request "
-        "changes** sends the work back with your words and line comments."
+        "Review it as any other pull request: **Approve** also answers what faber asks here, **Request changes** sends "
+        "the work back with your words and your comments on lines."
     ]
     asked = facts.state["feedback_queue"]
     if asked:
@@ -223,7 +233,7 @@ def _foot(facts: PullRequestFacts) -> str:
         parts.append(cost_text(view.money.cost_usd, view.unpriced_turns))
         parts.append(tokens_text(view.money.tokens_in, view.money.tokens_out))
     else:
-        parts.append("cost: see the client of the sessions")
+        parts.append("the client of the sessions knows what they cost")
     kept = "faber rewrites only this part; what you write above or below it stays."
     return f"---\n\n<sub>{' · '.join(part for part in parts if part)} · {kept}</sub>"
 
