@@ -31,6 +31,7 @@ def clean(patch: pytest.MonkeyPatch) -> None:
         patch.delenv(name, raising=False)
     for name, value in COMMITTER.items():
         patch.setenv(name, value)
+    patch.setattr("faber.github.api_calls.WRITE_SPACING", 0)
     patch.setattr("faber.console.invocation.Invocation.is_person", property(lambda self: not self.is_agent))
 
 
