@@ -112,10 +112,8 @@ class FakePulls:
     def _now(self, number: int) -> dict[str, Any]:
         """The pull request as GitHub answers it."""
         one, slug, public = self.found[number], self.github.slug, self.github.public
-        value = example("pull-request")
-        value = json.loads(
-            json.dumps(value).replace("octocat/Hello-World", slug).replace("pulls/1347", f"pulls/{number}")
-        )
+        text = json.dumps(example("pull-request")).replace("octocat/Hello-World", slug)
+        value: dict[str, Any] = json.loads(text.replace("pulls/1347", f"pulls/{number}"))
         sha = one.get("at") or self.head(one["head"]) or "0" * 40
         owner = slug.split("/")[0]
         merged = one["merged_as"] is not None
@@ -139,8 +137,10 @@ class FakePulls:
             "base": value["base"] | {"label": f"{owner}:{one['base']}", "ref": one["base"]},
         }
 
-    def mutate(self, body: bytes) -> Answered:
+    def mutate(self, headers: dict[str, str], body: bytes) -> Answered:
         """GraphQL's answer: the two mutations that REST does not have."""
+        if headers.get("authorization") not in (f"Bearer {self.github.token}", f"token {self.github.token}"):
+            return _error(401, "Bad credentials")
         asked = json.loads(body)
         names = {"convertPullRequestToDraft": True, "markPullRequestReadyForReview": False}
         name = next((known for known in names if f"{known}(input: {{pullRequestId: $id}})" in asked["query"]), None)
