@@ -104,8 +104,8 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
             if name != "work":  # the client finds its own home ready
                 (home / "home").mkdir(parents=True)
                 given["HOME"] = str(home / "home")
-            place = {"clone_from": remote(github), "plugin": plugin_root, "artifacts": tmp_path / "artifacts"}
-            runner = Runner(home, inner, given, **place)
+            kept = tmp_path / "artifacts"
+            runner = Runner(home, inner, given, clone_from=remote(github), plugin=plugin_root, artifacts=kept)
             return runner.job(jobs()[name]), runner
 
         yield Place(github, a, run_job)

@@ -124,6 +124,7 @@ def world(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
         evil.commit("two.txt")
         file = place / "honest.bundle"
         evil.must("sync", "export", RUN, str(file))
+        (place / "b" / ".fractary" / "faber" / "config.yaml").write_text("branches: {protected: ['release/*']}\n")
         yield World(evil, Forge(evil, place / "remote.git"), file.read_bytes(), land, place)
 
 
@@ -244,9 +245,11 @@ TRICKS: dict[str, tuple[str, Make]] = {
     "a ref with a path in it": ("branch_not_importable", _header(b"refs/heads/feat/7", b"refs/heads/../../x")),
     "a ref of a thousand parts": ("bundle_invalid", _header(b"refs/heads/feat/7", b"refs/heads/" + b"x/" * 900)),
     "a ref with escapes": ("bundle_invalid", _header(b"refs/heads/feat/7", b"refs/heads/\x1b[2Jx")),
+    "a ref that is not text": ("branch_not_importable", _header(b"refs/heads/feat/7", b"refs/heads/\xff")),
     "a ref like an option": ("branch_not_importable", _header(b"refs/heads/feat/7", b"refs/heads/--force")),
     "the default branch": ("branch_not_importable", _named("main")),
     "a protected branch": ("branch_not_importable", _named("production")),
+    "a branch of a pattern that is protected": ("branch_not_importable", _named("release/1")),
     "a branch of somebody": ("branch_not_importable", _named("theirs")),
     "a whole ref as a branch": ("branch_not_importable", _named("refs/heads/main")),
     # the branch
@@ -303,7 +306,9 @@ TRICKS: dict[str, tuple[str, Make]] = {
 def bring(w: World, file: Path) -> dict[str, object]:
     """The import, as job land does it."""
     layout = Layout(str(w.land.path))
-    return import_bundle(layout, open_remote(str(w.land.path), "origin", seconds=60), RUN, str(file), seconds=60)
+    return import_bundle(
+        layout, open_remote(str(w.land.path), "origin", seconds=60), RUN, str(file), seconds=60, questions={}
+    )
 
 
 @pytest.mark.parametrize("trick", TRICKS)
