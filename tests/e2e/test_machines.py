@@ -36,6 +36,16 @@ phases:
       - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
       - {id: commit, instruction: Commit it., evidence: [commit]}
 """
+# One that ends with the pull request, which job land opens.
+SHIPPING = """
+phases:
+  - id: build
+    steps:
+      - {id: write, instruction: Write the export.}
+  - id: release
+    steps:
+      - {id: open-pr, instruction: Open it., pull_request: true}
+"""
 
 
 class Place(NamedTuple):
@@ -122,6 +132,7 @@ def _publish(seed: Path, github: FakeGitHub) -> None:
     store = seed / ".fractary" / "faber"
     (store / "workflows").mkdir(parents=True)
     (store / "workflows" / "export.yaml").write_text(FLOW)
+    (store / "workflows" / "shipping.yaml").write_text(SHIPPING)
     (store / "config.yaml").write_text(f"workflow: export\n{settings(github, post='all')}")
     git(seed, "add", "--all")
     git(seed, "commit", "-q", "-m", "Set up faber")
@@ -215,10 +226,11 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
 def test_a_hostile_agent_gains_nothing(place: Place, tmp_path: Path) -> None:
     """Nothing that an agent plants on its machine reaches a token, or anything at the remote but its own branch."""
     github, a, run_job = place
-    run = a.must("run", "init", "--work-id", str(NUMBER))["run_id"]
+    run = a.must("run", "init", "--work-id", str(NUMBER), "--workflow", "shipping")["run_id"]
     a.git("switch", "-q", "-c", "feat/7")
     a.commit("notes.txt")
     a.must("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/7"}')
+    a.must("step", "start", run, "build:write")
     a.must("sync", "push", run)
     before = refs(a)
     agent = tmp_path / "programs" / "claude"
@@ -238,14 +250,20 @@ def test_a_hostile_agent_gains_nothing(place: Place, tmp_path: Path) -> None:
 
     _, land = run_job("land", payload, decided)
     after = refs(a)
-    assert {ref for ref in before | after if before.get(ref) != after.get(ref)} == {"refs/heads/feat/7"}
+    changed = {ref for ref in before | after if before.get(ref) != after.get(ref)}
+    assert changed == {"refs/heads/feat/7", f"refs/faber/runs/{run}"}
+    opened = github.pulls.found[max(github.pulls.found)]
+    assert (opened["head"], opened["base"]) == ("feat/7", "main")
+    assert "everyone" in opened["body"]  # what it said is shown, and reaches nobody
+    posted = "".join([opened["body"], opened["title"], *github.bodies(NUMBER)])
+    assert not re.search(r"(?<![`\w])@everyone|<img|<script|Closes #1\b", posted)
     assert not (tmp_path / "canary").exists()
     loot = (tmp_path / "loot").read_text(errors="replace")
     secret = base64.b64encode(f"x-access-token:{github.token}".encode()).decode()
     assert "ANTHROPIC_API_KEY=dummy" in loot
     assert not any(word in loot for word in (github.token, secret, "extraheader"))
     (told,) = land.ran[-1:]
-    assert '"result":"equal"' in told.out  # it recorded nothing in the run
+    assert '"result":"imported"' in told.out
     assert github.token not in told.out + told.err
 
 
