@@ -43,7 +43,10 @@ def test_the_step_opens_it_once(world: World) -> None:
     assert len(posts(world)) == 1
 
 
-@pytest.mark.parametrize("dies", ["push_branch", "create", "record_open", "complete_due_step"])
+KILLS = [pytest.param(name, marks=pytest.mark.full) for name in ("push_branch", "complete_due_step")]
+
+
+@pytest.mark.parametrize("dies", ["create", "record_open", *KILLS])
 def test_a_kill_at_any_moment_leaves_one(world: World, dies: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after the push, after the pull request was opened, or before it or the step is recorded: the repeated
     command ends with one pull request, one event and the completed step."""
@@ -176,7 +179,6 @@ def test_what_github_does_not_allow_is_a_warning(world: World) -> None:
 
 REFUSALS = {
     "base": ((), ("--base", "nowhere"), 4, "pull_request_refused"),
-    "forbidden": ((Fault(403, "Resource not accessible", method="POST"),), (), 3, "work_item_unauthorised"),
     "limited": (
         (Fault(403, "Limit", {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"}, path="/pulls"),),
         (),
