@@ -1,6 +1,6 @@
 """A run asks on one machine, a comment answers it, a job on another machine finishes it, and the first one sees that.
 
-The jobs are those of `examples/github/faber.yml`, command by command; GitHub is the fake, with git beside its API.
+The jobs are those of `examples/github`, command by command; GitHub is the fake, with git beside its API.
 """
 
 import base64
@@ -9,24 +9,23 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
-from github.actions import Runner
+from github.actions import Failed, Runner, called, jobs
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
 from support.git_environment import COMMITTER
 from sync.clones import MACHINE_LOCAL, Clone, differing
 
-ROOT = Path(__file__).parents[2]
-JOBS = yaml.safe_load((ROOT / "examples" / "github" / "faber.yml").read_text("utf-8"))["jobs"]
+HOSTILE = Path(__file__).parents[1] / "fixtures" / "hostile" / "agent.sh"
 FLOW = """
 phases:
   - id: plan
@@ -36,6 +35,16 @@ phases:
     steps:
       - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
       - {id: commit, instruction: Commit it., evidence: [commit]}
+"""
+# One that ends with the pull request, which job land opens.
+SHIPPING = """
+phases:
+  - id: build
+    steps:
+      - {id: write, instruction: Write the export.}
+  - id: release
+    steps:
+      - {id: open-pr, instruction: Open it., pull_request: true}
 """
 
 
@@ -69,22 +78,25 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
         git(tmp_path, "-c", f"http.extraHeader={header}", "clone", "-q", remote(github), str(a.path))
         a.git("config", "http.extraHeader", header)
 
+        machines = count(1)
         programs = tmp_path / "programs"
         programs.mkdir()
         (programs / "claude").symlink_to(client.binary)
 
-        def run_job(name: str, payload: Any, needs: Any = None) -> tuple[Any, Runner]:
+        def run_job(name: str, payload: Any, decided: Any = None, event: str = "issue_comment") -> tuple[Any, Runner]:
+            """A job of the workflows, on a machine of its own; `decided` are the outputs of job decide."""
             contexts = {
                 "github": {
                     "token": github.token,
                     "server_url": github.root,
-                    "sha": a.git("rev-parse", "origin/main"),
-                    "event": payload,
+                    "repository": github.slug,
+                    "event_name": event,
+                    "event": payload | {"repository": payload["repository"] | {"default_branch": "main"}},
                     "_header": header,
                 },
                 "secrets": {"ANTHROPIC_API_KEY": "dummy"},
                 "vars": {"FABER_ALLOWED_TOOLS": "Bash(git add *),Bash(git commit *)"},
-                "needs": needs or {},
+                "needs": {"decide": {"outputs": decided}},
             }
             plain = client.environment()
             given = plain | {
@@ -92,12 +104,19 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
                 "GITHUB_ACTIONS": "true",
                 "GITHUB_SERVER_URL": github.root,
                 "GITHUB_REPOSITORY": github.slug,
-                "GITHUB_EVENT_NAME": "issue_comment",
+                "GITHUB_EVENT_NAME": event,
                 "GITHUB_EVENT_PATH": write_event(tmp_path, payload),
             }
             del given["ANTHROPIC_API_KEY"]  # the job's to give
-            runner = Runner(tmp_path / name, contexts, given, clone_from=remote(github), plugin=plugin_root)
-            return runner.job(JOBS[name]), runner
+            inner = contexts if decided is None else called(contexts)
+            assert inner is not None, decided
+            home = tmp_path / f"machine-{next(machines)}"
+            if name != "work":  # the client finds its own home ready
+                (home / "home").mkdir(parents=True)
+                given["HOME"] = str(home / "home")
+            kept = tmp_path / "artifacts"
+            runner = Runner(home, inner, given, clone_from=remote(github), plugin=plugin_root, artifacts=kept)
+            return runner.job(jobs()[name]), runner
 
         yield Place(github, a, run_job)
         assert github.violations == []
@@ -113,6 +132,7 @@ def _publish(seed: Path, github: FakeGitHub) -> None:
     store = seed / ".fractary" / "faber"
     (store / "workflows").mkdir(parents=True)
     (store / "workflows" / "export.yaml").write_text(FLOW)
+    (store / "workflows" / "shipping.yaml").write_text(SHIPPING)
     (store / "config.yaml").write_text(f"workflow: export\n{settings(github, post='all')}")
     git(seed, "add", "--all")
     git(seed, "commit", "-q", "-m", "Set up faber")
@@ -171,12 +191,15 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
     assert [marker(body) for body in github.bodies(NUMBER)] == [f"progress {run}", f"request {request}"]
 
     payload = event(github, f"@faber request_changes {request}\nUse semicolons.")
-    outputs, runner = run_job("answer", payload)
+    outputs, runner = run_job("decide", payload)
     assert outputs == {"resume": "true", "run_id": run}, runner.ran
 
-    project = tmp_path / "resume" / "project"
+    project = tmp_path / "machine-2" / "project"
     finish(api, run, project)
-    run_job("resume", payload, needs={"answer": {"outputs": outputs}})
+    before = a.git("ls-remote", "origin")
+    run_job("work", payload, outputs)
+    assert a.git("ls-remote", "origin") == before  # job work cannot push
+    run_job("land", payload, outputs)
     sent = api.turns[-1]
     assert any("Use semicolons." in result.text for result in sent.results)
     assert not any(request.has(github.token) for request in api.turns)
@@ -198,6 +221,56 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
     progress, question = github.bodies(NUMBER)
     assert [marker(progress), marker(question)] == [f"progress {run}", f"request {request}"]
     assert "the run is completed" in progress
+
+
+def test_a_hostile_agent_gains_nothing(place: Place, tmp_path: Path) -> None:
+    """Nothing that an agent plants on its machine reaches a token, or anything at the remote but its own branch."""
+    github, a, run_job = place
+    run = a.must("run", "init", "--work-id", str(NUMBER), "--workflow", "shipping")["run_id"]
+    a.git("switch", "-q", "-c", "feat/7")
+    a.commit("notes.txt")
+    a.must("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/7"}')
+    a.must("step", "start", run, "build:write")
+    a.must("sync", "push", run)
+    before = refs(a)
+    agent = tmp_path / "programs" / "claude"
+    agent.unlink()
+    agent.write_text(HOSTILE.read_text("utf-8").replace("PLACE", str(tmp_path)))
+    agent.chmod(0o755)
+
+    payload = event(github, "@faber resume")
+    decided = {"resume": "true", "run_id": run}
+    with pytest.raises(Failed) as caught:  # the job fails as its agent did, and what it left is kept
+        run_job("work", payload, decided)
+    shown = caught.value.ran.out.splitlines()
+    assert shown[0].startswith("::stop-commands::"), shown
+    assert shown[-1] == f"::{shown[0].removeprefix('::stop-commands::')}::"
+    assert (tmp_path / "sprung").exists()  # the traps work
+    assert refs(a) == before
+
+    _, land = run_job("land", payload, decided)
+    after = refs(a)
+    changed = {ref for ref in before | after if before.get(ref) != after.get(ref)}
+    assert changed == {"refs/heads/feat/7", f"refs/faber/runs/{run}"}
+    opened = github.pulls.found[max(github.pulls.found)]
+    assert (opened["head"], opened["base"]) == ("feat/7", "main")
+    assert "everyone" in opened["body"]  # what it said is shown, and reaches nobody
+    posted = "".join([opened["body"], opened["title"], *github.bodies(NUMBER)])
+    assert not re.search(r"(?<![`\w])@everyone|<img|<script|Closes #1\b", posted)
+    assert not (tmp_path / "canary").exists()
+    loot = (tmp_path / "loot").read_text(errors="replace")
+    secret = base64.b64encode(f"x-access-token:{github.token}".encode()).decode()
+    assert "ANTHROPIC_API_KEY=dummy" in loot
+    assert not any(word in loot for word in (github.token, secret, "extraheader"))
+    (told,) = land.ran[-1:]
+    assert '"result":"imported"' in told.out
+    assert github.token not in told.out + told.err
+
+
+def refs(clone: Clone) -> dict[str, str]:
+    """The remote's refs."""
+    lines = (line.split("\t") for line in clone.git("ls-remote", "origin").splitlines())
+    return {ref: oid for oid, ref in lines}
 
 
 def marker(body: str) -> str:

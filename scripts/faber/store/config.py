@@ -37,7 +37,7 @@ DEFAULTS: dict[str, Any] = {
         "post_refusals": False,
         "from_scripts": False,
     },
-    "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
+    "branches": {"protected": [], "agents_may_change": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.
     "sessions": {"silent_minutes": 15},
     "notify": None,
