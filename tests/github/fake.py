@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from github import gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
+from github.fake_checks import FakeChecks
 
 _EPOCH = datetime(2025, 12, 1, 10, 0, 0, tzinfo=UTC)
 _DOCS = "https://docs.github.com/rest"
@@ -68,6 +69,7 @@ class FakeGitHub:
         self.comments: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, tuple[str, str]] = {}
         self.reviews: dict[int, list[dict[str, Any]]] = {}
+        self.checks = FakeChecks(self)
         self.gone: set[int] = set()
         self.transferred: dict[int, str] = {}
         self.faults: list[Fault] = []
@@ -90,6 +92,7 @@ class FakeGitHub:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self.checks.close()
         self._server.shutdown()
         self._server.server_close()
 
@@ -182,6 +185,8 @@ class FakeGitHub:
             return status, headers, value
 
     def _do(self, asked: Operation, query: str, body: bytes) -> tuple[int, dict[str, str], Any]:
+        if (about_checks := self.checks.answer(asked)) is not None:
+            return about_checks
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
         if "review_id" in asked.parameters:
@@ -307,7 +312,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             status, extra, value = github.answer(seen)
             extra = extra | fault.headers
-        data = fault.body if fault.body is not None else json.dumps(value).encode()
+        data = fault.body if fault.body is not None else b"" if value is None else json.dumps(value).encode()
         if fault.drop == "after":
             return self._hang_up()
         if fault.seconds and not fault.drip:
