@@ -106,11 +106,13 @@ class FakeChecks:
             return self._log(int(given["job_id"]))
         if "commit_sha" in given:
             simple = example("pull-request-simple-items")[0]
-            heads = [pull for pull in self.pulls.values() if pull["head"]["sha"] == given["commit_sha"]]
-            return 200, {}, [simple | {"number": pull["number"]} for pull in heads]
+            numbers = [number for number, pull in self.pulls.items() if pull["head"]["sha"] == given["commit_sha"]]
+            opened = self.github.pulls
+            numbers += [n for n, pull in opened.found.items() if opened.head(pull["head"]) == given["commit_sha"]]
+            return 200, {}, [simple | {"number": number} for number in numbers]
         if "review_id" in given and not asked.path.endswith("comments"):
             return self._one(self.reviews, int(given["review_id"]))
-        if "pull_number" in given and asked.path.endswith("{pull_number}"):
+        if asked.path.endswith("{pull_number}") and asked.method == "get" and int(given["pull_number"]) in self.pulls:
             return self._one(self.pulls, int(given["pull_number"]))
         return None
 

@@ -24,7 +24,6 @@ OPERATIONS = (
     ("/repos/{owner}/{repo}/collaborators/{username}/permission", "get"),
     ("/repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments", "get"),
     ("/user", "get"),
-    ("/repos/{owner}/{repo}/pulls/{pull_number}", "get"),
     ("/repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}", "get"),
     ("/repos/{owner}/{repo}/commits/{commit_sha}/pulls", "get"),
     ("/repos/{owner}/{repo}/check-runs/{check_run_id}", "get"),
@@ -32,6 +31,11 @@ OPERATIONS = (
     ("/repos/{owner}/{repo}/actions/runs/{run_id}", "get"),
     ("/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", "get"),
     ("/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", "get"),
+    ("/repos/{owner}/{repo}", "get"),
+    ("/repos/{owner}/{repo}/pulls", "get"),
+    ("/repos/{owner}/{repo}/pulls", "post"),
+    ("/repos/{owner}/{repo}/pulls/{pull_number}", "get"),
+    ("/repos/{owner}/{repo}/pulls/{pull_number}", "patch"),
 )
 
 
