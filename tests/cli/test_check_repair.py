@@ -1,6 +1,5 @@
 """A failed check of the run's pull request: which ones re-open the run, with what, and how often."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from github.comments import PERSON, WEBHOOKS, ended, environment, remote, settings, write_event
+from github.comments import PERSON, ended, environment, remote, settings, write_event
 from github.fake import FakeGitHub
 
 Faber = Callable[..., Any]
@@ -58,11 +57,13 @@ def world(
         for name, value in environment(github).items():
             monkeypatch.setenv(name, value)
         git("remote", "add", "origin", remote(github))
+        git("switch", "-qc", "work/seven")
         made = World(github, faber, project, run_dir(RUN) / "events")
         (project / ".fractary" / "faber" / "config.yaml").write_text(settings(github))
         made.must("run", "init", "--run-id", RUN, "--work-id", "7", "--workflow", "short", "--autonomy", "autonomous")
         made.must("next", RUN)
-        made.must("step", "complete", RUN, "build:implement", "--artifact", "branch_name=work/seven", "--next")
+        made.must("step", "complete", RUN, "frame:classify", "--artifact", "branch_name=work/seven", "--next")
+        made.must("step", "complete", RUN, "build:implement", "--next")
         made.must("step", "complete", RUN, "evaluate:test", "--next")
         pushed(made, FIRST)
         made.must("step", "complete", RUN, "release:open-pr", "--next")

@@ -33,7 +33,7 @@ class FakeChecks:
         self, number: int, branch: str, commit: str, *, repository: str | None = None, state: str = "open"
     ) -> None:
         """A pull request of that branch, at that commit, from a branch of `repository`."""
-        made = example("pull-request") | {"number": number, "state": state}
+        made = example("pull-request") | {"number": number, "state": state, "requested_teams": []}
         made["head"] |= {"ref": branch, "sha": commit}
         made["head"]["repo"] |= {"full_name": repository or self.github.slug}
         made["base"]["repo"] |= {"full_name": self.github.slug}
@@ -141,7 +141,7 @@ def _handler(checks: FakeChecks) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing."""
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             checks.fetched.append({name.lower(): value for name, value in self.headers.items()})
             data = checks.logs[int(self.path.partition("?")[0].rpartition("/")[2])].encode()
             self.send_response(200)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 from faber.context.resume import run_position
-from faber.events.event_types import PR_CREATE
+from faber.events.event_types import PR_CREATE, PR_UPDATE
 from faber.feedback.reopening import FailedCheck, reopen_for_check
 from faber.foreign.run_rows import branch_name, own_runs_of_pull_request
 from faber.github.check_failures import (
@@ -109,7 +109,8 @@ def own_pull(run: Run, pull: PullFacts, repository: str) -> str | None:
 
 def pushed_commits(run: Run) -> list[str]:
     """The commits of the run's branch that faber pushed to the pull request, in order."""
-    events = (log.read_event(run.directory, each.file) for each in log.listing(run.directory) if each.type == PR_CREATE)
+    recorded = [each for each in log.listing(run.directory) if each.type in (PR_CREATE, PR_UPDATE)]
+    events = (log.read_event(run.directory, each.file) for each in recorded)
     commits = (event["metadata"].get("commit") for event in events)
     return [each for each in commits if isinstance(each, str)]
 
