@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from github import gitserver
+from github import fake_reactions, gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
 
 _EPOCH = datetime(2025, 12, 1, 10, 0, 0, tzinfo=UTC)
@@ -68,6 +68,7 @@ class FakeGitHub:
         self.comments: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, tuple[str, str]] = {}
         self.reviews: dict[int, list[dict[str, Any]]] = {}
+        self.reactions: dict[int, list[dict[str, Any]]] = {}
         self.gone: set[int] = set()
         self.transferred: dict[int, str] = {}
         self.faults: list[Fault] = []
@@ -182,6 +183,8 @@ class FakeGitHub:
             return status, headers, value
 
     def _do(self, asked: Operation, query: str, body: bytes) -> tuple[int, dict[str, str], Any]:
+        if known := fake_reactions.answer(self, asked):
+            return known
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
         if "review_id" in asked.parameters:

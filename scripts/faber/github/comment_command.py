@@ -13,14 +13,14 @@ from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
 from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
 from faber.github.comment_events import MARKER, MAX_PAYLOAD, REVIEW, NewComment, Other, author_problem, read_event
-from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored
+from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored, answer_words
 from faber.github.notifications import tell, tell_progress, with_report
-from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.posting import hidden
 from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
-from faber.github.refusal_replies import REASONS, reply_to
+from faber.github.refusal_replies import REASONS, post_reply
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
-from faber.model.answers import FREE_TEXT, Responder
+from faber.model.answers import Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
@@ -37,6 +37,8 @@ from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person", tell=announce)
 _ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
+# Events that say nothing by themselves: reactions are read then.
+SCHEDULED = ("schedule", "workflow_dispatch")
 # Keys that every answer has.
 _FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
 
@@ -56,6 +58,11 @@ class _Arrival(NamedTuple):
     config: Config
     source: Commenting
     comment: NewComment
+
+    @property
+    def mention(self) -> str:
+        """What a comment to faber begins with."""
+        return str(self.config.at("feedback.mention"))
 
     @property
     def may_resume(self) -> bool:
@@ -79,11 +86,11 @@ def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mappin
 def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
     comment = None
     try:
+        if os.environ.get("GITHUB_EVENT_NAME") in SCHEDULED:
+            return _scheduled(find_layout())
         comment = _comment(event_path)
         layout = find_layout()
-        config = load_config(layout)
-        if config.at("feedback.from_comments") == "never":
-            raise _Refusal("ignored", "switched_off")
+        config = _listening(layout)
         said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
@@ -100,6 +107,36 @@ def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str,
         return _handle(_Arrival(config, source, comment), said, runs)
     except _Refusal as refusal:
         return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
+
+
+def _listening(layout: Layout) -> Config:
+    config = load_config(layout)
+    if config.at("feedback.from_comments") == "never":
+        raise _Refusal("ignored", "switched_off")
+    return config
+
+
+def _scheduled(layout: Layout) -> Mapping[str, object]:
+    """Take what people say by reactions to requests, of which GitHub tells nobody."""
+    from faber.github.reactions import Reacted, read_reactions
+
+    config = _listening(layout)
+    source = open_commenting(config, layout, os.environ)
+
+    def take(reacted: Reacted) -> Mapping[str, object]:
+        arrival, (run, request) = _Arrival(config, source, reacted.said), reacted[:2]
+        try:
+            if reacted.problem:
+                named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
+                raise _Refusal("ambiguous", reacted.problem, **named)
+            command = CommentCommand(reacted.word, None, None, 1)
+            return _record(arrival, command, BoundCommand(run.state, request), run)
+        except _Refusal as refusal:
+            if config.at("feedback.post_refusals"):
+                refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
+            return refusal.outcome
+
+    return read_reactions(source, layout, take)
 
 
 def _comment(event_path: str) -> NewComment:
@@ -162,7 +199,7 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
     except _Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if replies:
-            refusal.outcome |= _reply(arrival, refusal)
+            refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
         raise
 
 
@@ -207,7 +244,10 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
         raise _Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
     said, warnings = _whole_text(arrival, command)
     text = hidden(said, secret_values(os.environ)).strip()
-    response, words = answer_words(command.verb, text, bound.request["type"])
+    given = answer_words(command.verb, text, bound.request["type"])
+    if given is None:
+        raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
+    response, words = given
     responder: Responder = {
         "name": arrival.comment.sender.login,
         "source": arrival.comment.event,
@@ -243,24 +283,6 @@ def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[s
         return with_lines(text, arrival.source.line_comments(comment.number, comment.comment_id)), {}
     except WorkItemError as error:
         return text, {"warnings": [{"code": "line_comments_not_read", "message": error.message}]}
-
-
-def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`.
-
-    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
-    clarification takes all of it as the response. Raises a refusal where there is no response.
-    """
-    if verb != "answer":
-        if kind == FREE_TEXT:
-            raise _Refusal("denied", "not_an_option", options=[])
-        return verb, text or None
-    if not text:
-        raise _Refusal("denied", "not_an_option")
-    if kind == FREE_TEXT:
-        return text, None
-    first, _, rest = text.partition("\n")
-    return first.strip(), rest.strip() or None
 
 
 def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, object]:
@@ -312,16 +334,3 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
         outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
         outcome["next"] = resumed["next_command"]
     return outcome | {"resume": arrival.may_resume}
-
-
-def _reply(arrival: _Arrival, refusal: _Refusal) -> dict[str, object]:
-    options = refusal.outcome.get("options")
-    said = reply_to(refusal.reason, arrival.config.at("feedback.mention"), options if isinstance(options, list) else ())
-    if said is None:
-        return {}
-    board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
-    try:
-        posted = board.post(reply_comment(said, arrival.comment.key.removeprefix("comment-")), perhaps_posted=True)
-    except WorkItemError as error:
-        return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
-    return {"posted": [{"reply": True, **notification(posted)}]}

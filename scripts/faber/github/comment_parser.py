@@ -15,6 +15,7 @@ import re
 from typing import NamedTuple
 
 from faber.feedback.answer_matching import ALIASES, APPROVING, plain
+from faber.model.answers import FREE_TEXT
 from faber.text.safe_text import inert, shorten
 
 MENTION = "@faber"
@@ -105,6 +106,22 @@ def parse_comment(body: str, mention: str = MENTION) -> CommentCommand | Ignored
     if len(places) > 1:
         return Ambiguous([_line(text, place.at) for place in places])
     return commands[0]
+
+
+def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None] | None:
+    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`, or None.
+
+    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
+    clarification takes all of it as the response.
+    """
+    if verb != "answer":
+        return None if kind == FREE_TEXT else (verb, text or None)
+    if not text:
+        return None
+    if kind == FREE_TEXT:
+        return text, None
+    first, _, rest = text.partition("\n")
+    return first.strip(), rest.strip() or None
 
 
 class _Place(NamedTuple):
