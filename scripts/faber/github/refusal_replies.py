@@ -11,8 +11,8 @@ from faber.text.credentials import secret_values
 
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
-    "malformed": "I did not understand this. After `{mention}` write one of {words}, and nothing else on the line but "
-    "the id of the request and your remark.",
+    "malformed": "I did not understand this. After `{mention}` write one of {words}, then perhaps the id of the request "
+    "and your remark, in a new comment: I do not read edited ones.",
     "conditional": "This approves under a condition, which I cannot judge, so nothing was recorded. Write "
     "`{mention} request changes: …`, or approve without a condition.",
     "inside_text": "To answer, begin a line with `{mention}` and one of {words}.",
