@@ -11,7 +11,7 @@ from faber.text.credentials import secret_values
 
 # Refusals that are explained in a reply, where `feedback.post_refusals` says so.
 REASONS = {
-    "malformed": "I did not understand this. After `{mention}` write one of {words}, then perhaps the id of the request "
+    "malformed": "I did not understand this. After `{mention}` write one of {words}, then perhaps the request's id "
     "and your remark, in a new comment: I do not read edited ones.",
     "conditional": "This approves under a condition, which I cannot judge, so nothing was recorded. Write "
     "`{mention} request changes: …`, or approve without a condition.",
