@@ -8,6 +8,7 @@ import pytest
 
 from cli.test_from_event import OUTSIDER, PERSON, RUN, World
 from cli.test_from_event import world as world
+from github.comments import write_event
 from github.fake import Fault
 from github.fake_reactions import react
 
@@ -25,7 +26,8 @@ class Asked(NamedTuple):
         return react(self.world.github, self.comment_id, content, login, **more)
 
     def look(self) -> Any:
-        return self.world.faber("feedback", "from-event", "--event-path", "/dev/null")
+        event = write_event(self.world.project.parent, {"schedule": "*/15 * * * *"})
+        return self.world.faber("feedback", "from-event", "--event-path", event)
 
 
 @pytest.fixture(autouse=True)

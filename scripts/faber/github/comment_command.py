@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from faber.context.resume import run_position
-from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
 from faber.feedback.requests import respond
 from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
-from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
-from faber.github.comment_events import MARKER, MAX_PAYLOAD, REVIEW, NewComment, Other, author_problem, read_event
+from faber.github.comment_events import MARKER, REVIEW, NewComment, Other, author_problem, read_event
 from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored, answer_words
+from faber.github.event_fields import Fields
 from faber.github.notifications import tell, tell_progress, with_report
 from faber.github.posting import hidden
 from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
 from faber.github.refusal_replies import REASONS, post_reply
+from faber.github.refusals import ELSEWHERE, Refusal, check_repository, not_certain
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
 from faber.model.answers import Responder
@@ -30,26 +30,11 @@ from faber.store import log
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config
-from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person", tell=announce)
-_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
-# Events that say nothing by themselves: reactions are read then.
-SCHEDULED = ("schedule", "workflow_dispatch")
-# Keys that every answer has.
-_FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
-
-
-class _Refusal(Exception):
-    """The comment is refused: `result`, `reason` and further keys of the answer."""
-
-    def __init__(self, result: str, reason: str, **known: object) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.outcome: dict[str, object] = {"result": result, "reason": reason, **known}
 
 
 class _Arrival(NamedTuple):
@@ -70,53 +55,41 @@ class _Arrival(NamedTuple):
         return bool(self.config.at("feedback.from_comments") == "resume")
 
 
-def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
-    """Process the comment in the event file; returns what `faber feedback from-event` prints.
-
-    `find_layout` finds the store; it is called for a comment only, so that other events need none. Raises
-    `InvalidInput` if the file is not an event file, and the store's errors. Must not be called for an agent: whoever
-    writes the file could answer in anybody's name.
-    """
-    outcome = _outcome(event_path, find_layout)
-    whole = {"result": outcome["result"], "reason": outcome["reason"], **_FIXED, "comment_id": None, **outcome}
-    write_outputs(whole, os.environ.get("GITHUB_OUTPUT"))
-    return whole
-
-
-def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
-    comment = None
+def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
+    """Process the comment or review of an event; returns what is printed of it, or raises `Refusal`."""
+    comment = read_event(event, name)
+    if isinstance(comment, Other):
+        raise Refusal("ignored", comment.reason)
     try:
-        if os.environ.get("GITHUB_EVENT_NAME") in SCHEDULED:
-            return _scheduled(find_layout())
-        comment = _comment(event_path)
         layout = find_layout()
         config = _listening(layout)
         said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
-            raise _Refusal("denied", problem)
+            raise Refusal("denied", problem)
         source = open_commenting(config, layout, os.environ)
-        _check_repository(source, comment)
+        check_repository(source, comment.host, comment.repository)
         runs = own_runs_for(layout, str(comment.number))
         if comment.on_pull_request:
             url = f"{source.web()}/pull/{comment.number}"
             known = {run.run_id for run in runs}
             runs += [run for run in own_runs_of_pull_request(layout, url) if run.run_id not in known]
         if not runs:
-            raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
+            raise Refusal("ignored", "no_run", recovery=ELSEWHERE)
         return _handle(_Arrival(config, source, comment), said, runs)
-    except _Refusal as refusal:
-        return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
+    except Refusal as refusal:
+        refusal.outcome.setdefault("comment_id", comment.comment_id)
+        raise
 
 
 def _listening(layout: Layout) -> Config:
     config = load_config(layout)
     if config.at("feedback.from_comments") == "never":
-        raise _Refusal("ignored", "switched_off")
+        raise Refusal("ignored", "switched_off")
     return config
 
 
-def _scheduled(layout: Layout) -> Mapping[str, object]:
+def handle_schedule(layout: Layout) -> Mapping[str, object]:
     """Take what people say by reactions to requests, of which GitHub tells nobody."""
     from faber.github.reactions import Reacted, read_reactions
 
@@ -128,10 +101,10 @@ def _scheduled(layout: Layout) -> Mapping[str, object]:
         try:
             if reacted.problem:
                 named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
-                raise _Refusal("ambiguous", reacted.problem, **named)
+                raise Refusal("ambiguous", reacted.problem, **named)
             command = CommentCommand(reacted.word, None, None, 1)
             return _record(arrival, command, BoundCommand(run.state, request), run)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             if config.at("feedback.post_refusals"):
                 refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
             return refusal.outcome
@@ -139,41 +112,16 @@ def _scheduled(layout: Layout) -> Mapping[str, object]:
     return read_reactions(source, layout, take)
 
 
-def _comment(event_path: str) -> NewComment:
-    try:
-        data = read_bytes(event_path, MAX_PAYLOAD)
-    except OSError as error:
-        raise InvalidInput(f"The event file cannot be read: {error.strerror}.") from None
-    comment = read_event(data, os.environ.get("GITHUB_EVENT_NAME") or None)
-    if isinstance(comment, Other):
-        raise _Refusal("ignored", comment.reason)
-    return comment
-
-
 def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambiguous:
     """What the comment says to faber; raises a refusal where it says nothing to it."""
     if MARKER in comment.body:
-        raise _Refusal("ignored", "own_comment")
+        raise Refusal("ignored", "own_comment")
     found = said_in(comment, mention)
     if isinstance(found, Ignored) and found.reason not in REASONS:
-        raise _Refusal("ignored", found.reason)
+        raise Refusal("ignored", found.reason)
     if comment.edited:
-        raise _Refusal("ignored", "edited")
+        raise Refusal("ignored", "edited")
     return found
-
-
-def _check_repository(source: Commenting, comment: NewComment) -> None:
-    try:
-        ours = source.web()
-    except WorkItemError as error:
-        raise _unknown(error) from None
-    if f"https://{comment.host}/{comment.repository}".lower() != ours.lower():
-        raise _Refusal("denied", "repository")
-
-
-def _unknown(error: WorkItemError) -> _Refusal:
-    """A permission that cannot be checked is not granted."""
-    return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
 def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
@@ -183,20 +131,20 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
         return _recorded_before(arrival, *earlier)
     replies = arrival.config.at("feedback.post_refusals")
     if isinstance(said, Ignored) and not replies:
-        raise _Refusal("ignored", said.reason)
+        raise Refusal("ignored", said.reason)
     _check_permission(arrival.source, comment)
     try:
         if isinstance(said, Ignored):
-            raise _Refusal("ignored", said.reason)
+            raise Refusal("ignored", said.reason)
         if isinstance(said, Ambiguous):
-            raise _Refusal("ambiguous", "several_commands", lines=said.lines)
+            raise Refusal("ambiguous", "several_commands", lines=said.lines)
         bound = bind(said, [run.state for run in runs], comment_id, comment.created_at)
         if isinstance(bound, Unbound):
-            raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
+            raise Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
         return _record(arrival, said, bound, _run_of(bound, runs))
-    except _Refusal as refusal:
+    except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if replies:
             refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
@@ -208,9 +156,9 @@ def _check_permission(source: Commenting, comment: NewComment) -> None:
     try:
         answer = source.permission(login)
     except WorkItemError as error:
-        raise _unknown(error) from None
+        raise not_certain("permission_unknown", error) from None
     if problem := permission_problem(answer, login):
-        raise _Refusal("denied", problem)
+        raise Refusal("denied", problem)
 
 
 def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
@@ -241,12 +189,12 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
     if arrival.comment.state in VERBS_OF_STATES and bound.request["type"] not in ANSWERED:
-        raise _Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
+        raise Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
     said, warnings = _whole_text(arrival, command)
     text = hidden(said, secret_values(os.environ)).strip()
     given = answer_words(command.verb, text, bound.request["type"])
     if given is None:
-        raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
+        raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
     response, words = given
     responder: Responder = {
         "name": arrival.comment.sender.login,
@@ -267,9 +215,9 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
         )
     except NotAnOption as error:
         options = error.fields.get("options")
-        raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
+        raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
-        raise _Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
+        raise Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
     recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
     return recorded | warnings
 
@@ -325,9 +273,9 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
         posts = arrival.config.at("feedback.post") == "all"
         return with_report(outcome, tell_progress(made, arrival.config) if posts else None)
     if position["status"] in CLOSED:
-        raise _Refusal("stale", "run_closed", run_id=made.run_id)
+        raise Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
-        raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
+        raise Refusal("stale", "awaiting_feedback", run_id=made.run_id)
     if arrival.may_resume and position["status"] == "failed":
         committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
         resumed = run_position(committed.run, None)

@@ -77,6 +77,7 @@ class StepPlan(TypedDict):
     on_warning: NotRequired[Reaction]  # continue
     retries: NotRequired[Annotated[int, Keyword("minimum", 0), Keyword("maximum", 10)]]  # 0
     destructive: NotRequired[bool]  # False
+    pull_request: NotRequired[bool]  # False
 
 
 class GatePlan(TypedDict):
