@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from github import gitserver
+from github import fake_reactions, gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
 from github.fake_checks import FakeChecks
 from github.fake_pulls import FakePulls
@@ -71,6 +71,7 @@ class FakeGitHub:
         self.permissions: dict[str, tuple[str, str]] = {}
         self.reviews: dict[int, list[dict[str, Any]]] = {}
         self.checks = FakeChecks(self)
+        self.reactions: dict[int, list[dict[str, Any]]] = {}
         self.gone: set[int] = set()
         self.transferred: dict[int, str] = {}
         self.faults: list[Fault] = []
@@ -194,6 +195,8 @@ class FakeGitHub:
             return about_checks
         if self.pulls.answers(asked):
             return self.pulls.answer(asked, query, body)
+        if known := fake_reactions.answer(self, asked):
+            return known
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
         if "review_id" in asked.parameters:

@@ -240,6 +240,8 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
 def from_event(obj: Invocation, event_path: str) -> None:
     """Take a person's answer from a new comment on the run's issue (GitHub's issue_comment event).
 
+    On a schedule (and on workflow_dispatch), take answers from the reactions to the comments that ask.
+
     Prints {"result": recorded|denied|stale|ambiguous|ignored, "reason", "resume", ...}. Exit status 0 for
     recorded and ignored, 4 for the others. In a GitHub Actions job, result, resume, run_id and request_id
     become outputs of the step.

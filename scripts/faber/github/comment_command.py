@@ -11,16 +11,16 @@ from faber.feedback.requests import respond
 from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
 from faber.github.binding import BoundCommand, Unbound, bind
 from faber.github.comment_events import MARKER, REVIEW, NewComment, Other, author_problem, read_event
-from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored
+from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored, answer_words
 from faber.github.event_fields import Fields
 from faber.github.notifications import tell, tell_progress, with_report
-from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.posting import hidden
 from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
-from faber.github.refusal_replies import REASONS, reply_to
+from faber.github.refusal_replies import REASONS, post_reply
 from faber.github.refusals import ELSEWHERE, Refusal, check_repository, not_certain
 from faber.github.work_item_source import open_commenting
 from faber.model.acceptance import Decision
-from faber.model.answers import FREE_TEXT, Responder
+from faber.model.answers import Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
@@ -45,6 +45,11 @@ class _Arrival(NamedTuple):
     comment: NewComment
 
     @property
+    def mention(self) -> str:
+        """What a comment to faber begins with."""
+        return str(self.config.at("feedback.mention"))
+
+    @property
     def may_resume(self) -> bool:
         """True if an answer from a comment lets the run resume at once."""
         return bool(self.config.at("feedback.from_comments") == "resume")
@@ -57,9 +62,7 @@ def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], La
         raise Refusal("ignored", comment.reason)
     try:
         layout = find_layout()
-        config = load_config(layout)
-        if config.at("feedback.from_comments") == "never":
-            raise Refusal("ignored", "switched_off")
+        config = _listening(layout)
         said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
@@ -77,6 +80,36 @@ def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], La
     except Refusal as refusal:
         refusal.outcome.setdefault("comment_id", comment.comment_id)
         raise
+
+
+def _listening(layout: Layout) -> Config:
+    config = load_config(layout)
+    if config.at("feedback.from_comments") == "never":
+        raise Refusal("ignored", "switched_off")
+    return config
+
+
+def handle_schedule(layout: Layout) -> Mapping[str, object]:
+    """Take what people say by reactions to requests, of which GitHub tells nobody."""
+    from faber.github.reactions import Reacted, read_reactions
+
+    config = _listening(layout)
+    source = open_commenting(config, layout, os.environ)
+
+    def take(reacted: Reacted) -> Mapping[str, object]:
+        arrival, (run, request) = _Arrival(config, source, reacted.said), reacted[:2]
+        try:
+            if reacted.problem:
+                named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
+                raise Refusal("ambiguous", reacted.problem, **named)
+            command = CommentCommand(reacted.word, None, None, 1)
+            return _record(arrival, command, BoundCommand(run.state, request), run)
+        except Refusal as refusal:
+            if config.at("feedback.post_refusals"):
+                refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
+            return refusal.outcome
+
+    return read_reactions(source, layout, take)
 
 
 def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambiguous:
@@ -114,7 +147,7 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
     except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if replies:
-            refusal.outcome |= _reply(arrival, refusal)
+            refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
         raise
 
 
@@ -159,7 +192,10 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
         raise Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
     said, warnings = _whole_text(arrival, command)
     text = hidden(said, secret_values(os.environ)).strip()
-    response, words = answer_words(command.verb, text, bound.request["type"])
+    given = answer_words(command.verb, text, bound.request["type"])
+    if given is None:
+        raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
+    response, words = given
     responder: Responder = {
         "name": arrival.comment.sender.login,
         "source": arrival.comment.event,
@@ -195,24 +231,6 @@ def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[s
         return with_lines(text, arrival.source.line_comments(comment.number, comment.comment_id)), {}
     except WorkItemError as error:
         return text, {"warnings": [{"code": "line_comments_not_read", "message": error.message}]}
-
-
-def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`.
-
-    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
-    clarification takes all of it as the response. Raises a refusal where there is no response.
-    """
-    if verb != "answer":
-        if kind == FREE_TEXT:
-            raise Refusal("denied", "not_an_option", options=[])
-        return verb, text or None
-    if not text:
-        raise Refusal("denied", "not_an_option")
-    if kind == FREE_TEXT:
-        return text, None
-    first, _, rest = text.partition("\n")
-    return first.strip(), rest.strip() or None
 
 
 def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, object]:
@@ -264,16 +282,3 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
         outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
         outcome["next"] = resumed["next_command"]
     return outcome | {"resume": arrival.may_resume}
-
-
-def _reply(arrival: _Arrival, refusal: Refusal) -> dict[str, object]:
-    options = refusal.outcome.get("options")
-    said = reply_to(refusal.reason, arrival.config.at("feedback.mention"), options if isinstance(options, list) else ())
-    if said is None:
-        return {}
-    board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
-    try:
-        posted = board.post(reply_comment(said, arrival.comment.key.removeprefix("comment-")), perhaps_posted=True)
-    except WorkItemError as error:
-        return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
-    return {"posted": [{"reply": True, **notification(posted)}]}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from faber.errors import InvalidInput
 from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
 
-COMMENT, REVIEW = "issue_comment", "pull_request_review"
+COMMENT, REVIEW, REACTION = "issue_comment", "pull_request_review", "reaction"
 # The key that an event of that name has and others lack; an event about a check has no review.
 _SHAPES = {"review": REVIEW, "check_run": "check_run", "workflow_run": "workflow_run"}
 # Every comment that faber posts contains this; faber never reads one of its own as an answer.
@@ -27,12 +27,12 @@ class Account(NamedTuple):
 
 
 class NewComment(NamedTuple):
-    """A comment, or a review, as the event describes it.
+    """A comment, or a review, as the event describes it; or a reaction, as the API does.
 
-    `event` is the event's name; `number` that of the issue or pull request, `comment_id` of the comment or review,
-    whose numbers are unrelated. `state` is what a review says (`approved`, `changes_requested`, `commented`). `body` is
-    untrusted text. `host` is that of the web address. `author` wrote it, `sender` caused the event. `edited` is true if
-    it changed after it was created, `app` if a program wrote it in a user's name.
+    `event` is the event's name; `number` that of the issue or pull request, `comment_id` of the comment, review or
+    reaction, whose numbers are unrelated. `state` is what a review says (`approved`, `changes_requested`,
+    `commented`). `body` is untrusted text. `host` is that of the web address. `author` wrote it, `sender` caused the
+    event. `edited` is true if it changed after it was created, `app` if a program wrote it in a user's name.
     """
 
     event: str
@@ -52,8 +52,9 @@ class NewComment(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What the comment or review is called in the log: it is recorded once."""
-        return f"{'review' if self.event == REVIEW else 'comment'}-{self.comment_id}"
+        """What the comment, review or reaction is called in the log: it is recorded once."""
+        kind = {REVIEW: "review", REACTION: "reaction"}.get(self.event, "comment")
+        return f"{kind}-{self.comment_id}"
 
 
 class Other(NamedTuple):

@@ -11,6 +11,9 @@ from faber.github.refusals import FIXED, Refusal
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 
+# Events that say nothing by themselves: reactions are read then, of which GitHub tells nobody.
+SCHEDULED = ("schedule", "workflow_dispatch")
+
 
 def handle_event(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
     """Process the event in the file; returns what `faber feedback from-event` prints.
@@ -26,7 +29,11 @@ def handle_event(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[
     event = load_event(data)
     name = os.environ.get("GITHUB_EVENT_NAME") or name_of(event)
     try:
-        if name in ("check_run", "workflow_run"):
+        if name in SCHEDULED:
+            from faber.github.comment_command import handle_schedule
+
+            outcome = handle_schedule(find_layout())
+        elif name in ("check_run", "workflow_run"):
             from faber.github.check_repair import handle_check
 
             outcome = handle_check(event, name, find_layout)
