@@ -144,7 +144,7 @@ def test_a_workflows_failed_jobs_are_the_evidence(world: World) -> None:
     first, second = world.must("next", RUN)["failure"]["evidence"]
     assert (first["name"], first["conclusion"]) == ("CI / test", "failure")
     assert first["output"] == (
-        "Run make test\nmake test\nFAILED test_one: token [REDACTED]\nerror: assert 1 == 2\n"
+        "Run make test\nmake test\nFAILED test_one: token [REDACTED]\nerror: assert 1 == 2 <!-- hidden -->\n"
         "error: Process completed with exit code 2."
     )
     assert (second["name"], second["output"]) == ("CI / lint", "b.py:7: failure: too slow")
