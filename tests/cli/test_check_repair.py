@@ -320,7 +320,7 @@ def test_a_review_that_requests_changes_reopens_the_run(world: World) -> None:
     assert "feedback" not in action
     (piece,) = action["failure"]["evidence"]
     assert (piece["kind"], piece["name"], piece.get("untrusted")) == ("review", PERSON, None)
-    # A second one, while the work goes on, sends it back once more, and is not counted as a repair.
+    # A second one, while the work continues, sends it back once more, and is not counted as a repair.
     reviewed(world, "changes_requested", "And a full one.", 78)
     assert world.must("next", RUN)["step"] == "implement"
     world.github.checks.pull(9, "work/seven", "e" * 40)

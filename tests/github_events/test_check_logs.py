@@ -21,7 +21,7 @@ PARTS = st.sampled_from(
 @example("\x1b[\x1b[31m31m")
 @example(":\u200b:error::x")
 def test_whatever_a_log_holds(log: str) -> None:
-    """Within its limits, without escapes, invisible characters, credentials, and lines that a runner takes for commands."""
+    """Within its limits, without escapes, invisible characters, credentials, and what a runner takes for a command."""
     said = last_lines(log, ["hunter2"])
     lines = said.split("\n")
     assert len(lines) <= MOST_LINES
