@@ -235,7 +235,7 @@ def test_the_pull_request_is_told_once(world: World) -> None:
     for _ in range(2):
         world.must("feedback", "post", RUN, "--as-configured")
     (said,) = world.github.bodies(9)
-    assert "```text\nThe check lint @octocat of the pull request #9 ended with failure" in said
+    assert '```text\nThe check "lint @octocat" of the pull request #9 ended with failure' in said
     assert "build:implement: Fixed it" in said
     assert f"/commit/{SECOND}" in said
 
@@ -367,15 +367,15 @@ def test_the_run_shows_why_it_has_work_again(world: World) -> None:
     """Status, why, the context and the log name the check."""
     world.github.checks.check(31, "lint", FIRST, summary="E501")
     world.arrive("check_run", 31)
-    assert "The check lint" in world.faber("status", RUN).out
+    assert 'The check "lint"' in world.faber("status", RUN).out
     why = world.must("why", RUN, "--format", "json")
-    assert "The check lint" in why["why"]
+    assert 'The check "lint"' in why["why"]
     assert [event["type"] for event in why["decided_by"]][-1:] == ["run_reopened"]
     context = world.must("context", RUN)
     assert context["reopened"]["evidence"][0]["output"] == "E501"
     (event,) = [each for each in context["events"] if each["type"] == "run_reopened"]
     assert "metadata" not in event
-    assert "Re-opened: The check lint" in world.faber("context", RUN, "--format", "text").out
+    assert 'Re-opened: The check "lint"' in world.faber("context", RUN, "--format", "text").out
     assert world.must("doctor", RUN, "--format", "json")["healthy"] is True
     refused = world.faber(
         "event", "emit", RUN, "--type", "run_reopened", "--phase", "build", "--set", "return_to=build"
