@@ -10,14 +10,17 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
+from faber.github.comment_events import name_of
 from faber.store.layout import METADATA, PLAN, STATE
 from github.comments import (
     OUTSIDER,
     PERSON,
     WEBHOOKS,
+    ended,
     environment,
     event,
     examples,
+    on_line,
     remote,
     review,
     settings,
@@ -89,8 +92,15 @@ def test_the_payloads_are_githubs() -> None:
     """What the tests start from fits the schema of GitHub's payloads, and still does as it is moved here."""
     schema = json.loads((WEBHOOKS / "schema.json").read_text("utf-8"))
     with FakeGitHub() as github:
-        for payload in [*examples(), event(github, "@faber approve"), review(github, "approved", None)]:
-            name = "pull_request_review" if "review" in payload else "issue_comment"
+        for payload in [
+            *examples(),
+            event(github, "@faber approve"),
+            review(github, "approved", None),
+            on_line(github, "@faber approve", 1),
+            ended(github, "check_run", 1),
+            ended(github, "workflow_run", 1, "timed_out"),
+        ]:
+            name = name_of(payload)
             validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{name}${payload['action']}", **schema})
             assert [problem.message for problem in validator.iter_errors(payload)] == []
 
@@ -542,7 +552,7 @@ def test_a_payload_without_what_it_must_have_is_none(world: World, field: str, v
 def test_the_environment_names_the_event_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another event's name is believed over the payload's shape."""
     asked = world.ask()
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request_review_comment")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "commit_comment")
     assert world.comment(f"@faber approve {asked}").json["reason"] == "not_a_comment"
     monkeypatch.setenv("GITHUB_EVENT_NAME", "issue_comment")
     monkeypatch.setenv(

@@ -135,6 +135,8 @@ def test_any_text_is_read(body: str) -> None:
         ("@faber approve", "approve", None, None),
         ("@faber\tapprove  fr-1-a  ", "approve", "fr-1-a", None),
         ("@faber approve fr-20260101-0a1b2c3d ship it", "approve", "fr-20260101-0a1b2c3d", "ship it"),
+        ("@faber approve (fr-1-a)", "approve", "fr-1-a", None),
+        ("@faber please approve `fr-1-a`: ship it", "approve", "fr-1-a", "ship it"),
         ("LGTM!\n@faber approve\nThanks.", "approve", None, None),
         ("- item\n \t\n@faber approve", "approve", None, None),
         ("> quoted\n\n@faber approve", "approve", None, None),
@@ -163,6 +165,7 @@ def test_a_command_is_read(body: str, verb: str, request_id: str | None, text: s
         ("@faber: approve", "approve", None),
         ("@faber, yes!", "yes", None),
         (" @faber yes please", "yes", "please"),
+        ("@faber, Please approve", "approve", None),
         ("\n   @faber lgtm, thanks a lot", "lgtm", "thanks a lot"),
         ("@faber Request changes: rename it\nand test it", "request_changes", "rename it\nand test it"),
         ("@faber needs changes: x", "request_changes", "x"),
@@ -180,7 +183,10 @@ def test_a_person_is_understood(body: str, verb: str, text: str | None) -> None:
     assert (found.verb, found.text) == (verb, text)
 
 
-@given(st.sampled_from(sorted(WORDS)), st.sampled_from(["", ".", "!", " fr-1-a", " fr-1-a thanks", ", thanks"]))
+@given(
+    st.sampled_from(sorted(WORDS)),
+    st.sampled_from(["", ".", "!", " fr-1-a", " (fr-1-a)", " fr-1-a thanks", ", thanks"]),
+)
 def test_every_word_of_the_terminal_is_taken(word: str, after: str) -> None:
     """Each word that answers in a terminal answers in a comment, too, whatever joins its parts."""
     found = [parse_comment(f"@faber {spelled}{after}") for spelled in (word, word.title().replace("_", " "))]
@@ -191,6 +197,7 @@ def test_every_word_of_the_terminal_is_taken(word: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
+        ("@faber approve, as I said to fr-20260101-0a1b2c3d", "malformed"),
         ("@faber yes, but rename it", "conditional"),
         ("@faber approve\nonly if CI is green", "conditional"),
         ("@faber approve\n\nThe rest is for Bob, if he reads this.", None),

@@ -31,7 +31,7 @@ def found(method: str, path: str) -> Operation:
 
 
 def test_the_subset_is_whole() -> None:
-    """It is of the version that the script names, has the five operations, all they refer to, and its licence."""
+    """It is of the version that the script names, has the operations, all they refer to, and its licence."""
     made = json.loads(SUBSET.read_text("utf-8"))
     assert made["x-made-from"].startswith(f"{PACKAGE}@{VERSION},")
     assert made["info"]["version"] == VERSION
@@ -48,6 +48,8 @@ def test_the_subset_is_whole() -> None:
         ("issue-comment-items", "GET", COMMENTS, 200),
         ("issue-comment", "POST", COMMENTS, 201),
         ("issue-comment", "PATCH", "/repos/a/b/issues/comments/1", 200),
+        ("issue-comment", "GET", "/repos/a/b/issues/comments/1", 200),
+        ("reaction-items", "GET", "/repos/a/b/issues/comments/1/reactions", 200),
         (
             "repository-collaborator-permission-response-if-user-has-admin-permissions",
             "GET",

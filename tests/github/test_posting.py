@@ -78,7 +78,7 @@ def test_every_command_offered_is_an_answer(kind: str) -> None:
 @pytest.mark.parametrize("kind", DEFAULT_OPTIONS)
 def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
     """Where it sends them for a command, they are kept with the answer, or, of a clarification, are it."""
-    from faber.github.comment_command import answer_words
+    from faber.github.comment_parser import answer_words
 
     request = asked(kind)
     text = request_comment(request, "acme/shop/1", None, "@faber")
@@ -91,7 +91,9 @@ def test_words_beside_an_answer_go_where_the_comment_says(kind: str) -> None:
     for line, option in zip(commands(request, "@faber"), request["options"] or ["YOUR ANSWER"], strict=True):
         found = parse_comment(f"{line}\nIt is calm." if " answer " in line else f"{line} It is calm.")
         assert isinstance(found, CommentCommand)
-        response, said = answer_words(found.verb, found.text or "", kind)
+        given = answer_words(found.verb, found.text or "", kind)
+        assert given
+        response, said = given
         if kind == "clarification":
             assert (response, said) == (f"{option}\nIt is calm.", None)
         else:

@@ -65,6 +65,9 @@ MADE: tuple[Draft, ...] = (
     workflow_events.run_held(),
     workflow_events.run_released("Taken"),
     workflow_events.workflow_rerun("r", actor="a"),
+    workflow_events.run_reopened(
+        ("p", "s"), "It failed", return_to="p", source="check-1", commit=COMMIT, evidence=[], repair=1
+    ),
     workflow_events.phase_start("p"),
     workflow_events.phase_complete("p"),
     workflow_events.phase_error("p", "Failed"),

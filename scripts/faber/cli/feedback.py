@@ -238,16 +238,18 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
 )
 @click.pass_obj
 def from_event(obj: Invocation, event_path: str) -> None:
-    """Take a person's answer from a new comment on the run's issue (GitHub's issue_comment event).
+    """Take what an event of GitHub says: a comment, a review, or a failed check.
+
+    On a schedule (and on workflow_dispatch), take answers from the reactions to the comments that ask.
 
     Prints {"result": recorded|denied|stale|ambiguous|ignored, "reason", "resume", ...}. Exit status 0 for
     recorded and ignored, 4 for the others. In a GitHub Actions job, result, resume, run_id and request_id
     become outputs of the step.
     """
-    from faber.github.comment_command import handle_comment
+    from faber.github_events.event_handling import handle_event
 
     (forbid_agent if os.environ.get("GITHUB_ACTIONS") == "true" else require_person)(obj, "faber feedback from-event")
-    outcome = handle_comment(event_path, lambda: obj.layout)
+    outcome = handle_event(event_path, lambda: obj.layout)
     print_json(outcome)
     if outcome["result"] in ("denied", "stale", "ambiguous"):
         raise click.exceptions.Exit(4)

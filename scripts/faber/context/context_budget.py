@@ -29,6 +29,7 @@ PARTS = {
     "steps": "faber context {} --part steps",
     "answers": "faber feedback history {}",
     "warnings": "faber context {} --format text",
+    "reopened": "faber next {}",
     "nebula": "faber status {} --format json",
     "run": "faber run show {}",
 }
@@ -100,6 +101,7 @@ ROWS = (
     Row("answers", "feedback_request.context", (1, 1, 0, 0), whole=True),
     Row("answers", "feedback", (5, 5, 1, 1)),
     Row("sessions", "session_summary.decisions", (ALL, ALL, 3, 1)),
+    Row("reopened", "reopened.evidence", (5, 3, 2, 1), (4_000, 1_500, 500, 200), from_end=True),
     Row("errors", "unresolved_errors", (ALL, ALL, 5, 1)),
     Row("decisions", "decisions_made", (ALL, ALL, 10, 1)),
 )

@@ -10,6 +10,7 @@ from faber.context.resume import NextSteps
 from faber.git.branch_questions import BranchPart
 from faber.model.documents import ResumePoint
 from faber.model.nebula_documents import NebulaSpent
+from faber.model.next import PastFailure
 from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, Pause, StepAnswer
 
 
@@ -215,6 +216,7 @@ class ConsolidatedContext(ContextPosition):
     nebula: NotRequired[NebulaPart]
     unresolved_errors: list[ErrorEntry]
     failures: NotRequired[list[FailedPhase]]
+    reopened: NotRequired[PastFailure]
     decisions_made: list[DecisionEntry]
     step_messages: list[StepMessage]
     warnings: list[ContextWarning]

@@ -7,6 +7,7 @@ from faber.events.drafts import Event
 from faber.events.event_types import (
     PHASE_ERROR,
     PHASE_START,
+    RUN_REOPENED,
     STEP_BLOCKED,
     STEP_COMPLETE,
     STEP_ERROR,
@@ -24,6 +25,7 @@ MOST_EVENTS = 200  # that are looked at
 MAX_MESSAGE = 500
 KEPT_MESSAGES = 5
 MAX_OUTPUT = 1_500  # of a command, from its end
+MAX_OUTSIDE = 12_000  # of all failed checks and reviews, from their ends
 
 
 def past_failure(run: Run, phase: str, step: str) -> PastFailure | None:
@@ -35,8 +37,38 @@ def past_failure(run: Run, phase: str, step: str) -> PastFailure | None:
         return _read(run, ended or 0, phase, step)
     for loop in reversed(run.state["retry_loops"]):
         if not loop.get("exited") and phase in _covered(run.state, loop["return_to"], loop["phase"]):
+            if "source" in loop:
+                return what_reopened(run)
             return _read(run, loop["event_id"], loop["phase"], None)
     return None
+
+
+def what_reopened(run: Run) -> PastFailure | None:
+    """The failed checks, and the reviews, for which the run was re-opened and the work is not done; None if there are
+    none. What they say is text from outside."""
+    found: PastFailure | None = None
+    for loop in run.state["retry_loops"]:
+        if "source" not in loop or loop.get("exited"):
+            continue
+        entry = log.probe(run.directory, loop["event_id"])
+        try:
+            event = log.read_event(run.directory, entry.file) if entry else None
+        except FaberError:
+            continue  # `faber doctor` names it
+        if event is None or event["type"] != RUN_REOPENED:
+            continue
+        evidence = [*(found["evidence"] if found else []), *event["metadata"].get("evidence", [])]
+        found = {
+            "phase": event["phase"],
+            "step": event.get("step"),
+            "error": event["message"],
+            "evidence": evidence,
+            "messages": [],
+        }
+    if found:
+        most = MAX_OUTSIDE // max(1, len(found["evidence"]))
+        found["evidence"] = [{**each, "output": str(each.get("output", ""))[-most:]} for each in found["evidence"]]
+    return found
 
 
 def _covered(state: State, first: str, last: str) -> list[str]:

@@ -68,6 +68,7 @@ def told_elsewhere(state: State) -> dict[int, tuple[str, ...]]:
     return {
         **{entry["event_id"]: ("message",) for entry in (*state["decisions"], *step_messages(state))},
         **{entry["event_id"]: ("error",) for entry in state["errors"]},
+        **{entry["event_id"]: ("metadata",) for entry in state["retry_loops"] if "source" in entry},
         **{entry["event_id"]: ("message", "metadata") for entry in (*state["answers"], *asked)},
     }
 

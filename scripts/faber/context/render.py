@@ -119,6 +119,10 @@ def _summary(context: ConsolidatedContext) -> str:
         lines += [f"  Decided: {_line(decision)}" for decision in summary["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
+    if "reopened" in context:
+        lines.append(f"  Re-opened: {_line(context['reopened']['error'])}")
+        for piece in context["reopened"]["evidence"]:
+            lines.append(f"    {_line(piece.get('name'))}: {_line(piece.get('conclusion'))} {_line(piece.get('url'))}")
     if "paused" in context:
         lines.append(f"  Paused: {_line(pause_text(context['paused']))}")
     lines += _phases(context.get("nebula"))

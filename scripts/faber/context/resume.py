@@ -10,7 +10,7 @@ from faber.context.what_next import what_next
 from faber.model.documents import CLOSED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
 from faber.model.next import Action, Warned
 from faber.model.pending_feedback import revised
-from faber.model.progress import is_settled, next_place, unfinished, unplanned
+from faber.model.progress import is_settled, next_place, reopening, unfinished, unplanned
 from faber.store.load import Run
 
 
@@ -112,6 +112,9 @@ def _unfinished_place(state: State, plan: Plan) -> Resume:
         "failed": f"{phase}:{step} failed; retry it.",
         "in_progress": f"{phase}:{step} is in progress.",
     }.get(status, f"{phase}:{step} is the first unfinished step.")
+    if loop := reopening(state):
+        why = f"{loop['reason']}; {why}"
+        events.append(loop["event_id"])
     if revised(known["feedback"]):
         why = f"A person asked for changes to {phase}:{step} (see `feedback`)."
         events += [answer["event_id"] for answer in known["feedback"]]

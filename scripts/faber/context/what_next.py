@@ -7,8 +7,8 @@ from faber.context import session_record
 from faber.errors import FaberError
 from faber.foreign.unadopted import adoption_first
 from faber.model.documents import State
-from faber.model.holder import Asking, Signs, holds, working
-from faber.model.next import Action, adopt_first, held_elsewhere, next_action
+from faber.model.holder import Asking, Signs, Working, holds, takeover_hint, working
+from faber.model.next import Action, next_action, no_step
 from faber.store import index
 from faber.store.config import DEFAULTS, Config, load_config
 from faber.store.layout import Layout
@@ -19,14 +19,29 @@ def what_next(run: Run, session: str | None, *, loaded: bool = False) -> Action:
     """What `session`, or a person, does next. `loaded` is true where the session loads the run's context just now."""
     state = run.state
     if first := adoption_first(run):
-        return adopt_first(*first)
+        return _adopt_first(*first)
     loaded = loaded or session is None or session in state["context_sessions"]
     action = next_action(state, run.plan, loaded=loaded)
     if action["action"] == "step" and session is not None and not holds(state, session):
         asked = asking(run.layout, session, state, _settings(run.layout))
         if found := working(state, asked):
-            action = held_elsewhere(state, found, max(0, int(asked.now - found.seen)))
+            action = _held_elsewhere(state, found, max(0, int(asked.now - found.seen)))
     return action
+
+
+def _held_elsewhere(state: State, found: Working, silent: int) -> Action:
+    """To wait: another session works on the run, and gave its last sign `silent` seconds ago."""
+    whose = f"session {found.session_id}" if found.session_id else "the session that a person lets take over"
+    why = f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
+    return {
+        **no_step("wait", why, f"faber run takeover {state['run_id']}", person=True),
+        "instruction": f"Stop here and tell the person. {takeover_hint(state['run_id'])}",
+    }
+
+
+def _adopt_first(command: str, why: str, instruction: str) -> Action:
+    """To wait: another tool began the run, and nothing is recorded about it until a person adopts it."""
+    return {**no_step("wait", why, command, person=True), "instruction": instruction}
 
 
 def asking(layout: Layout, session: str, state: State, config: Config) -> Asking:

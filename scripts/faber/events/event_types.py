@@ -107,6 +107,14 @@ WORKFLOW_COMPLETE = _type("workflow_complete", command="faber run complete")
 WORKFLOW_ERROR = _type("workflow_error", ("error.message",), command="faber run fail", notable=True)
 WORKFLOW_CANCELLED = _type("workflow_cancelled", ("message",), command="faber run cancel", notable=True)
 WORKFLOW_RESUMED = _type("workflow_resumed", command="faber run resume", notable=True)
+# A failed check of the run's pull request, or a review of it that requests changes: there is work again.
+RUN_REOPENED = _type(
+    "run_reopened",
+    ("phase", "message", "metadata.return_to", "metadata.source", "metadata.commit"),
+    command="faber feedback from-event",
+    person=True,
+    notable=True,
+)
 WORKFLOW_RERUN = _type("workflow_rerun", ("metadata.rerun_of",), command="faber run rerun", notable=True)
 RUN_ADOPTED = _type("run_adopted", ("metadata.state", "metadata.plan"), command="faber run adopt")
 # A person accepts that events are lost: what state.json knew is the state from here on.

@@ -42,6 +42,26 @@ def run_released(message: str) -> Draft:
     return draft(event_types.RUN_RELEASED, message=message)
 
 
+def run_reopened(
+    place: tuple[str, str | None],
+    message: str,
+    *,
+    return_to: str,
+    source: str,
+    commit: str,
+    evidence: Sequence[Mapping[str, object]],
+    repair: int | None = None,
+    answer: Mapping[str, object] | None = None,
+) -> Draft:
+    """Everything from phase `return_to` is done again, because of what happened to the run's pull request, which opens
+    at `place`. `source` names the check, or the review; `commit` is the one it is about. A check's failure is the
+    repair number `repair` of the run, a review has the person's `answer`."""
+    metadata = {"return_to": return_to, "source": source, "commit": commit, "evidence": list(evidence)}
+    return draft(
+        event_types.RUN_REOPENED, *place, message=message, metadata={**metadata, "repair": repair, **(answer or {})}
+    )
+
+
 def workflow_rerun(rerun_of: str, *, actor: str) -> Draft:
     """The run repeats the task of the run `rerun_of`."""
     return {"type": event_types.WORKFLOW_RERUN, "metadata": {"rerun_of": rerun_of}, "actor": actor}

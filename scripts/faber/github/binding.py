@@ -50,7 +50,7 @@ def bind(
         return Unbound("ambiguous", "several_requests", state["run_id"], _open(alive))
     if not asked:
         return Unbound("stale", "nothing_asked", state["run_id"])
-    if _written_before(asked[0], comment_id, created_at):
+    if written_before(asked[0], comment_id, created_at):
         return Unbound("stale", "asked_later", state["run_id"], _open(alive))
     return BoundCommand(state, asked[0])
 
@@ -70,7 +70,8 @@ def _open(runs: Sequence[State]) -> tuple[str, ...]:
     return tuple(request["request_id"] for state in runs for request in state["feedback_queue"])[:20]
 
 
-def _written_before(request: FeedbackRequest, comment_id: int | None, created_at: str) -> bool:
+def written_before(request: FeedbackRequest, comment_id: int | None, created_at: str) -> bool:
+    """True if a comment of this id (None: a review, a reaction) was certainly or perhaps written before the request."""
     posted = request["notification_sent"].get("comment_id")
     if comment_id is not None and isinstance(posted, int):
         return comment_id < posted

@@ -15,6 +15,7 @@ import re
 from typing import NamedTuple
 
 from faber.feedback.answer_matching import ALIASES, APPROVING, plain
+from faber.model.answers import FREE_TEXT
 from faber.text.safe_text import inert, shorten
 
 MENTION = "@faber"
@@ -39,13 +40,15 @@ MOST_FENCES = 100
 MOST_ANGLES = 20
 
 # What stands between the mention and the answer, the answer's words, and what may follow one of them.
-_AFTER_MENTION = re.compile(r"[ \t]*+[:,][ \t]*+|[ \t]++")
+_AFTER_MENTION = re.compile(r"(?:[ \t]*+[:,][ \t]*+|[ \t]++)(?:please[ \t]++)?", re.ASCII | re.IGNORECASE)
 _WORD = re.compile(r"[ \t]*+([A-Za-z]++(?>(?:[_-][A-Za-z]++)*))([.!,:;]*+)(?=[ \t]|\Z)", re.ASCII)
-_POLITE = re.compile(r"\Z|fr-|(?:please|thanks|thank you)\b", re.ASCII | re.IGNORECASE)
+_POLITE = re.compile(r"\Z|[(`]?fr-|(?:please|thanks|thank you)\b", re.ASCII | re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:but|if|unless|except|only|when|once|after|until|provided|not|don't|however|wait)\b", re.ASCII | re.IGNORECASE
 )
-_REQUEST = re.compile(r"(fr-[A-Za-z0-9]++(?>(?:-[A-Za-z0-9]++)*))(?:[ \t]++|\Z)", re.ASCII)
+_REQUEST = re.compile(r"[(`]?(fr-[A-Za-z0-9]++(?>(?:-[A-Za-z0-9]++)*))[)`.,:;]{0,2}+(?:[ \t]++|\Z)", re.ASCII)
+# The id of a request as faber makes them: it is not overlooked where another request would be answered instead.
+_ANY_REQUEST = re.compile(r"\bfr-[0-9]{8}-[0-9a-f]{8}\b", re.ASCII)
 _LIKE_REQUEST = re.compile(r"fr[^A-Za-z0-9\s]", re.ASCII | re.IGNORECASE)
 _FENCE = re.compile(r"\n(?:([ \t]++(?:```|~~~))|(`{3,}+)(?![^\n`]*+`)|(~{3,}+))")
 _CLOSING = {mark: re.compile(rf"\n {{0,3}}({mark}{{3,}}+)[ \t]*+(?=\n)") for mark in "`~"}
@@ -105,6 +108,22 @@ def parse_comment(body: str, mention: str = MENTION) -> CommentCommand | Ignored
     if len(places) > 1:
         return Ambiguous([_line(text, place.at) for place in places])
     return commands[0]
+
+
+def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None] | None:
+    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`, or None.
+
+    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
+    clarification takes all of it as the response.
+    """
+    if verb != "answer":
+        return None if kind == FREE_TEXT else (verb, text or None)
+    if not text:
+        return None
+    if kind == FREE_TEXT:
+        return text, None
+    first, _, rest = text.partition("\n")
+    return first.strip(), rest.strip() or None
 
 
 class _Place(NamedTuple):
@@ -260,11 +279,11 @@ def _read(text: str, at: int, end: int) -> CommentCommand | Ignored:
         return Ignored("malformed")
     verb, rest = said
     request_id = None
-    if request := _REQUEST.match(rest[: MAX_REQUEST_ID + 2]):
+    if request := _REQUEST.match(rest[: MAX_REQUEST_ID + 5]):
         request_id, rest = request[1], rest[request.end() :]
         if len(request_id) > MAX_REQUEST_ID:
             return Ignored("malformed")
-    elif _LIKE_REQUEST.match(rest) or _hides(rest):
+    elif _LIKE_REQUEST.match(rest) or _hides(rest) or _ANY_REQUEST.search(rest[:MAX_TEXT]):
         return Ignored("malformed")
     paragraph = rest + text[close : text.find("\n\n", close)]
     if verb in APPROVING and _CONDITION.search(paragraph[:MAX_TEXT]):

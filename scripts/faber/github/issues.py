@@ -8,6 +8,7 @@ from typing import NamedTuple
 from faber.git.asking import GitQuestion, ask
 from faber.github.api_calls import ApiRequest, Calls, Timing, Transport
 from faber.github.api_responses import PER_PAGE, first_page, newest, next_link
+from faber.github.api_values import Payload, account_of, as_object, id_of, list_of, text_of, text_or_none, url_of
 from faber.github.trusted_repository import (
     GitHubRepository,
     advice,
@@ -25,6 +26,7 @@ from faber.sources.work_items import (
     LineComment,
     Permission,
     PostedComment,
+    Reaction,
     WorkItem,
     WorkItemInvalid,
     WorkItemUnauthorised,
@@ -38,8 +40,6 @@ ACTIONS_LOGIN = "github-actions[bot]"
 _NUMBER = re.compile(r"#?([1-9][0-9]{0,9})")
 _ISSUE = re.compile(r"repos/[^/?#]+/[^/?#]+/issues/[0-9]+")
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?")
-
-_Payload = Mapping[str, object]
 
 
 class GitHubSettings(NamedTuple):
@@ -98,14 +98,14 @@ class GitHubWorkItems:
         comments = newest([_shown(_posted(comment)) for comment in found], self.settings.max_comments)
         return {
             "id": work_id.removeprefix("#"),
-            "title": _text(issue, "title"),
-            "description": _optional(issue, "body") or "",
-            "labels": [name for label in _list(issue, "labels") if (name := _label(label))],
+            "title": text_of(issue, "title"),
+            "description": text_or_none(issue, "body") or "",
+            "labels": [name for label in list_of(issue, "labels") if (name := _label(label))],
             "comments": comments,
-            "url": _url(issue),
-            "state": _optional(issue, "state"),
-            "author": _account(issue)[0] or None,
-            "updated_at": _optional(issue, "updated_at"),
+            "url": url_of(issue),
+            "state": text_or_none(issue, "state"),
+            "author": account_of(issue)[0] or None,
+            "updated_at": text_or_none(issue, "updated_at"),
             "source": "github",
             "comments_total": total,
             "comments_omitted": total - len(comments),
@@ -142,12 +142,20 @@ class GitHubWorkItems:
 
     def line_comments(self, number: int, review_id: int) -> list[LineComment]:
         """The comments on lines that belong to a review of the pull request, in order; at most 100."""
-        path = f"{self._repository()}/pulls/{number}/reviews/{review_id}/comments?per_page={PER_PAGE}"
-        answer = self._calls().call(ApiRequest("GET", path), self._deadline(), repeatable=True).value
-        if not isinstance(answer, list):
-            raise WorkItemInvalid("GitHub's answer is not a list of comments.")
         return [
-            LineComment(_text(one, "path"), _line(one), _optional(one, "body") or "") for one in map(_object, answer)
+            LineComment(text_of(one, "path"), _line(one), text_or_none(one, "body") or "")
+            for one in self._rows(f"pulls/{number}/reviews/{review_id}/comments")
+        ]
+
+    def comment(self, comment_id: int) -> PostedComment:
+        """One comment."""
+        return _posted(self.read(f"issues/comments/{comment_id}"))
+
+    def reactions(self, comment_id: int) -> list[Reaction]:
+        """The reactions to a comment, at most 100."""
+        return [
+            Reaction(id_of(one), text_of(one, "content"), *account_of(one), text_of(one, "created_at"))
+            for one in self._rows(f"issues/comments/{comment_id}/reactions")
         ]
 
     def account(self) -> str:
@@ -162,7 +170,7 @@ class GitHubWorkItems:
             if self.in_actions:
                 return ACTIONS_LOGIN
             raise
-        return _text(_object(answer), "login")
+        return text_of(as_object(answer), "login")
 
     def web(self) -> str:
         """`https://github.com/owner/name`."""
@@ -177,12 +185,22 @@ class GitHubWorkItems:
         if not _LOGIN.fullmatch(login):
             raise WorkItemInvalid("This is not a valid login.")
         quoted = login.replace("[", "%5B").replace("]", "%5D")
-        request = ApiRequest("GET", f"{self._repository()}/collaborators/{quoted}/permission")
-        answer = _object(self._calls().call(request, self._deadline(), repeatable=True).value)
-        named, kind = _account(answer)
+        answer = as_object(self.read(f"collaborators/{quoted}/permission"))
+        named, kind = account_of(answer)
         if named.lower() != login.lower():
             raise WorkItemInvalid("GitHub's answer is about another user.")
-        return Permission(_text(answer, "permission"), _optional(answer, "role_name"), named, kind)
+        return Permission(text_of(answer, "permission"), text_or_none(answer, "role_name"), named, kind)
+
+    def read(self, path: str) -> object:
+        """What the API answers about the repository at `path`."""
+        request = ApiRequest("GET", f"{self._repository()}/{path}")
+        return self._calls().call(request, self._deadline(), repeatable=True).value
+
+    def read_end(self, path: str, most: int) -> str:
+        """The last `most` bytes of a text of the repository, such as a log, also where GitHub keeps it elsewhere."""
+        from faber.github.downloads import end_of  # few events have a log
+
+        return end_of(self._calls(), ApiRequest("GET", f"{self._repository()}/{path}"), most, self._deadline())
 
     # --- the API ---------------------------------------------------------------------------------------
 
@@ -195,14 +213,14 @@ class GitHubWorkItems:
             )
         return f"{self._repository()}/issues/{match[1]}"
 
-    def _issue(self, path: str, deadline: float) -> tuple[_Payload, str]:
+    def _issue(self, path: str, deadline: float) -> tuple[Payload, str]:
         """The issue and its current path: the answer names the new one after a transfer."""
-        issue = _object(self._calls().call(ApiRequest("GET", path), deadline, repeatable=True).value)
+        issue = as_object(self._calls().call(ApiRequest("GET", path), deadline, repeatable=True).value)
         own = issue.get("url")
         now = within(self._calls().transport.root, own) if isinstance(own, str) else None
         return issue, now if now and _ISSUE.fullmatch(now) else path
 
-    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[_Payload], int]:
+    def _comments(self, path: str, total: int, most: int, deadline: float) -> tuple[list[Payload], int]:
         """The comments on the pages with the newest `most` of `total`, by id, and the total.
 
         If the last page was read, it gives a better total than the issue.
@@ -212,18 +230,25 @@ class GitHubWorkItems:
             ApiRequest("GET", f"{path}/comments?per_page={PER_PAGE}&page={page}") if most else None
         )
         left = most // PER_PAGE + 3  # more may have been written meanwhile, but the pages must end
-        found: dict[int, _Payload] = {}
+        found: dict[int, Payload] = {}
         while request is not None and left > 0:
             left -= 1
             answer = self._calls().call(request, deadline, repeatable=True)
             if not isinstance(answer.value, list):
                 raise WorkItemInvalid("GitHub's answer is not a list of comments.")
-            found |= {_id(comment): comment for comment in map(_object, answer.value)}
+            found |= {id_of(comment): comment for comment in map(as_object, answer.value)}
             link = next_link(answer.headers.get("link"))
             request = ApiRequest("GET", self._calls().path_of(link)) if link else None
         if most and request is None:
             total = (page - 1) * PER_PAGE + len(found)
         return [found[key] for key in sorted(found)], max(total, len(found))
+
+    def _rows(self, path: str) -> list[Payload]:
+        """The first hundred objects of a list."""
+        answer = self.read(f"{path}?per_page={PER_PAGE}")
+        if not isinstance(answer, list):
+            raise WorkItemInvalid("GitHub's answer is not a list.")
+        return list(map(as_object, answer))
 
     def _repository(self) -> str:
         place = self._opened()[0]
@@ -266,11 +291,9 @@ def connection(root: StrPath, settings: GitHubSettings, environ: Mapping[str, st
 
 
 def _posted(value: object) -> PostedComment:
-    comment = _object(value)
-    login, kind = _account(comment)
-    return PostedComment(
-        _id(comment), _optional(comment, "body") or "", login, kind, _text(comment, "created_at"), _url(comment) or ""
-    )
+    comment = as_object(value)
+    body, url = text_or_none(comment, "body") or "", url_of(comment) or ""
+    return PostedComment(id_of(comment), body, *account_of(comment), text_of(comment, "created_at"), url)
 
 
 def _shown(comment: PostedComment) -> Comment:
@@ -282,60 +305,20 @@ def _shown(comment: PostedComment) -> Comment:
     }
 
 
-def _object(value: object) -> _Payload:
-    if not isinstance(value, dict):
-        raise WorkItemInvalid("GitHub's answer is not an object.")
-    return value
-
-
-def _id(comment: _Payload) -> int:
-    found = comment.get("id")
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise WorkItemInvalid("A comment in GitHub's answer has no id.")
-    return found
-
-
-def _count(issue: _Payload) -> int:
+def _count(issue: Payload) -> int:
     found = issue.get("comments")
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10_000_000 else 0
 
 
-def _line(comment: _Payload) -> int | None:
+def _line(comment: Payload) -> int | None:
     """The line as it is now, else as it was when the comment was written."""
     found = (comment.get(key) for key in ("line", "original_line"))
     return next((line for line in found if isinstance(line, int) and not isinstance(line, bool)), None)
 
 
-def _text(value: _Payload, key: str) -> str:
-    found = value.get(key)
-    if not isinstance(found, str):
-        raise WorkItemInvalid(f"GitHub's answer has no {key}.")
-    return found
-
-
-def _optional(value: _Payload, key: str) -> str | None:
-    return None if value.get(key) is None else _text(value, key)
-
-
-def _list(value: _Payload, key: str) -> list[object]:
-    found = value.get(key)
-    return found if isinstance(found, list) else []
-
-
 def _label(value: object) -> str | None:
     name = value.get("name") if isinstance(value, dict) else value
     return name if isinstance(name, str) else None
-
-
-def _account(value: _Payload) -> tuple[str, str]:
-    """Login and type of the account, both '' if it was deleted."""
-    user = value.get("user")
-    return (_text(user, "login"), _optional(user, "type") or "") if isinstance(user, dict) else ("", "")
-
-
-def _url(value: _Payload) -> str | None:
-    url = value.get("html_url")
-    return url if isinstance(url, str) and url.startswith(("https://", "http://")) else None
 
 
 def _body(text: str) -> bytes:

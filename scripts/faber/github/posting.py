@@ -10,9 +10,11 @@ import textwrap
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
+from faber.feedback.answer_matching import read_answer
 from faber.github.comment_parser import ANSWERING, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
+from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
 from faber.store.catalog import pull_request_of
@@ -21,6 +23,8 @@ from faber.text.safe_text import inert, shorten, without
 MAX_COMMENT = 65_536
 WIDTH = 76
 MAX_CONTEXT = 600
+# GitHub's names of the reactions that count: how they look, and the answer that they stand for.
+REACTIONS = {"+1": ("👍", "yes"), "-1": ("👎", "no")}
 _OWN = ("artifacts", "gate", "waive", "question")
 
 
@@ -93,6 +97,9 @@ def request_comment(request: FeedbackRequest, run_id: str, links: Links | None, 
         parts += ["To look at:", "\n".join(f"- {_link(str(path), links)}" for path in artifacts)]
     parts.append("To answer, write a comment that starts with one of these lines:")
     parts += [f"```text\n{line}\n```" for line in commands(request, mention)]
+    if signs := _signs(request):
+        means = ", ".join(f"{sign} means {code(option)}" for sign, option in signs)
+        parts.append(f"Or react to this comment: {means}. Reactions are read from time to time, comments at once.")
     parts.append(f"{_further(request, mention)} Only answers from people with write access to this repository count.")
     parts += [f"Run {code(run_id)}", request_marker(request["request_id"])]
     return "\n\n".join(parts)
@@ -109,6 +116,18 @@ def _further(request: FeedbackRequest, mention: str) -> str:
         return "Add remarks after it: for `answer` on the following lines, otherwise on the same line."
     below = " The changes you ask for may continue on the following lines." if verbs & set(WHOLE) else ""
     return f"Remarks on the same line are recorded with the answer.{below}"
+
+
+def _signs(request: FeedbackRequest) -> list[tuple[str, str]]:
+    """The signs of `REACTIONS` that answer `request`, and with what."""
+    found = []
+    for sign, word in REACTIONS.values():
+        try:
+            if request["type"] != FREE_TEXT:
+                found.append((sign, read_answer(request, word).option))
+        except NotAnOption:
+            continue
+    return found
 
 
 def commands(request: FeedbackRequest, mention: str) -> list[str]:

@@ -29,6 +29,7 @@ TOLD = frozenset(
         event_types.WORKFLOW_COMPLETE,
         event_types.WORKFLOW_ERROR,
         event_types.WORKFLOW_CANCELLED,
+        event_types.RUN_REOPENED,
     }
 )
 

@@ -28,10 +28,12 @@ def consequences(state: State, plan: Plan) -> list[Draft]:
         and phase["steps"]
         and not unfinished(state, plan, phase=phase["id"])
     ]
+    # Of the loops of one phase the newest; a loop can be inside another.
+    open_loops = {loop["phase"]: loop["return_to"] for loop in state["retry_loops"] if not loop.get("exited")}
     left: list[Draft] = [
-        made.retry_loop_exit(loop["phase"], loop["return_to"])
-        for loop in state["retry_loops"][-1:]
-        if not loop.get("exited") and state["phases"][loop["phase"]]["status"] == "completed"
+        made.retry_loop_exit(phase, return_to)
+        for phase, return_to in open_loops.items()
+        if state["phases"][phase]["status"] == "completed"
     ]
     return ended or left
 

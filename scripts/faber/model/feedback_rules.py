@@ -53,7 +53,7 @@ def _receive(state: State, event: Event) -> None:
     if request is None:
         return
     state["feedback_queue"] = [r for r in state["feedback_queue"] if r is not request]
-    answer = _answer_from(event, request)
+    answer = answer_from(event, request)
     state["last_answer"] = {**answer, "prompt": request["prompt"]}
     state["answers"] = [*state["answers"], answer][-KEPT_ANSWERS:]
     if state["status"] == "failed":  # it stays failed until it is resumed or a person asks for the step again
@@ -67,10 +67,11 @@ def _receive(state: State, event: Event) -> None:
         _waive(state, context.get("waive"), answer)
         _settle(state, context.get("question"), answer)
         _act(state, event, answer)
-    _attach(state, answer, asked_for="gate" not in context and "waive" not in context and "question" not in context)
+    attach(state, answer, asked_for="gate" not in context and "waive" not in context and "question" not in context)
 
 
-def _answer_from(event: Event, request: FeedbackRequest) -> StepAnswer:
+def answer_from(event: Event, request: FeedbackRequest) -> StepAnswer:
+    """The answer that the event gives to the request."""
     given = event["metadata"]
     responder = given.get("responder")
     return {
@@ -153,7 +154,7 @@ def _reopen(state: State, place: ResumePlace, step: StepState) -> None:
     state["current_phase"], state["current_step"] = name, None
 
 
-def _attach(state: State, answer: StepAnswer, *, asked_for: bool) -> None:
+def attach(state: State, answer: StepAnswer, *, asked_for: bool) -> None:
     """Attach the answer to its unfinished step; for a gate, a waiver or a context question only if it has a comment."""
     step = _find(state, answer["resume_point"])
     if step is not None and step["status"] not in SETTLED and (asked_for or answer["comment"]):

@@ -55,6 +55,12 @@ def covered(gate_id: str, phases: list[str]) -> bool:
     return gate_id.split(":")[1] in phases
 
 
+def admits(gate_id: str, phase: str, step: str | None) -> bool:
+    """True if the gate stands before this step, or before its phase."""
+    before = gate_id in (f"phase:{phase}", f"step:{phase}:{step}") or gate_id.startswith(f"before:{phase}:")
+    return step is not None and before
+
+
 def rests_on(gate_id: str, phase: str, step: str) -> bool:
     """True if the gate approves this step, its result, or the end of its phase."""
     return gate_id in (f"step:{phase}:{step}", f"result:{phase}:{step}") or gate_id.startswith(f"after:{phase}:")

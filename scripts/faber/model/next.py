@@ -8,10 +8,9 @@ from typing import Literal, TypedDict
 
 from faber.model.documents import CLOSED, Evidence, NebulaRunState, Plan, State, is_nebula_run
 from faber.model.gates import Gate, closed_gate
-from faber.model.holder import Working, takeover_hint
 from faber.model.ids import looks_like_work_id
 from faber.model.pending_feedback import answers_for, revised
-from faber.model.progress import next_place, phase_ids, step_plan, unplanned
+from faber.model.progress import next_place, phase_ids, reopening, step_plan, unplanned
 from faber.model.state_parts import ErrorEntry, StepAnswer
 from faber.text.safe_text import one_line
 
@@ -71,23 +70,23 @@ def next_action(state: State, plan: Plan, *, loaded: bool = True) -> Action:
     run_id, status = state["run_id"], state["status"]
     if status in CLOSED:
         why = "The run is completed." if status == "completed" else "The run was cancelled; there is nothing to do."
-        return _end("done", why, _again(state, plan), person=True)
+        return no_step("done", why, _again(state, plan), person=True)
     if status == "awaiting_feedback" or state["feedback_queue"]:  # a failed run with an open request waits as well
         return _wait(state)
     if state["autonomy"] == "dry-run":
         why = "A dry run only plans; `faber run show` prints the plan. There is nothing to do."
-        return _end("done", why, f"faber run show {run_id}")
+        return no_step("done", why, f"faber run show {run_id}")
     if not loaded:
         load = f"faber context {run_id} --record"
         return {
-            **_end("step", "This session has not loaded the run's context.", load),
+            **no_step("step", "This session has not loaded the run's context.", load),
             "mode": "start",
             "instruction": "Load the run's context and read all of it before anything else.",
             "complete_with": load,
         }
     if is_nebula_run(state):
         command = f"{_apply(state)} --resume{' --retry-failed' if status == 'failed' else ''}"
-        return _end("done", "`faber nebula` assigns a nebula's phases to its own agents.", command, person=True)
+        return no_step("done", "`faber nebula` assigns a nebula's phases to its own agents.", command, person=True)
     if status == "failed" and not may_retry(state, plan):
         return _failed(state)
     gate = closed_gate(state, plan)
@@ -122,13 +121,13 @@ def _last(state: State, plan: Plan) -> Action:
         why = f"Nobody knows the steps of phase {', '.join(vague)}."
         skip = f"faber phase skip {run_id} {vague[0]}"
         instruction = f"{_STOP} A person decides whether the phase is needed: `{skip}`, or `faber run cancel {run_id}`."
-        return {**_end("wait", why, skip, person=True), "phase": vague[0], "instruction": instruction}
+        return {**no_step("wait", why, skip, person=True), "phase": vague[0], "instruction": instruction}
     if not any(step["status"] == "completed" for step in steps):
         cancel = f"faber run cancel {run_id} --reason 'Every step was skipped.'"
-        return _end("done", "Every step was skipped; such a run is cancelled.", cancel, person=True)
+        return no_step("done", "Every step was skipped; such a run is cancelled.", cancel, person=True)
     complete = f"faber run complete {run_id}"
     why = "Every step of the plan is complete; the run itself is not yet."
-    return {**_end("done", why, complete), "complete_with": complete}
+    return {**no_step("done", why, complete), "complete_with": complete}
 
 
 def may_retry(state: State, plan: Plan) -> bool:
@@ -160,6 +159,8 @@ def _step(state: State, plan: Plan, phase: str, step: str) -> Action:
         why = f"{phase}:{step} is in progress."
     elif known["status"] == "failed" and known["error"]:
         why = f"{phase}:{step} failed: {str(known['error'].get('message', ''))[:500]}"
+    elif again and (loop := reopening(state)):
+        why = f"{phase}:{step} has to be repeated: {loop['reason']}."
     elif again:
         why = f"{phase}:{step} has to be repeated: a later phase failed, or a person asked for it."
     return {
@@ -199,7 +200,7 @@ def _gate(state: State, gate: Gate) -> Action:
     asked = state["gates"].get(gate.id)
     refused = " (It was rejected before.)" if asked is not None and asked.get("answer") == "reject" else ""
     return {
-        **_end("gate", f"A person must approve: {gate.prompt}{refused}", f"faber next {state['run_id']}"),
+        **no_step("gate", f"A person must approve: {gate.prompt}{refused}", f"faber next {state['run_id']}"),
         "phase": gate.phase,
         "step": gate.step,
         "instruction": "Open the request, report the question and the run id, and stop. Only a person can answer.",
@@ -214,27 +215,12 @@ def _wait(state: State) -> Action:
     asked = f"{request['request_id']}: {request['prompt']}" if request else "an open question"
     command = f"faber feedback respond {run_id}" if request else f"faber context {run_id}"
     return {
-        **_end("wait", f"Waiting for a person to answer {asked}", command, person=True),
+        **no_step("wait", f"Waiting for a person to answer {asked}", command, person=True),
         "phase": request["resume_point"]["phase"] if request else None,
         "step": request["resume_point"]["step"] if request else None,
         "instruction": f"{_STOP} A person answers: with the code that faber shows them here at a terminal, in a "
         "terminal of their own, or on the issue.",
     }
-
-
-def held_elsewhere(state: State, found: Working, silent: int) -> Action:
-    """To wait: another session works on the run, and gave its last sign `silent` seconds ago."""
-    whose = f"session {found.session_id}" if found.session_id else "the session that a person lets take over"
-    why = f"Only one session works on a run: {whose} does since {found.since} (last sign {silent} s ago)."
-    return {
-        **_end("wait", why, f"faber run takeover {state['run_id']}", person=True),
-        "instruction": f"Stop here and tell the person. {takeover_hint(state['run_id'])}",
-    }
-
-
-def adopt_first(command: str, why: str, instruction: str) -> Action:
-    """To wait: another tool began the run, and nothing is recorded about it until a person adopts it."""
-    return {**_end("wait", why, command, person=True), "instruction": instruction}
 
 
 def _failed(state: State) -> Action:
@@ -243,7 +229,7 @@ def _failed(state: State) -> Action:
     where = f" at {':'.join(place)}" if place else ""
     why = f"The run failed{where}: {last.get('message') or 'no reason was recorded'}"
     return {
-        **_end("failed", why, f"faber run resume {run_id}", person=True),
+        **no_step("failed", why, f"faber run resume {run_id}", person=True),
         "phase": last.get("phase"),
         "step": last.get("step"),
         "instruction": "Stop here and report what failed. A person decides whether the run is resumed or cancelled, in "
@@ -252,9 +238,10 @@ def _failed(state: State) -> Action:
     }
 
 
-def _end(
+def no_step(
     action: Literal["step", "gate", "wait", "done", "failed"], why: str, command: str, *, person: bool = False
 ) -> Action:
+    """An action other than a step of the plan."""
     return {
         "action": action,
         "target": None,

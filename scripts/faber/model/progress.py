@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from faber.model.documents import SETTLED, PhasePlan, Plan, State, StepPlan
 from faber.model.model_errors import StepsUnfinished, UnknownPlace
-from faber.model.state_parts import PhaseState, StepState
+from faber.model.state_parts import PhaseState, RetryLoop, StepState
 
 
 def new_step() -> StepState:
@@ -87,6 +87,12 @@ def step_plan(plan: Plan, phase: str, step: str) -> StepPlan:
                 if candidate["id"] == step:
                     return candidate
     return {"id": step, "name": step}
+
+
+def reopening(state: State) -> RetryLoop | None:
+    """What re-opened the run, while the work that it sent back is not done."""
+    loops = reversed(state["retry_loops"])
+    return next((loop for loop in loops if "source" in loop and not loop.get("exited")), None)
 
 
 def is_settled(state: State, phase: str, step: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from faber.events.drafts import Event
 from faber.events.event_types import BRANCH_CREATE, COMMIT_CREATE, NEBULA_START, PR_CREATE, SNAPSHOTS, SPEC_GENERATE
-from faber.model import nebula_rules  # noqa: F401 - the rules registered there are used here
+from faber.model import loop_rules, nebula_rules  # noqa: F401 - the rules registered there are used here
 from faber.model.documents import SCHEMA_VERSION, Metadata, Plan, State, is_nebula_run
 from faber.model.feedback_rules import complete_adopted
 from faber.model.holder import note_holder

@@ -10,16 +10,14 @@ from typing import Any
 from faber.events import event_types
 from faber.events.drafts import Event
 from faber.model.documents import SETTLED, State
-from faber.model.gates import covered as covers
 from faber.model.progress import new_phase, new_step
-from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, RetryLoop, StepState
+from faber.model.state_parts import DecisionEntry, ErrorEntry, FeedbackRequest, PhaseState, StepState
 from faber.text.safe_text import shorten
 
 # The newest, so that a state stays small; the log has them all.
 KEPT_DECISIONS = 100
 KEPT_ERRORS = 100
 ERROR_CHARS = 1_000
-KEPT_LOOPS = 10
 KEPT_SESSIONS = 20
 
 Rule = Callable[[State, Event], None]
@@ -243,47 +241,6 @@ def _mark_failed(step: StepState, event: Event) -> None:
     step["status"] = "failed"
     step["ended_event"] = event["event_id"]
     step["error"] = event.get("error")
-
-
-@reduces(event_types.RETRY_LOOP_ENTER)
-def _enter_loop(state: State, event: Event) -> None:
-    """Everything from `return_to` to the failed phase is repeated; skipped steps and phases stay skipped."""
-    covered = False
-    phases = []
-    for name, phase in state["phases"].items():
-        covered = covered or name == event["metadata"]["return_to"]
-        if covered:
-            phases.append(name)
-        if covered and phase["status"] != "skipped":
-            for step in phase["steps"].values():
-                if step["status"] != "skipped":
-                    kept = {"attempts": step["attempts"], "feedback": step["feedback"]}
-                    step.update(new_step() | kept)  # type: ignore[typeddict-item]
-            phase["status"] = "pending"
-            phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
-        if name == event["phase"]:
-            break
-    # The approvals were given for work that is now repeated.
-    state["gates"] = {key: gate for key, gate in state["gates"].items() if not covers(key, phases)}
-    state["loops_used"][event["phase"]] = state["loops_used"].get(event["phase"], 0) + 1
-    loop: RetryLoop = {
-        "event_id": event["event_id"],
-        "phase": event["phase"],
-        "return_to": event["metadata"]["return_to"],
-        "at": event["timestamp"],
-        "reason": event.get("message"),
-    }
-    state["retry_loops"] = [*state["retry_loops"], loop][-KEPT_LOOPS:]
-    state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
-    if state["status"] == "failed":
-        go_ahead(state)
-
-
-@reduces(event_types.RETRY_LOOP_EXIT)
-def _exit_loop(state: State, event: Event) -> None:
-    for loop in state["retry_loops"]:
-        if loop["phase"] == event["phase"]:
-            loop["exited"] = event["event_id"]
 
 
 # --- people (requests and answers are in `feedback_rules`) -----------------------------------------

@@ -176,7 +176,8 @@ class SettledQuestion(TypedDict):
 
 
 class RetryLoop(TypedDict):
-    """A return to an earlier phase; `exited` is the id of the event that ended it."""
+    """A return to an earlier phase; `exited` is the id of the event that ended it. `source` is the check, or the
+    review, of the pull request that re-opened the run; of a check, `commit` is what failed and `repair` counts."""
 
     event_id: int
     phase: str
@@ -184,6 +185,9 @@ class RetryLoop(TypedDict):
     at: str
     reason: str | None
     exited: NotRequired[int]
+    source: NotRequired[str]
+    commit: NotRequired[str]
+    repair: NotRequired[int]
 
 
 class GateState(TypedDict):

@@ -66,6 +66,17 @@ class LineComment(NamedTuple):
     body: str
 
 
+class Reaction(NamedTuple):
+    """A reaction to a comment: `content` is the provider's name of the sign (`+1`, `heart`), the rest as in
+    `PostedComment`."""
+
+    id: int
+    content: str
+    author: str
+    author_type: str
+    created_at: str
+
+
 class Permission(NamedTuple):
     """A user's rights on the repository, exactly as the provider reports them; nothing is guessed.
 
@@ -151,6 +162,12 @@ class Commenting(Protocol):
 
     def edit_comment(self, comment_id: int, body: str) -> PostedComment:
         """Replace a comment's text. Idempotent, so failures are retried."""
+
+    def comment(self, comment_id: int) -> PostedComment:
+        """One comment."""
+
+    def reactions(self, comment_id: int) -> list[Reaction]:
+        """The reactions to a comment, at most 100."""
 
     def line_comments(self, number: int, review_id: int) -> list[LineComment]:
         """The comments on lines of a pull request that belong to a review, in order; at most 100."""

@@ -36,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
         "post": "never",
         "post_refusals": False,
         "from_scripts": False,
+        "ci_retries": 2,  # how often a failed check re-opens a run
     },
     "branches": {"protected": [], "agents_may_change": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.

@@ -2,25 +2,28 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from faber.context.resume import run_position
-from faber.errors import InvalidInput
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
+from faber.feedback.reopening import ChangesRequested, reopen_for_review
 from faber.feedback.requests import respond
 from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
-from faber.github.actions_outputs import write_outputs
 from faber.github.binding import BoundCommand, Unbound, bind
-from faber.github.comment_events import MARKER, MAX_PAYLOAD, REVIEW, NewComment, Other, author_problem, read_event
-from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored
+from faber.github.comment_events import COMMENT, MARKER, REVIEW, NewComment, Other, author_problem, read_event
+from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored, answer_words
+from faber.github.event_fields import Fields
 from faber.github.notifications import tell, tell_progress, with_report
-from faber.github.posting import Board, hidden, notification, reply_comment
+from faber.github.posting import hidden
 from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
-from faber.github.refusal_replies import REASONS, reply_to
+from faber.github.refusal_replies import REASONS, post_reply
 from faber.github.work_item_source import open_commenting
+from faber.github_events.check_failures import RepositoryApi, review_evidence, review_state
+from faber.github_events.event_refusals import ELSEWHERE, Refusal, check_repository, not_certain
+from faber.github_events.own_pulls import find_own
 from faber.model.acceptance import Decision
-from faber.model.answers import FREE_TEXT, Responder
+from faber.model.answers import Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
@@ -30,32 +33,25 @@ from faber.store import log
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
 from faber.store.config import Config, load_config
-from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.text.credentials import secret_values
 
 PERSON = Writer(actor="person", tell=announce)
-_ELSEWHERE = "If the run is on another machine: push it there, run `faber sync pull --all` here, and try again."
-# Keys that every answer has.
-_FIXED: dict[str, object] = {"run_id": None, "request_id": None, "action": None, "resume": False, "next": None}
-
-
-class _Refusal(Exception):
-    """The comment is refused: `result`, `reason` and further keys of the answer."""
-
-    def __init__(self, result: str, reason: str, **known: object) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.outcome: dict[str, object] = {"result": result, "reason": reason, **known}
 
 
 class _Arrival(NamedTuple):
     """A comment that speaks to faber, and the project's configuration and issues."""
 
+    layout: Layout
     config: Config
     source: Commenting
     comment: NewComment
+
+    @property
+    def mention(self) -> str:
+        """What a comment to faber begins with."""
+        return str(self.config.at("feedback.mention"))
 
     @property
     def may_resume(self) -> bool:
@@ -63,106 +59,114 @@ class _Arrival(NamedTuple):
         return bool(self.config.at("feedback.from_comments") == "resume")
 
 
-def handle_comment(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
-    """Process the comment in the event file; returns what `faber feedback from-event` prints.
-
-    `find_layout` finds the store; it is called for a comment only, so that other events need none. Raises
-    `InvalidInput` if the file is not an event file, and the store's errors. Must not be called for an agent: whoever
-    writes the file could answer in anybody's name.
-    """
-    outcome = _outcome(event_path, find_layout)
-    whole = {"result": outcome["result"], "reason": outcome["reason"], **_FIXED, "comment_id": None, **outcome}
-    write_outputs(whole, os.environ.get("GITHUB_OUTPUT"))
-    return whole
-
-
-def _outcome(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
-    comment = None
+def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
+    """Process the comment or review of an event; returns what is printed of it, or raises `Refusal`."""
+    comment = read_event(event, name)
+    if isinstance(comment, Other):
+        raise Refusal("ignored", comment.reason)
     try:
-        comment = _comment(event_path)
         layout = find_layout()
-        config = load_config(layout)
-        if config.at("feedback.from_comments") == "never":
-            raise _Refusal("ignored", "switched_off")
+        config = _listening(layout)
         said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
-            raise _Refusal("denied", problem)
+            raise Refusal("denied", problem)
         source = open_commenting(config, layout, os.environ)
-        _check_repository(source, comment)
+        check_repository(source, comment.host, comment.repository)
         runs = own_runs_for(layout, str(comment.number))
         if comment.on_pull_request:
             url = f"{source.web()}/pull/{comment.number}"
             known = {run.run_id for run in runs}
             runs += [run for run in own_runs_of_pull_request(layout, url) if run.run_id not in known]
         if not runs:
-            raise _Refusal("ignored", "no_run", recovery=_ELSEWHERE)
-        return _handle(_Arrival(config, source, comment), said, runs)
-    except _Refusal as refusal:
-        return refusal.outcome | ({"comment_id": comment.comment_id} if comment else {})
+            raise Refusal("ignored", "no_run", recovery=ELSEWHERE)
+        if comment.review is not None:
+            _check_alone(cast(RepositoryApi, source), comment)
+        return _handle(_Arrival(layout, config, source, comment), said, runs)
+    except Refusal as refusal:
+        refusal.outcome.setdefault("comment_id", comment.comment_id)
+        raise
 
 
-def _comment(event_path: str) -> NewComment:
+def _check_alone(api: RepositoryApi, comment: NewComment) -> None:
+    """Raise unless the comment on a line is one by itself: those of an approval, or of a request for changes, are
+    heard with the review."""
     try:
-        data = read_bytes(event_path, MAX_PAYLOAD)
-    except OSError as error:
-        raise InvalidInput(f"The event file cannot be read: {error.strerror}.") from None
-    comment = read_event(data, os.environ.get("GITHUB_EVENT_NAME") or None)
-    if isinstance(comment, Other):
-        raise _Refusal("ignored", comment.reason)
-    return comment
+        state = review_state(api, comment.number, comment.review or 0)
+    except WorkItemError as error:
+        raise not_certain("review_unknown", error) from None
+    if state != "commented":
+        raise Refusal("ignored", "part_of_review")
+
+
+def _listening(layout: Layout) -> Config:
+    config = load_config(layout)
+    if config.at("feedback.from_comments") == "never":
+        raise Refusal("ignored", "switched_off")
+    return config
+
+
+def handle_schedule(layout: Layout) -> Mapping[str, object]:
+    """Take what people say by reactions to requests, of which GitHub tells nobody."""
+    from faber.github.reactions import Reacted, read_reactions
+
+    config = _listening(layout)
+    source = open_commenting(config, layout, os.environ)
+
+    def take(reacted: Reacted) -> Mapping[str, object]:
+        arrival, (run, request) = _Arrival(layout, config, source, reacted.said), reacted[:2]
+        try:
+            if reacted.problem:
+                named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
+                raise Refusal("ambiguous", reacted.problem, **named)
+            command = CommentCommand(reacted.word, None, None, 1)
+            return _record(arrival, command, BoundCommand(run.state, request), run)
+        except Refusal as refusal:
+            if config.at("feedback.post_refusals"):
+                refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
+            return refusal.outcome
+
+    return read_reactions(source, layout, take)
 
 
 def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambiguous:
     """What the comment says to faber; raises a refusal where it says nothing to it."""
     if MARKER in comment.body:
-        raise _Refusal("ignored", "own_comment")
+        raise Refusal("ignored", "own_comment")
     found = said_in(comment, mention)
     if isinstance(found, Ignored) and found.reason not in REASONS:
-        raise _Refusal("ignored", found.reason)
+        raise Refusal("ignored", found.reason)
     if comment.edited:
-        raise _Refusal("ignored", "edited")
+        raise Refusal("ignored", "edited")
     return found
-
-
-def _check_repository(source: Commenting, comment: NewComment) -> None:
-    try:
-        ours = source.web()
-    except WorkItemError as error:
-        raise _unknown(error) from None
-    if f"https://{comment.host}/{comment.repository}".lower() != ours.lower():
-        raise _Refusal("denied", "repository")
-
-
-def _unknown(error: WorkItemError) -> _Refusal:
-    """A permission that cannot be checked is not granted."""
-    return _Refusal("denied", "permission_unknown", error=error.as_dict())
 
 
 def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
     comment = arrival.comment
-    comment_id = None if comment.event == REVIEW else comment.comment_id
+    comment_id = comment.comment_id if comment.event == COMMENT else None
     if earlier := _recorded(runs, arrival.comment.key):
         return _recorded_before(arrival, *earlier)
     replies = arrival.config.at("feedback.post_refusals")
     if isinstance(said, Ignored) and not replies:
-        raise _Refusal("ignored", said.reason)
+        raise Refusal("ignored", said.reason)
     _check_permission(arrival.source, comment)
     try:
         if isinstance(said, Ignored):
-            raise _Refusal("ignored", said.reason)
+            raise Refusal("ignored", said.reason)
         if isinstance(said, Ambiguous):
-            raise _Refusal("ambiguous", "several_commands", lines=said.lines)
+            raise Refusal("ambiguous", "several_commands", lines=said.lines)
         bound = bind(said, [run.state for run in runs], comment_id, comment.created_at)
         if isinstance(bound, Unbound):
-            raise _Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
+            if comment.state == "changes_requested" and bound.reason in ("nothing_asked", "run_closed"):
+                return _reopen(arrival, said)
+            raise Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
         return _record(arrival, said, bound, _run_of(bound, runs))
-    except _Refusal as refusal:
+    except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if replies:
-            refusal.outcome |= _reply(arrival, refusal)
+            refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
         raise
 
 
@@ -171,9 +175,9 @@ def _check_permission(source: Commenting, comment: NewComment) -> None:
     try:
         answer = source.permission(login)
     except WorkItemError as error:
-        raise _unknown(error) from None
+        raise not_certain("permission_unknown", error) from None
     if problem := permission_problem(answer, login):
-        raise _Refusal("denied", problem)
+        raise Refusal("denied", problem)
 
 
 def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
@@ -204,16 +208,14 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
     if arrival.comment.state in VERBS_OF_STATES and bound.request["type"] not in ANSWERED:
-        raise _Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
+        raise Refusal("denied", "not_about_the_work", run_id=run_id, request_id=request_id)
     said, warnings = _whole_text(arrival, command)
     text = hidden(said, secret_values(os.environ)).strip()
-    response, words = answer_words(command.verb, text, bound.request["type"])
-    responder: Responder = {
-        "name": arrival.comment.sender.login,
-        "source": arrival.comment.event,
-        "url": arrival.comment.url,
-        "comment_id": arrival.comment.comment_id,
-    }
+    given = answer_words(command.verb, text, bound.request["type"])
+    if given is None:
+        raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
+    response, words = given
+    responder = _responder(arrival.comment)
     try:
         committed = commit(
             run.layout,
@@ -227,40 +229,59 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
         )
     except NotAnOption as error:
         options = error.fields.get("options")
-        raise _Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
+        raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
-        raise _Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
+        raise Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
     recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
     return recorded | warnings
+
+
+def _responder(comment: NewComment) -> Responder:
+    return {
+        "name": comment.sender.login,
+        "source": comment.event,
+        "url": comment.url,
+        "comment_id": comment.comment_id,
+    }
+
+
+def _reopen(arrival: _Arrival, said: CommentCommand) -> Mapping[str, object]:
+    """A review that requests changes, while nothing is asked, gives the run that opened the pull request work again."""
+    comment, source = arrival.comment, arrival.source
+    words, warnings = _whole_text(arrival, said)
+    text = hidden(words, secret_values(os.environ)).strip()
+    try:
+        run, pull = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
+    except WorkItemError as error:
+        raise not_certain("pull_request_unknown", error) from None
+    evidence = review_evidence(comment.sender.login, comment.state, comment.url, text)
+    review = ChangesRequested(comment.key, pull.head_commit, pull.number, text, _responder(comment), [evidence])
+    try:
+        committed = commit(
+            run.layout,
+            run.run_id,
+            lambda state, plan: reopen_for_review(state, plan, review),
+            PERSON,
+            key=comment.key,
+            known=run,
+        )
+    except IllegalTransition as error:
+        raise Refusal("stale", str(error.fields.get("reason", "run_closed")), run_id=run.run_id) from None
+    recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
+    return recorded | warnings | {"reason": "reopened"}
 
 
 def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[str, object]]:
     """The words of the answer, with what a review says on lines; and a warning where that could not be read."""
     comment, text = arrival.comment, command.text or ""
+    if comment.place and text:
+        return f"{comment.place}: {text}", {}
     if comment.event != REVIEW or command.verb != "request_changes":
         return text, {}
     try:
         return with_lines(text, arrival.source.line_comments(comment.number, comment.comment_id)), {}
     except WorkItemError as error:
         return text, {"warnings": [{"code": "line_comments_not_read", "message": error.message}]}
-
-
-def answer_words(verb: str, text: str, kind: str) -> tuple[str, str | None]:
-    """The response and the comment that `verb` and the `text` after it give to a request of type `kind`.
-
-    A verb is its own response. After `answer` the first line is the response and the rest the comment; a
-    clarification takes all of it as the response. Raises a refusal where there is no response.
-    """
-    if verb != "answer":
-        if kind == FREE_TEXT:
-            raise _Refusal("denied", "not_an_option", options=[])
-        return verb, text or None
-    if not text:
-        raise _Refusal("denied", "not_an_option")
-    if kind == FREE_TEXT:
-        return text, None
-    first, _, rest = text.partition("\n")
-    return first.strip(), rest.strip() or None
 
 
 def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, object]:
@@ -303,25 +324,12 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
         posts = arrival.config.at("feedback.post") == "all"
         return with_report(outcome, tell_progress(made, arrival.config) if posts else None)
     if position["status"] in CLOSED:
-        raise _Refusal("stale", "run_closed", run_id=made.run_id)
+        raise Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
-        raise _Refusal("stale", "awaiting_feedback", run_id=made.run_id)
+        raise Refusal("stale", "awaiting_feedback", run_id=made.run_id)
     if arrival.may_resume and position["status"] == "failed":
         committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
         resumed = run_position(committed.run, None)
         outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
         outcome["next"] = resumed["next_command"]
     return outcome | {"resume": arrival.may_resume}
-
-
-def _reply(arrival: _Arrival, refusal: _Refusal) -> dict[str, object]:
-    options = refusal.outcome.get("options")
-    said = reply_to(refusal.reason, arrival.config.at("feedback.mention"), options if isinstance(options, list) else ())
-    if said is None:
-        return {}
-    board = Board(arrival.source, str(arrival.comment.number), secret_values(os.environ))
-    try:
-        posted = board.post(reply_comment(said, arrival.comment.key.removeprefix("comment-")), perhaps_posted=True)
-    except WorkItemError as error:
-        return {"warnings": [{"code": "comment_not_posted", "message": error.message}]}
-    return {"posted": [{"reply": True, **notification(posted)}]}
