@@ -113,6 +113,12 @@ class Git:
         self._known.commits.add(found.line)
         return found.line
 
+    def head(self) -> str:
+        """HEAD's commit; raises `GitFailed` where there is none."""
+        commit = self._seen("HEAD") or self.line("rev-parse", "--verify", "HEAD^{commit}")
+        self._known.commits.add(commit)
+        return commit
+
     def commits_of(self, *names: str) -> list[str | None]:
         """`commit_of` for each of `names`, in one question."""
         found = {name: self._seen(_name(name)) for name in names}
@@ -168,6 +174,8 @@ class Git:
                 "update-ref", "-m", shown(why), ref, checked(new), checked(old) if old else "", codes=(0, 1, 128)
             )
             if moved.code == 0:
+                if ref.startswith("refs/heads/") and len(new) in (40, 64):  # there git allows nothing but commits
+                    self._known.commits.add(new)
                 return True
             if self.commit_of(ref) != old:
                 return False
