@@ -59,7 +59,7 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
     for _ in range(2):
         assert bench.state["status"] == "awaiting_feedback", bench.api.shown()
         bench.person("feedback", "respond", bench.state["run_id"], "approve")
-        bench.says("continue", resume=session)
+        bench.hears("continue", resume=session)
     assert bench.state["status"] == "completed"
     assert bench.refused == []
     assert len(bench.answers) <= CALLS, [each.command for each in bench.answers]
