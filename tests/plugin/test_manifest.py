@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import faber
+from e2e.client import ENGINE
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = (".claude-plugin/plugin.json", ".claude-plugin/marketplace.json")
@@ -27,6 +28,7 @@ def _validate(
         "ANTHROPIC_API_KEY": "dummy",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
+        **ENGINE,
     }
     command = [client, "plugin", "validate", *(options or ("--strict",)), manifest]
     return subprocess.run(
