@@ -11,14 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.git_environment import CONFIGURATION
 from support.terminals import need_controlling_terminal
 
 if TYPE_CHECKING:
     from github.fake import FakeGitHub
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("faber", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says more about the machine than about the code. Seeds differ: many runs try many examples.
+settings.register_profile(
+    "faber", max_examples=examples(40, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("faber")
 
 HERE = Path(__file__).parent

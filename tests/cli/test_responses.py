@@ -1,26 +1,22 @@
 """`faber response check|merge|prompt`: text in, JSON out, never a traceback."""
 
+import io
 import json
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import chdir, redirect_stderr, redirect_stdout
 
 import pytest
 
-ENTRY = Path(__file__).resolve().parents[2] / "scripts" / "faber" / "__main__.py"
+from faber.cli import main
 
 
-def faber(*arguments, stdin=b"", cwd=None):
+def faber(*arguments, stdin=b"", cwd="."):
     """The exit status and the answer of `faber response ARGUMENTS`."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-X", "utf8", ENTRY, "response", *arguments],
-        input=stdin,
-        cwd=cwd,
-        capture_output=True,
-        check=False,
-    )
-    assert b"Traceback" not in done.stderr
-    return done.returncode, json.loads(done.stdout)
+    out, words = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, chdir(cwd), redirect_stdout(out), redirect_stderr(words):
+        patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        status = main(["response", *arguments])
+    assert "Traceback" not in words.getvalue()
+    return status, json.loads(out.getvalue())
 
 
 @pytest.mark.parametrize(

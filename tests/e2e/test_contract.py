@@ -50,6 +50,8 @@ def echo(request: Request) -> Reply:
     return text(WHOLE[WHOLE.index(token) :])
 
 
+# test_agents.py has a response cut twice, in the newest.
+@pytest.mark.parametrize("agent", ["oldest", pytest.param("newest", marks=pytest.mark.full)], indirect=True)
 def test_a_cut_response_is_completed_and_recorded(agent: ClaudeCodeClient, api: MessagesApi) -> None:
     """An answer by schema whose call was cut is continued by an echo of it, and the recovery is recorded."""
     recorded: list[Recovery] = []

@@ -50,8 +50,13 @@ def types(run: Run) -> list[str]:
 def answers(result: Any) -> list[Any]:
     """What faber answered to each call of a session, as JSON."""
     # The client shows both streams of a command as one text: words for people stand before or after.
-    read = json.JSONDecoder().raw_decode
-    return [read(answer.text[answer.text.index("{") :])[0] for answer in result.tool_results]
+    read, found = json.JSONDecoder().raw_decode, []
+    for answer in result.tool_results:
+        end = 0
+        while (start := answer.text.find("{", end)) >= 0:
+            value, end = read(answer.text, start)
+            found.append(value)
+    return found
 
 
 def person(project: Path, *arguments: str) -> Any:
@@ -108,14 +113,13 @@ def test_a_killed_session_is_continued_by_the_next(plugged: Client, api: Message
     assert result.denials == []  # no skill was typed: the plugin's own hook allowed the calls
 
 
-def test_a_resumed_session_is_told_only_what_is_new(
-    plugged: Client, api: MessagesApi, say: Say, project: Path, plugin_root: Path
-) -> None:
+def test_a_resumed_session_is_told_only_what_is_new(plugged: Client, api: MessagesApi, project: Path) -> None:
     """On `--resume` the model gets what others recorded since, not the whole brief again."""
     session = uuid4()
-    begin(plugged, api, say, say("step start latest frame:fetch-work"), text("paused"), session_id=session)
+    person(project, "run", "begin", "158")
+    person(project, "step", "start", "latest", "frame:fetch-work")
     api.script.reply(text("seen"))
-    plugged.run("what is the state", resume=session)
+    plugged.run("what is the state", session_id=session)
     full = next(t for t in api.turns[-1].texts if "frame:fetch-work" in t and "Next command" in t)
     run = run_of(project)
     from faber.model import acceptance
@@ -190,26 +194,22 @@ def test_a_project_without_runs_is_left_alone(plugged: Client, api: MessagesApi,
     assert sorted(str(path) for path in project.rglob("*") if ".git" not in path.parts) == before
 
 
-def test_an_agent_that_cheats_is_refused_and_seen(plugged: Client, api: MessagesApi, say: Say, project: Path) -> None:
+def test_an_agent_that_cheats_is_refused_and_seen(
+    plugged: Client, api: MessagesApi, plugin_root: Path, project: Path
+) -> None:
     """Completing without evidence, starting another step, ending the run early and approving its own gate are refused,
     and the log shows each attempt."""
-    result = begin(
-        plugged,
-        api,
-        say,
-        say("step start latest build:implement"),
-        say("step start latest frame:fetch-work"),
-        say("step complete latest frame:fetch-work"),
-        say("step start latest frame:classify"),
-        say("step complete latest frame:classify"),
-        say("step start latest frame:setup-branch"),
-        say("step complete latest frame:setup-branch"),
-        say("run complete latest"),
-        say("feedback request latest --prompt 'May I?' --at frame:setup-branch"),
-        say("feedback respond latest approve"),
-        text("I tried."),
-        allowed_tools=["Bash"],  # or the client would not even let the last one run
-    )
+    tried = (
+        "run begin '158'", "context latest --record", "step start latest build:implement",
+        "step start latest frame:fetch-work", "step complete latest frame:fetch-work",
+        "step start latest frame:classify", "step complete latest frame:classify",
+        "step start latest frame:setup-branch", "step complete latest frame:setup-branch", "run complete latest",
+        "feedback request latest --prompt 'May I?' --at frame:setup-branch", "feedback respond latest approve",
+    )  # fmt: skip
+    commands = "; ".join(f'"{plugin_root}/bin/faber" {each} 2>/dev/null' for each in tried)
+    api.script.reply(tool("Bash", command=commands), text("I tried."))
+    # Granted, or the client would not even let the last one run.
+    result = plugged.run("/faber:run 158", allowed_tools=["Bash"])
     said = [answer.get("error", {}).get("code") for answer in answers(result)]
     assert said == [
         None, None, "out_of_order", None, None, None, None, None, "evidence_missing", "steps_unfinished", None,

@@ -23,10 +23,13 @@ _NOBODY = {
 
 
 class _Known:
-    """Cached answers that all trees of a repository share: the committer's identity and git's version."""
+    """Cached answers that all trees of a repository share: the committer's identity, git's version, and the ids of
+    commits that were there."""
 
-    identity: dict[str, str] | None = None
-    version: tuple[int, int] | None = None
+    def __init__(self) -> None:
+        self.identity: dict[str, str] | None = None
+        self.version: tuple[int, int] | None = None
+        self.commits: set[str] = set()
 
 
 class Git:
@@ -102,15 +105,45 @@ class Git:
 
     def commit_of(self, name: str) -> str | None:
         """The commit that a full ref name, `HEAD` or a commit id stands for; None if there is none."""
-        found = self.run("rev-parse", "--verify", "--quiet", f"{_name(name)}^{{commit}}", codes=(0, 1, 128))
-        return found.line if found.code == 0 else None
+        if seen := self._seen(_name(name)):
+            return seen
+        found = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", codes=(0, 1, 128))
+        if found.code != 0:
+            return None
+        self._known.commits.add(found.line)
+        return found.line
+
+    def head(self) -> str:
+        """HEAD's commit; raises `GitFailed` where there is none."""
+        commit = self._seen("HEAD") or self.line("rev-parse", "--verify", "HEAD^{commit}")
+        self._known.commits.add(commit)
+        return commit
 
     def commits_of(self, *names: str) -> list[str | None]:
         """`commit_of` for each of `names`, in one question."""
-        asked = "".join(f"{_name(name)}^{{commit}}\n" for name in names)
-        lines = self.run("cat-file", "--batch-check", stdin=asked, codes=(0, 128)).out.split("\n")[:-1]
-        found = [fields[0] if len(fields := line.split(" ")) == 3 and fields[1] == "commit" else None for line in lines]
-        return found + [None] * (len(names) - len(found))
+        found = {name: self._seen(_name(name)) for name in names}
+        if asked := [name for name, commit in found.items() if commit is None]:
+            given = "".join(f"{name}^{{commit}}\n" for name in asked)
+            said = self.run("cat-file", "--batch-check", stdin=given, codes=(0, 128)).out
+            for name, line in zip(asked, said.split("\n")[:-1], strict=False):
+                fields = line.split(" ")
+                if len(fields) == 3 and fields[1] == "commit":
+                    found[name] = fields[0]
+                    self._known.commits.add(fields[0])
+        return [found[name] for name in names]
+
+    def _seen(self, name: str) -> str | None:
+        """The commit that `name` stands for, if git's files say so and git found that commit before; else None."""
+        for _ in range(3):
+            if name in self._known.commits:
+                return name
+            if not (name == "HEAD" or name.startswith("refs/heads/")):
+                break
+            text = _text(self.path(name))
+            if text is None and name != "HEAD":  # of a linked worktree, the branches are in the repository's directory
+                text = _text(self.path((_text(self.path("commondir")) or ".").strip(), name))
+            name = (text or "").removeprefix("ref:").strip()
+        return None
 
     def head_ref(self) -> str | None:
         """The full ref that HEAD names, None where HEAD is detached. Read from git's own file where possible."""
@@ -141,6 +174,8 @@ class Git:
                 "update-ref", "-m", shown(why), ref, checked(new), checked(old) if old else "", codes=(0, 1, 128)
             )
             if moved.code == 0:
+                if ref.startswith("refs/heads/") and len(new) in (40, 64):  # there git allows nothing but commits
+                    self._known.commits.add(new)
                 return True
             if self.commit_of(ref) != old:
                 return False
@@ -184,6 +219,15 @@ def reason(result: ProgramResult) -> str:
     """Why git failed, for a message: one line without credentials, at most 300 characters."""
     said = redact(shorten(inert(result.complaint), 300)).rstrip(".")
     return said or f"it ended with status {result.code}"
+
+
+def _text(path: str) -> str | None:
+    """What a small file of git's says; None without one."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(5000)
+    except OSError:
+        return None
 
 
 def _name(name: str) -> str:

@@ -112,7 +112,7 @@ def park(
     if found.clean:
         return None
     moved = [(path, move_aside(os.path.join(git.directory, path.rstrip("/")), aside)) for path in found.embedded]
-    head = git.line("rev-parse", "--verify", "HEAD^{commit}")
+    head = git.head()
     tree = tree_id(git, exclude)
     last = last_parked(git, prefix)
     if last is not None and git.line("show", "-s", "--format=%T %P", last[1]) == f"{tree} {head}":

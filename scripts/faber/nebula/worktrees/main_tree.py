@@ -65,7 +65,7 @@ class MainTree(NamedTuple):
                 path=main.directory,
                 files=found.paths,
             )
-        head = main.line("rev-parse", "--verify", "HEAD^{commit}")
+        head = main.head()
         target = main.commit_of(f"refs/heads/{branch}") if branch is not None else commit
         where = (branch,) if branch is not None else ("--detach", commit)
         with checkout.noted(self.worktrees.journal, main, None, head, target or head):

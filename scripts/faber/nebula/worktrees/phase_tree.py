@@ -50,7 +50,7 @@ class PhaseTree:
     def head(self) -> str:
         """The commit that is checked out."""
         self.check()
-        return self.git.line("rev-parse", "--verify", "HEAD^{commit}")
+        return self.git.head()
 
     def tree_id(self) -> str:
         """The id of the tree of the content now, committed or not; the same content has the same id."""
