@@ -56,6 +56,7 @@ FOR_PEOPLE = (
     "feedback respond RUN approve", "feedback respond RUN waive", "feedback from-event --event-path x",
     "step skip RUN a:b", "phase skip RUN a", "run adopt RUN", "run takeover RUN", "run cancel RUN --reason x",
     "context RUN --decide spec_unreadable=skip", "run init --autonomy autonomous",
+    "event emit RUN --type decision_point --message x --set question=spec_unreadable --set option=skip",
 )  # fmt: skip
 
 

@@ -58,9 +58,10 @@ class EmitOptions(NamedTuple):
 def emit(obj: Invocation, /, **given: Any) -> None:
     """Record an event. Types that have a command of their own are refused."""
     options = EmitOptions(**given)
-    if event_type(options.kind).person:
-        require_person(obj, f"faber event emit --type {options.kind}", options.run)
     draft = _draft(options)
+    # A decision with a question settles that question of the context, as `faber context --decide` does.
+    if event_type(options.kind).person or "question" in draft.get("metadata", {}):
+        require_person(obj, f"faber event emit --type {options.kind}", options.run)
     if not event_type(options.kind).command:
         check_required(options.kind, dict(draft))
     record(obj, options.run, lambda state, plan: acceptance.emit(state, plan, draft), key=options.key)
