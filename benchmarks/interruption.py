@@ -1,0 +1,186 @@
+"""What an interruption costs, and what each way to go on gives back.
+
+Usage:
+    benchmarks/interruption.py [--quick] [--json] [--every N] [--client PROGRAM] [--directory DIR]
+
+A scripted agent does one issue by the built-in workflow in the real Claude Code client, against an API on loopback: no
+model. It is interrupted after every call of its work and at every question, in five ways. What reaches the model after
+that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end.
+
+The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about 25 minutes of processor time on
+two cores; --every N takes each Nth moment only.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import measure
+
+sys.path[:0] = [str(measure.ROOT / "tests")]
+from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Moment, Place, Recovery  # noqa: E402
+from interruption_rules import RULES  # noqa: E402
+
+from e2e.messages_api import MessagesApi  # noqa: E402 - the path is set first
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Interrupt, examine, print."""
+    arguments = _options()
+    binary = arguments.client or os.environ.get("FABER_TEST_CLAUDE")
+    if not binary:
+        raise SystemExit("Name the client by --client or FABER_TEST_CLAUDE; tests/run fetches it.")
+    every = arguments.every or (16 if arguments.quick else 1)
+    acts = arguments.acts or 1
+    # The longest first.
+    ways = sorted(arguments.way or WAYS, key=lambda way: way.startswith("faber"), reverse=True)
+    with tempfile.TemporaryDirectory(prefix="faber-benchmark-", dir=arguments.directory or "/var/tmp") as place:
+        with ThreadPoolExecutor(arguments.workers) as workers:
+            parts = list(workers.map(lambda way: _played(way, Path(place).resolve(), binary, every, acts), ways))
+        about = measure.machine(place)
+    rows = {name: row for part in parts for name, row in part.items()}
+    result = {
+        "about": {**{name: about[name] for name in ("faber", "python", "git")}, "client": _version(binary)},
+        "rules": {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in RULES.items()},
+        "arms": {arm.name: rows[arm.name] for arm in ARMS if arm.name in rows},
+    }
+    print(json.dumps(result, indent=1) if arguments.json else table(result))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--quick", action="store_true", help="three moments: shows that it works")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--every", type=int, metavar="N", help="interrupt at each Nth moment. Default: 1")
+    parser.add_argument("--acts", type=int, metavar="N", help="act to the end at each Nth of these. Default: 1")
+    parser.add_argument("--way", action="append", choices=WAYS, help="only the arms that go on from this; repeatable")
+    parser.add_argument("--client", metavar="PROGRAM", help="the client. Default: FABER_TEST_CLAUDE")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="clients at once. Default: 2")
+    parser.add_argument("--directory", metavar="DIR", help="where to work. Default: /var/tmp")
+    return parser.parse_args()
+
+
+def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> dict[str, Row]:
+    """The figures of the arms that go on from one way to work."""
+    with MessagesApi() as api:
+        place = Place(way, directory / way.replace(" ", "-"), binary, api)
+        place.work(lambda number: number % every == every // 2)
+        found = {}
+        for arm in ARMS:
+            if arm.way == way:
+                found[arm.name] = _figures(arm, place, acts)
+        return found
+
+
+def _figures(arm: Arm, place: Place, acts: int) -> Row:
+    recoveries: dict[str, list[Recovery]] = {name: [] for name in INTERRUPTIONS}
+    for number, moment in enumerate(place.moments):
+        for interruption in INTERRUPTIONS:
+            if _finds_the_same(arm, interruption):
+                recoveries[interruption].append(recoveries["SIGKILL"][-1])
+                continue
+            made = place.recovered(arm, moment, interruption, acts=number % acts == acts // 2)
+            _told(arm, moment, interruption, made)
+            recoveries[interruption].append(made)
+    everything = [made for each in recoveries.values() for made in each]
+    return {
+        **_summed(everything),
+        "interruptions": {name: _summed(made) for name, made in recoveries.items()},
+        "missed": _missed(everything),
+    }
+
+
+def _finds_the_same(arm: Arm, interruption: str) -> bool:
+    """True where a new session finds the disk as after SIGKILL, and so nothing else can come of it."""
+    if arm.way == "notes":
+        return interruption in ("/compact", "output limit", "usage limit")
+    return arm.way == "faber without hooks" and interruption in ("output limit", "usage limit")
+
+
+def _summed(made: Sequence[Recovery]) -> Row:
+    """Figures of several interruptions: sums, but medians of characters and turns."""
+    facts = {name: [fact for each in made for fact in each.facts[name]] for name in RULES}
+    every = [fact for each in facts.values() for fact in each]
+    acted = [each.acted for each in made if each.acted]
+    return {
+        "count": len(made),
+        "present": sum(fact.present for fact in every),
+        "of": len(every),
+        "wrong": sum(fact.wrong for fact in every),
+        "facts": {
+            name: [sum(fact.present for fact in each), len(each), sum(fact.wrong for fact in each)]
+            for name, each in facts.items()
+        },
+        "characters": round(median(each.characters for each in made)),
+        "turns": round(median(each.turns for each in made)),
+        "lost": sum(each.lost for each in made),
+        "acted": len(acted),
+        "repeated": sum(each.repeated for each in acted),
+        "redone": sum(each.redone for each in acted),
+        "right": sum(each.right for each in acted),
+    }
+
+
+def _missed(made: Sequence[Recovery]) -> dict[str, int]:
+    """How often each fact was not there, the most frequent first."""
+    return dict(
+        Counter(
+            f"{rule}: {fact.name}{' (wrong)' * fact.wrong}"
+            for each in made
+            for rule, facts in each.facts.items()
+            for fact in facts
+            if not fact.present
+        ).most_common()
+    )
+
+
+def _told(arm: Arm, moment: Moment, interruption: str, made: Recovery) -> None:
+    facts = [fact for each in made.facts.values() for fact in each]
+    said = f"{sum(fact.present for fact in facts)}/{len(facts)}, {sum(fact.wrong for fact in facts)} wrong"
+    told = f"{said}, {made.characters} characters, {made.turns} turns, {made.lost} lost"
+    print(f"{arm.name} | {interruption} | {moment.name}: {told}, {made.acted}", file=sys.stderr, flush=True)
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """The result for a person."""
+    return "\n".join(_lines(result))
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+    about = ", ".join(f"{name} {value}" for name, value in result["about"].items())
+    yield f"What reaches a model after an interruption\n  {about}\n"
+    heads = ("facts", "wrong", "chars", "turns", "repeated", "redone", "lost", "right")
+    yield f"{'':<34}" + "".join(f"{each:>11}" for each in heads)
+    for name, row in result["arms"].items():
+        figures = [f"{row['present']}/{row['of']}", row["wrong"], row["characters"], row["turns"], row["repeated"]]
+        figures += [row["redone"], row["lost"], f"{row['right']}/{row['acted']}"]
+        yield f"{name:<34}" + "".join(f"{each:>11}" for each in figures)
+    for heading, figures in (
+        ("facts present", {rule: {arm: row["facts"][rule] for arm, row in result["arms"].items()} for rule in RULES}),
+    ):
+        yield f"\n{heading}"
+        for rule, by_arm in figures.items():
+            yield f"{rule:<34}" + "".join(f"{f'{there}/{of}':>13}" for there, of, _ in by_arm.values())
+
+
+def _version(binary: str) -> str:
+    import subprocess
+
+    done = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
