@@ -14,11 +14,13 @@ two cores; --every N takes each Nth moment only.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,7 +52,13 @@ def main() -> None:
         about = measure.machine(place)
     rows = {name: row for part in parts for name, row in part.items()}
     result = {
-        "about": {**{name: about[name] for name in ("faber", "python", "git")}, "client": _version(binary)},
+        "about": {
+            **{name: about[name] for name in ("faber", "python", "git")},
+            "client": _version(binary),
+            "every": every,
+            "acts": acts,
+            "date": date.today().isoformat(),
+        },
         "rules": {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in RULES.items()},
         "arms": {arm.name: rows[arm.name] for arm in ARMS if arm.name in rows},
     }
@@ -76,7 +84,7 @@ def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> di
     """The figures of the arms that go on from one way to work."""
     with MessagesApi() as api:
         place = Place(way, directory / way.replace(" ", "-"), binary, api)
-        place.work(lambda number: number % every == every // 2)
+        place.work(every)
         found = {}
         for arm in ARMS:
             if arm.way == way:
@@ -167,17 +175,13 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         figures = [f"{row['present']}/{row['of']}", row["wrong"], row["characters"], row["turns"], row["repeated"]]
         figures += [row["redone"], row["lost"], f"{row['right']}/{row['acted']}"]
         yield f"{name:<34}" + "".join(f"{each:>11}" for each in figures)
-    for heading, figures in (
-        ("facts present", {rule: {arm: row["facts"][rule] for arm, row in result["arms"].items()} for rule in RULES}),
-    ):
-        yield f"\n{heading}"
-        for rule, by_arm in figures.items():
-            yield f"{rule:<34}" + "".join(f"{f'{there}/{of}':>13}" for there, of, _ in by_arm.values())
+    yield "\nfacts present, by rule"
+    for rule in RULES:
+        figures = [row["facts"][rule] for row in result["arms"].values()]
+        yield f"{rule:<34}" + "".join(f"{f'{there}/{of}':>13}" for there, of, _ in figures)
 
 
 def _version(binary: str) -> str:
-    import subprocess
-
     done = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -132,7 +132,7 @@ def _answered(line: str, named: str | None, done: set[str], asked: str) -> tuple
     if "feedback_request" in answer:
         asked = str(request["prompt"]) if isinstance(request, dict) else ""
     if answer.get("action") == "wait":
-        asked = str(answer.get("why")).partition(": ")[2]
+        asked = next((each for each in task.GATES.values() if each in str(answer.get("why"))), "")
     elif answer.get("action") in ("step", "done"):
         asked = ""
     return named, done, asked

@@ -126,7 +126,7 @@ def prepare(project: Path, *, faber: bool) -> None:
     if faber:
         files |= {
             ".fractary/faber/config.yaml": CONFIG,
-            f".fractary/faber/work-items/{WORK_ID}.json": json.dumps(issue()),
+            f".fractary/faber/work/{WORK_ID}.json": json.dumps(issue()),
         }
     for name, content in files.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
