@@ -48,16 +48,16 @@ def main() -> None:
     ways = sorted(arguments.way or WAYS, key=lambda way: way.startswith("faber"), reverse=True)
     with tempfile.TemporaryDirectory(prefix="faber-benchmark-", dir=arguments.directory or "/var/tmp") as place:
         with ThreadPoolExecutor(arguments.workers) as workers:
+            about = measure.machine(place)
             parts = list(workers.map(lambda way: _played(way, Path(place).resolve(), binary, every, acts), ways))
-        about = measure.machine(place)
     rows = {name: row for part in parts for name, row in part.items()}
     result = {
         "about": {
             **{name: about[name] for name in ("faber", "python", "git")},
             "client": _version(binary),
+            "date": date.today().isoformat(),
             "every": every,
             "acts": acts,
-            "date": date.today().isoformat(),
         },
         "rules": {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in RULES.items()},
         "arms": {arm.name: rows[arm.name] for arm in ARMS if arm.name in rows},

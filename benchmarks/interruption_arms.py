@@ -235,9 +235,11 @@ class Place:
             if not self.faber:
                 return f"approve: {task.ANSWERS[place]}"
             self.person("feedback", "respond", self._run(), "approve", "--comment", task.ANSWERS[place])
-        elif (self.faber and self._state()["status"] == "completed") or (
-            not self.faber and "All is done." in result.text
-        ):
+        elif self.faber and self._state()["status"] == "completed":
+            return None
+        elif self.faber and "run takeover" in self.api.turns[-1].results[-1].text:
+            self.person("run", "takeover", self._run())  # without hooks nothing shows that the old session has ended
+        elif not self.faber and "All is done." in result.text:
             return None
         elif not self.faber and "I do not know" in result.text:
             return self.first_prompt
