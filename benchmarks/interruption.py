@@ -7,8 +7,8 @@ A scripted agent does one issue by the built-in workflow in the real Claude Code
 model. It is interrupted after every call of its work and at every question, in five ways. What reaches the model after
 that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end.
 
-The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about 25 minutes of processor time on
-two cores; --every N takes each Nth moment only.
+The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about an hour of processor time;
+--every N takes each Nth moment only. benchmarks/interruption_page.py makes docs/worth.md from the result.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,10 +45,9 @@ def main() -> None:
     acts = arguments.acts or 1
     # The longest first.
     ways = sorted(arguments.way or WAYS, key=lambda way: way.startswith("faber"), reverse=True)
-    with tempfile.TemporaryDirectory(prefix="faber-benchmark-", dir=arguments.directory or "/var/tmp") as place:
-        with ThreadPoolExecutor(arguments.workers) as workers:
-            about = measure.machine(place)
-            parts = list(workers.map(lambda way: _played(way, Path(place).resolve(), binary, every, acts), ways))
+    with measure.workplace(arguments) as place, ThreadPoolExecutor(arguments.workers) as workers:
+        about = measure.machine(place)
+        parts = list(workers.map(lambda way: _played(way, Path(place), binary, every, acts), ways))
     rows = {name: row for part in parts for name, row in part.items()}
     result = {
         "about": {
@@ -85,23 +83,20 @@ def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> di
     with MessagesApi() as api:
         place = Place(way, directory / way.replace(" ", "-"), binary, api)
         place.work(every)
-        found = {}
-        for arm in ARMS:
-            if arm.way == way:
-                found[arm.name] = _figures(arm, place, acts)
-        return found
+        seen: dict[tuple[int, str], Recovery] = {}
+        return {arm.name: _figures(arm, place, acts, seen) for arm in ARMS if arm.way == way}
 
 
-def _figures(arm: Arm, place: Place, acts: int) -> Row:
+def _figures(arm: Arm, place: Place, acts: int, seen: dict[tuple[int, str], Recovery]) -> Row:
+    """The figures of one arm; `seen` has what came of a moment and of all that was done to its disk."""
     recoveries: dict[str, list[Recovery]] = {name: [] for name in INTERRUPTIONS}
     for number, moment in enumerate(place.moments):
         for interruption in INTERRUPTIONS:
-            if _finds_the_same(arm, interruption):
-                recoveries[interruption].append(recoveries["SIGKILL"][-1])
-                continue
-            made = place.recovered(arm, moment, interruption, acts=number % acts == acts // 2)
-            _told(arm, moment, interruption, made)
-            recoveries[interruption].append(made)
+            same = number, _done_to_the_disk(arm, interruption)
+            if same not in seen:
+                seen[same] = place.recovered(arm, moment, interruption, acts=number % acts == acts // 2)
+                _told(arm, moment, interruption, seen[same])
+            recoveries[interruption].append(seen[same])
     everything = [made for each in recoveries.values() for made in each]
     return {
         **_summed(everything),
@@ -110,11 +105,17 @@ def _figures(arm: Arm, place: Place, acts: int) -> Row:
     }
 
 
-def _finds_the_same(arm: Arm, interruption: str) -> bool:
-    """True where a new session finds the disk as after SIGKILL, and so nothing else can come of it."""
-    if arm.way == "notes":
-        return interruption in ("/compact", "output limit", "usage limit")
-    return arm.way == "faber without hooks" and interruption in ("output limit", "usage limit")
+def _done_to_the_disk(arm: Arm, interruption: str) -> str:
+    """What the arm finds: where that is the same as after another interruption, nothing else can come of it."""
+    if interruption == "new machine":
+        return interruption
+    if arm.compacts and interruption in ("SIGKILL", "/compact"):
+        return "/compact"
+    if arm.compacts:
+        return f"{interruption}, /compact"
+    if arm.way == "notes" or (arm.way == "faber without hooks" and interruption != "/compact"):
+        return "SIGKILL"
+    return interruption
 
 
 def _summed(made: Sequence[Recovery]) -> Row:

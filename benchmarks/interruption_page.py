@@ -61,8 +61,8 @@ def telling(data: Data) -> str:
     faber, bare = arms["new session, faber"], arms["bare `--resume`"]
     moved, left = (row["interruptions"]["new machine"] for row in (faber, bare))
     return (
-        f"Measured in the real client ([how](docs/worth.md)): on a new machine a session gets {percent(moved)} % of what "
-        f"it has to know with faber, {percent(left)} % without; over {faber['count']} interruptions of five kinds "
+        f"Measured in the real client ([how](docs/worth.md)): on a new machine a session gets {percent(moved)} % of "
+        f"what it has to know with faber, {percent(left)} % without; over {faber['count']} interruptions of five kinds "
         f"{percent(faber)} %, {faber['wrong'] or 'nothing'} of it wrong."
     )
 
