@@ -8,7 +8,7 @@ model. It is interrupted after every call of its work and at every question, in 
 that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end.
 
 The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about an hour of processor time;
---every N takes each Nth moment only. benchmarks/interruption_page.py makes docs/worth.md from the result.
+--every N takes two of N moments only. benchmarks/interruption_page.py makes docs/worth.md from the result.
 """
 
 import argparse
@@ -28,11 +28,13 @@ import measure
 
 sys.path[:0] = [str(measure.ROOT / "tests")]
 from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Moment, Place, Recovery  # noqa: E402
+from interruption_nebula import played  # noqa: E402
 from interruption_rules import RULES  # noqa: E402
 
 from e2e.messages_api import MessagesApi  # noqa: E402 - the path is set first
 
 Row = dict[str, Any]
+NEBULA = "nebula"
 
 
 def main() -> None:
@@ -41,10 +43,10 @@ def main() -> None:
     binary = arguments.client or os.environ.get("FABER_TEST_CLAUDE")
     if not binary:
         raise SystemExit("Name the client by --client or FABER_TEST_CLAUDE; tests/run fetches it.")
-    every = arguments.every or (16 if arguments.quick else 1)
-    acts = arguments.acts or 1
+    every = arguments.every or (24 if arguments.quick else 1)
+    acts = arguments.acts or (3 if arguments.quick else 1)
     # The longest first.
-    ways = sorted(arguments.way or WAYS, key=lambda way: way.startswith("faber"), reverse=True)
+    ways = sorted(arguments.way or [*WAYS, NEBULA], key=lambda way: way.startswith("faber"), reverse=True)
     with measure.workplace(arguments) as place, ThreadPoolExecutor(arguments.workers) as workers:
         about = measure.machine(place)
         parts = list(workers.map(lambda way: _played(way, Path(place), binary, every, acts), ways))
@@ -59,6 +61,7 @@ def main() -> None:
         },
         "rules": {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in RULES.items()},
         "arms": {arm.name: rows[arm.name] for arm in ARMS if arm.name in rows},
+        **({NEBULA: rows[NEBULA]} if NEBULA in rows else {}),
     }
     print(json.dumps(result, indent=1) if arguments.json else table(result))
 
@@ -67,11 +70,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--quick", action="store_true", help="three moments: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="few moments: shows that it works")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.add_argument("--every", type=int, metavar="N", help="interrupt at each Nth moment. Default: 1")
-    parser.add_argument("--acts", type=int, metavar="N", help="act to the end at each Nth of these. Default: 1")
-    parser.add_argument("--way", action="append", choices=WAYS, help="only the arms that go on from this; repeatable")
+    parser.add_argument("--every", type=int, metavar="N", help="interrupt at two of N moments. Default: at all")
+    parser.add_argument("--acts", type=int, metavar="N", help="act to the end at each Nth of these. Default: at all")
+    parser.add_argument("--way", action="append", choices=[*WAYS, NEBULA], help="only this way to work; repeatable")
     parser.add_argument("--client", metavar="PROGRAM", help="the client. Default: FABER_TEST_CLAUDE")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="clients at once. Default: 2")
     parser.add_argument("--directory", metavar="DIR", help="where to work. Default: /var/tmp")
@@ -79,7 +82,9 @@ def _options() -> argparse.Namespace:
 
 
 def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> dict[str, Row]:
-    """The figures of the arms that go on from one way to work."""
+    """The figures of the arms that continue from one way to work, or of a nebula."""
+    if way == NEBULA:
+        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 2))}
     with MessagesApi() as api:
         place = Place(way, directory / way.replace(" ", "-"), binary, api)
         place.work(every)
@@ -176,6 +181,8 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         figures = [f"{row['present']}/{row['of']}", row["wrong"], row["characters"], row["turns"], row["repeated"]]
         figures += [row["redone"], row["lost"], f"{row['right']}/{row['acted']}"]
         yield f"{name:<34}" + "".join(f"{each:>11}" for each in figures)
+    if nebula := result.get(NEBULA):
+        yield "nebula: " + ", ".join(f"{name} {value}" for name, value in nebula.items())
     yield "\nfacts present, by rule"
     for rule in RULES:
         figures = [row["facts"][rule] for row in result["arms"].values()]

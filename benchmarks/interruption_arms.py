@@ -153,7 +153,7 @@ class Place:
     # -- before the interruption ---------------------------------------------------------------------------------
 
     def work(self, every: int) -> None:
-        """Do the whole work once, and keep what lies on the disk at each `every`th moment and at each question."""
+        """Do the whole work once, and keep what lies on the disk at two of `every` moments and at each question."""
         self.home.mkdir(parents=True)
         task.prepare(self.project, faber=self.faber)
         git(self._live, "clone", "-q", "--bare", str(self.project), "remote.git")
@@ -166,7 +166,7 @@ class Place:
         def reached(asked: bool) -> None:
             nonlocal count
             number = sum(1 for act in agent.acts_at(at) if act.call)
-            if asked or count % every == every // 2:
+            if asked or count % every in (every // 2, every // 2 + 1):
                 made = Moment(at, number, asked, truth(at, agent.acts_at(at), asked=asked), len(agent.acted))
                 self.moments.append(made)
                 _copied(self._live, self.directory / made.name)

@@ -36,6 +36,21 @@ def table(data: Data) -> str:
         figures = (row["wrong"], f"{row['characters']:,}", row["turns"], row["lost"], row["repeated"], row["redone"])
         right = f"{row['right']} of {row['acted']}"
         lines.append(f"| {name} | {share} | {' | '.join(map(str, figures))} | {right} |")
+    about, row = data["about"], next(iter(data["arms"].values()))
+    versions = ", ".join(f"{name} {about[name]}" for name in ("client", "git", "python", "faber"))
+    lines += [
+        "",
+        f"{row['count']} interruptions of each arm (`--every {about['every']} --acts {about['acts']}`), "
+        f"{about['date']}: "
+        f"{versions}.",
+    ]
+    if nebula := data.get("nebula"):
+        lines += [
+            "",
+            f"A nebula, killed with all its agents at {nebula['count']} of their requests and resumed: "
+            f"{nebula['present']} of {nebula['of']} facts there, {nebula['wrong']} wrong, {nebula['repeated']} turns "
+            f"repeated beside the one that was killed, and {nebula['right']} of {nebula['count']} right trees.",
+        ]
     return "\n".join(lines) + "\n"
 
 
