@@ -1,4 +1,4 @@
-"""What an interruption costs, and what each way to go on gives back.
+"""What an interruption costs, and what each way to continue gives back.
 
 Usage:
     benchmarks/interruption.py [--quick] [--json] [--every N] [--client PROGRAM] [--directory DIR]
@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
 def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> dict[str, Row]:
     """The figures of the arms that continue from one way to work, or of a nebula."""
     if way == NEBULA:
-        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 2))}
+        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 5))}
     with MessagesApi() as api:
         place = Place(way, directory / way.replace(" ", "-"), binary, api)
         place.work(every)

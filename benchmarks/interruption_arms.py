@@ -38,7 +38,7 @@ WAYS = ("bare", "notes", "faber", "faber without hooks")
 
 
 class Arm(NamedTuple):
-    """How somebody goes on: what worked before (`way`), whether the session is kept, and what the person types."""
+    """How somebody continues: what worked before (`way`), whether the session is kept, and what the person types."""
 
     name: str
     way: str
@@ -271,7 +271,7 @@ class Place:
         if interruption == "/compact":
             self.compacted()
         elif interruption == "output limit":
-            self.api.script.reply(*[text("I go on with what is next, as it was agreed, step by step.").cut(30)] * 4)
+            self.api.script.reply(*[text("I continue with what is next, as it was agreed, step by step.").cut(30)] * 4)
             self._refused("continue")
         elif interruption == "usage limit":
             self.api.script.reply(error(429, "You've hit your session limit · resets 3pm"))
@@ -295,7 +295,7 @@ class Place:
         finally:
             client.close()
         if ended.status == 0 or self.api.script.left():
-            raise RuntimeError(f"The client went on: {self.api.shown()}")
+            raise RuntimeError(f"The client continued: {self.api.shown()}")
 
     def _moved(self) -> None:
         """Push what is committed, with notes or run, and take it up in another clone with another home."""
@@ -320,7 +320,7 @@ class Place:
     # -- after it ---------------------------------------------------------------------------------------------
 
     def recovered(self, arm: Arm, moment: Moment, interruption: str, *, acts: bool) -> Recovery:
-        """Interrupt, let the arm go on, and look at what reached its model. With `acts` it goes on to the end, and what
+        """Interrupt, let the arm continue, and look at what reached its model. With `acts` it continues to the end, and what
         came of it is looked at, too."""
         there = self.interrupted(moment, interruption)
         lost = sum(not self._kept(path, content) for path, content in self._files(moment).items())

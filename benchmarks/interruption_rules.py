@@ -16,7 +16,7 @@ import interruption_task as task
 class Truth(NamedTuple):
     """What is so at a moment: read off the script of the work, not off any store, transcript or notes."""
 
-    next: str | None  # the step to go on with; None while a person is asked
+    next: str | None  # the step to continue with; None while a person is asked
     finished: Sequence[str]
     decisions: Sequence[str]
     failed: bool  # the failed approach was seen to fail
