@@ -243,7 +243,11 @@ class Place:
             return None
         elif not self.faber and "I do not know" in result.text:
             return self.first_prompt
-        return "continue" if self.way != "faber without hooks" else "/faber:resume"
+        if self.way == "faber without hooks":
+            return "/faber:resume"
+        # After a failed step the agent stops, and a plain word does not tell a literal one what to do.
+        failed = self.faber and "retry_loop_enter" in self.api.turns[-1].results[-1].text
+        return "/faber:next" if failed else "continue"
 
     def person(self, *arguments: str) -> None:
         """A person calls faber in a terminal."""
@@ -320,8 +324,8 @@ class Place:
     # -- after it ---------------------------------------------------------------------------------------------
 
     def recovered(self, arm: Arm, moment: Moment, interruption: str, *, acts: bool) -> Recovery:
-        """Interrupt, let the arm continue, and look at what reached its model. With `acts` it continues to the end, and what
-        came of it is looked at, too."""
+        """Interrupt, let the arm continue, and look at what reached its model; with `acts`, also at what comes of it by
+        the end."""
         there = self.interrupted(moment, interruption)
         lost = sum(not self._kept(path, content) for path, content in self._files(moment).items())
         if arm.compacts and there and interruption != "/compact":
