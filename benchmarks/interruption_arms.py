@@ -243,11 +243,8 @@ class Place:
             return None
         elif not self.faber and "I do not know" in result.text:
             return self.first_prompt
-        if self.way == "faber without hooks":
-            return "/faber:resume"
-        # After a failed step the agent stops, and a plain word does not tell a literal one what to do.
-        failed = self.faber and "retry_loop_enter" in self.api.turns[-1].results[-1].text
-        return "/faber:next" if failed else "continue"
+        # In one conversation a plain word does not tell a literal agent what to do.
+        return {"faber": "/faber:next", "faber without hooks": "/faber:resume"}.get(self.way, "continue")
 
     def person(self, *arguments: str) -> None:
         """A person calls faber in a terminal."""
