@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
 def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> dict[str, Row]:
     """The figures of the arms that continue from one way to work, or of a nebula."""
     if way == NEBULA:
-        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 5))}
+        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 8))}
     with MessagesApi() as api:
         place = Place(way, directory / way.replace(" ", "-"), binary, api)
         place.work(every)

@@ -220,7 +220,7 @@ class Plain(Agent):
         while place := now.next:
             question = task.GATES.get(place, "")
             if question and question not in now.answered:
-                said.append(f"Question: {question}")
+                said += [f"Question: {question}"] if question != now.asked else []
                 break
             made = task.craft(place, view(request, self.project))
             if made.failure:
