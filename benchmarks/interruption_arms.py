@@ -136,10 +136,11 @@ class Place:
         client = self.client()
         try:
             running = client.start(None, **self.how | how)
-            while prompt is not None and limit:
+            while prompt is not None:
                 result = running.turn(prompt, timeout=300)
                 yield result
-                prompt, limit = self.next_prompt(result), limit - 1
+                limit -= 1
+                prompt = self.next_prompt(result) if limit else None
             running.kill()
         finally:
             client.close()
