@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "worth" / "interruption.json"
 PICTURE = ROOT / "docs" / "worth" / "interruption.svg"
 PAGE = ROOT / "docs" / "worth.md"
-BEGIN, END = "<!-- made by benchmarks/interruption_page.py -->\n\n", "\n<!-- end -->"
+BEGIN, END = "<!-- made by benchmarks/interruption_page.py -->\n\n", "<!-- end -->"
 LEFT, TOP, WIDTH, HEIGHT = 270, 62, 108, 40  # pixels of the picture: its margins, and one field
 PALE, DEEP = (0xEA, 0xF2, 0xF8), (0x1B, 0x5E, 0x8C)
 
@@ -61,24 +61,25 @@ def percent(row: Mapping[str, int]) -> int:
 
 def rules(data: Data) -> str:
     """What the rules ask for, and how many facts of each were there in each arm."""
-    arms = list(data["arms"].values())
-    short = ("resume", "compact", "notes", "faber", "no hooks")
-    lines = [f"| rule | there if | wrong if | {' | '.join(short)} |", f"|---|---|---|{'---|' * len(short)}"]
-    for name, rule in data["rules"].items():
-        counts = [f"{row['facts'][name][0]}/{row['facts'][name][1]}" for row in arms]
-        lines.append(f"| {name} | {rule['present']} | {rule['wrong']} | {' | '.join(counts)} |")
+    names = ("`--resume`", "`/compact`", "notes", "faber", "without hooks")
+    lines = []
+    for rule, means in data["rules"].items():
+        counts = [row["facts"][rule] for row in data["arms"].values()]
+        found = ", ".join(f"{name} {there}" for name, (there, _, _) in zip(names, counts, strict=True))
+        wrong = "" if means["wrong"] == "-" else f" Wrong if {means['wrong']}."
+        lines.append(f"- **{rule}**: there if {means['present']}.{wrong} Of {counts[0][1]}: {found}.")
     return "\n".join(lines) + "\n"
 
 
 def telling(data: Data) -> str:
     """The README's line."""
-    arms = data["arms"]
-    faber, bare = arms["new session, faber"], arms["bare `--resume`"]
-    moved, left = (row["interruptions"]["new machine"] for row in (faber, bare))
+    rows = data["arms"].values()
+    bare, summed, noted, faber, _ = map(percent, rows)
+    row = data["arms"]["new session, faber"]
     return (
-        f"Measured in the real client ([how](docs/worth.md)): on a new machine a session gets {percent(moved)} % of "
-        f"what it has to know with faber, {percent(left)} % without; over {faber['count']} interruptions of five kinds "
-        f"{percent(faber)} %, {faber['wrong'] or 'nothing'} of it wrong."
+        f"Measured in the real client ([how](docs/worth.md)): after {row['count']} interruptions of five kinds a new "
+        f"session with faber gets {faber} % of what it has to know, {row['wrong'] or 'nothing'} of it wrong. "
+        f"`--resume` gets {bare} %, a summary {summed} %, notes that a script never forgets to keep {noted} %."
     )
 
 
@@ -127,7 +128,7 @@ def made(page: str, data: Data) -> str:
     first, *others = page.split(BEGIN)
     parts = (table(data), rules(data))
     return first + "".join(
-        BEGIN + part + END + other.partition(END)[2] for part, other in zip(parts, others, strict=True)
+        BEGIN + part + "\n" + END + other.partition(END)[2] for part, other in zip(parts, others, strict=True)
     )
 
 
