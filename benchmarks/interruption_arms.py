@@ -24,7 +24,7 @@ from interruption_rules import Fact, Truth, examined
 from e2e.client import Client, Result
 from e2e.messages_api import MessagesApi
 from e2e.processes import until
-from e2e.replies import ToolUse, error, summary, text
+from e2e.replies import error, summary, text
 from e2e.repositories import git
 from e2e.request import Request
 from faber.store.layout import Layout
@@ -431,4 +431,4 @@ def _written() -> Sequence[tuple[int, str]]:
     )
 
 
-__all__ = ["ARMS", "INTERRUPTIONS", "WAYS", "Arm", "Moment", "Place", "Recovery", "ToolUse", "truth"]
+__all__ = ["ARMS", "INTERRUPTIONS", "WAYS", "Arm", "Moment", "Place", "Recovery", "truth"]
