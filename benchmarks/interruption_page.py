@@ -1,0 +1,149 @@
+"""Make the table and the picture of docs/worth.md from what interruption.py measured.
+
+Usage:
+    benchmarks/interruption.py --json > docs/worth/interruption.json
+    benchmarks/interruption_page.py [--check]
+
+`--check` changes nothing and fails if the page, the picture or the README's line differ from the data.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "docs" / "worth" / "interruption.json"
+PICTURE = ROOT / "docs" / "worth" / "interruption.svg"
+PAGE = ROOT / "docs" / "worth.md"
+BEGIN, END = "<!-- made by benchmarks/interruption_page.py -->\n\n", "<!-- end -->"
+LEFT, TOP, WIDTH, HEIGHT = 270, 62, 108, 40  # pixels of the picture: its margins, and one field
+PALE, DEEP = (0xEA, 0xF2, 0xF8), (0x1B, 0x5E, 0x8C)
+
+Data = Mapping[str, Any]
+
+
+def table(data: Data) -> str:
+    """One line for each arm."""
+    lines = [
+        "| | facts there | wrong | characters | turns | files lost | steps repeated | deeds repeated | right tree |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in data["arms"].items():
+        share = f"{row['present']} of {row['of']} ({percent(row)} %)"
+        figures = (row["wrong"], f"{row['characters']:,}", row["turns"], row["lost"], row["repeated"], row["redone"])
+        right = f"{row['right']} of {row['acted']}"
+        lines.append(f"| {name} | {share} | {' | '.join(map(str, figures))} | {right} |")
+    about, row = data["about"], next(iter(data["arms"].values()))
+    versions = ", ".join(f"{name} {about[name]}" for name in ("client", "git", "python", "faber"))
+    lines += [
+        "",
+        f"{row['count']} interruptions of each arm (`--every {about['every']} --acts {about['acts']}`), "
+        f"{about['date']}: "
+        f"{versions}.",
+    ]
+    if nebula := data.get("nebula"):
+        lines += [
+            "",
+            f"A nebula, killed with all its agents at {nebula['count']} of their requests and resumed: "
+            f"{nebula['present']} of {nebula['of']} facts there, {nebula['wrong']} wrong, {nebula['repeated']} turns "
+            f"repeated beside the one that was killed, and {nebula['right']} of {nebula['count']} right trees.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def percent(row: Mapping[str, int]) -> int:
+    """The share of the facts that were there, rounded down."""
+    return 100 * row["present"] // row["of"]
+
+
+def rules(data: Data) -> str:
+    """What the rules ask for, and how many facts of each were there in each arm."""
+    names = ("`--resume`", "`/compact`", "notes", "faber", "without hooks")
+    lines = []
+    for rule, means in data["rules"].items():
+        counts = [row["facts"][rule] for row in data["arms"].values()]
+        found = ", ".join(f"{name} {there}" for name, (there, _, _) in zip(names, counts, strict=True))
+        wrong = "" if means["wrong"] == "-" else f" Wrong if {means['wrong']}."
+        lines.append(f"- **{rule}**: there if {means['present']}.{wrong} Of {counts[0][1]}: {found}.")
+    return "\n".join(lines) + "\n"
+
+
+def telling(data: Data) -> str:
+    """The README's line."""
+    rows = data["arms"].values()
+    bare, summed, noted, faber, _ = map(percent, rows)
+    row = data["arms"]["new session, faber"]
+    return (
+        f"Measured in the real client ([how](docs/worth.md)): after {row['count']} interruptions of five kinds a new "
+        f"session with faber gets {faber} % of what it has to know, {row['wrong'] or 'nothing'} of it wrong. "
+        f"`--resume` gets {bare} %, a summary {summed} %, notes that a script never forgets to keep {noted} %."
+    )
+
+
+def picture(data: Data) -> str:
+    """The facts that were there, in percent, by arm and interruption, as an SVG that loads nothing."""
+    arms = data["arms"]
+    kinds = list(next(iter(arms.values()))["interruptions"])
+    wide, high = LEFT + WIDTH * len(kinds) + 16, TOP + HEIGHT * len(arms) + 16
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" '
+            'font-family="system-ui, sans-serif" font-size="14" role="img">',
+            "<title>Facts that reached the model after an interruption, in percent</title>",
+            f'<rect width="{wide}" height="{high}" fill="#ffffff"/>',
+            '<text x="16" y="24" font-weight="600" fill="#1a1a1a">Facts that reached the model, in percent</text>',
+            *(
+                f'<text x="{LEFT + WIDTH * at + WIDTH / 2:g}" y="{TOP - 10}" text-anchor="middle" fill="#444444">'
+                f"{escape(kind)}</text>"
+                for at, kind in enumerate(kinds)
+            ),
+            *(line for at, (name, row) in enumerate(arms.items()) for line in _fields(at, name, row)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _fields(at: int, name: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """One line of the picture."""
+    top = TOP + HEIGHT * at
+    weight = ' font-weight="600"' if name == "new session, faber" else ""
+    yield (
+        f'<text x="{LEFT - 12}" y="{top + 25}" text-anchor="end" fill="#1a1a1a"{weight}>'
+        f"{escape(name.replace('`', ''))}</text>"
+    )
+    for number, each in enumerate(row["interruptions"].values()):
+        share = percent(each)
+        colour = "#" + "".join(f"{round(a + (b - a) * share / 100):02x}" for a, b in zip(PALE, DEEP, strict=True))
+        left, ink = LEFT + WIDTH * number, "#ffffff" if share > 50 else "#1a1a1a"
+        wrong = f", {each['wrong']} wrong" if each["wrong"] else ""
+        yield f'<rect x="{left + 1}" y="{top + 1}" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="3" fill="{colour}"/>'
+        yield f'<text x="{left + WIDTH / 2:g}" y="{top + 25}" text-anchor="middle" fill="{ink}">{share}{wrong}</text>'
+
+
+def made(page: str, data: Data) -> str:
+    """The page with its two parts made from the data."""
+    first, *others = page.split(BEGIN)
+    parts = (table(data), rules(data))
+    return first + "".join(
+        BEGIN + part + "\n" + END + other.partition(END)[2] for part, other in zip(parts, others, strict=True)
+    )
+
+
+def main() -> int:
+    """Write, or check."""
+    data = json.loads(DATA.read_text("utf-8"))
+    page = PAGE.read_text("utf-8")
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(made(page, data), "utf-8")
+        PICTURE.write_text(picture(data), "utf-8")
+        print(telling(data))
+        return 0
+    told = telling(data) in " ".join((ROOT / "README.md").read_text("utf-8").split())
+    return 0 if told and made(page, data) == page and PICTURE.read_text("utf-8") == picture(data) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""benchmarks/interruption.py: its rules can fail, and docs/worth.md says what it measured."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATES = "Dates stay in ISO 8601: the import of accounting reads nothing else."
+QUESTION = "Start phase release (Release)?"
+BRIEF = "Status: in_progress. Resume point: {next} (continue).\nDone, do not repeat: frame (all 3 steps), {done}\n"
+NOTES = '# Notes on issue 158, "x"\n\n- [x] frame:fetch-work\n- [x] {done}\n\nNext: {next}\n'
+SAID = "Finished frame:fetch-work: Read. Next is x:y.\nFinished {done}: Written. Next is {next}.\n"
+STEP = (
+    '{{"action":"step","phase":"build","step":"{step}",'
+    '"recorded":[{{"type":"step_complete","phase":"{p}","step":"{s}"}}]}}'
+)
+FORMS = {"brief": BRIEF, "notes": NOTES, "said": SAID}
+
+
+@pytest.fixture
+def rules(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The rules."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return import_module("interruption_rules")
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What makes the page."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return import_module("interruption_page")
+
+
+def truth(rules: Any, **known: Any) -> Any:
+    """What is so while the specification is written and the implementation is next, or what is given."""
+    usual = {
+        "next": "build:implement",
+        "finished": ["frame:fetch-work", "architect:write-spec"],
+        "decisions": [DATES],
+        "failed": True,
+        "files": ["export.py"],
+    }
+    return rules.Truth(**usual | known)
+
+
+def found(rules: Any, rule: str, words: str, **known: Any) -> list[tuple[bool, bool]]:
+    """Of each fact of a rule: whether it is there, and whether it is wrong."""
+    return [(fact.present, fact.wrong) for fact in rules.examined([words], truth(rules, **known))[rule]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_wrong_next_step_is_seen(rules: Any, form: str) -> None:
+    """In a transcript, in notes and in a brief, the step in progress counts as there, and a finished one as wrong."""
+    right = FORMS[form].format(done="architect:write-spec", next="build:implement")
+    stale = FORMS[form].format(done="architect:write-spec", next="architect:write-spec")
+    assert found(rules, "next step", right) == [(True, False)]
+    assert found(rules, "next step", stale) == [(False, True)]
+    assert found(rules, "next step", stale + right) == [(True, False)]  # the newest counts
+    assert found(rules, "next step", right + stale) == [(False, True)]
+    assert found(rules, "next step", "Nothing of it.") == [(False, False)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_unfinished_step_called_finished_is_wrong(rules: Any, form: str) -> None:
+    """A finished step that is not named is missing; a step that is called finished and is not counts as wrong."""
+    early = FORMS[form].format(done="build:commit", next="build:implement")
+    seen = found(rules, "finished steps", early)
+    assert seen[:2] == [(True, False), (False, False)]
+    assert (False, True) in seen[2:]
+
+
+def test_answers_of_faber_are_read(rules: Any) -> None:
+    """A JSON answer names the next step and records what is finished; a broken line says nothing."""
+    answer = STEP.format(step="implement", p="architect", s="write-spec")
+    assert found(rules, "next step", answer) == [(True, False)]
+    assert found(rules, "finished steps", answer)[1] == (True, False)
+    assert found(rules, "next step", STEP.format(step="commit", p="a", s="b")) == [(False, True)]
+    assert found(rules, "next step", '{"action":"step",}') == [(False, False)]
+
+
+def test_a_failed_step_reopens_what_it_returns_to(rules: Any) -> None:
+    """After a failure the steps from the one it returns to on are finished no longer."""
+    words = (
+        SAID.format(done="build:implement", next="evaluate:test") + "Failed evaluate:test: x. Back to build:implement."
+    )
+    assert rules.claims(words).done == {"frame:fetch-work"}
+    assert rules.claims(words).next == "build:implement"
+
+
+def test_decisions_count_word_for_word(rules: Any) -> None:
+    """A decision in other words is missing."""
+    assert found(rules, "decisions", f"Decided: {DATES}") == [(True, False)]
+    assert found(rules, "decisions", "Decided: Dates are in ISO 8601.") == [(False, False)]
+
+
+def test_the_failure_counts_in_either_form(rules: Any) -> None:
+    """The words in which it was recorded count, and the output of the failing test; the test's source does not."""
+    assert found(rules, "failed approach", "MemoryError: 1001 rows are held in memory") == [(True, False)]
+    assert found(rules, "failed approach", "{number} rows are held in memory") == [(False, False)]
+
+
+def test_a_file_is_not_taken_for_another(rules: Any) -> None:
+    """A path that only ends alike is another file."""
+    assert found(rules, "files changed", "src/export.py") == [(True, False)]
+    assert found(rules, "files changed", "test_export.py") == [(False, False)]
+
+
+@pytest.mark.parametrize("answer", ["\napprove: Yes.", f"\nAnswered: {QUESTION} -> Yes."])
+def test_an_answered_question_is_not_open(rules: Any, answer: str) -> None:
+    """A question counts as there while it waits; called open after its answer, it counts as wrong."""
+    asked = f"Question: {QUESTION}"
+    assert found(rules, "open question", asked, question=QUESTION) == [(True, False)]
+    assert found(rules, "open question", asked) == [(False, True)]
+    assert found(rules, "open question", asked + answer) == []
+
+
+def test_the_page_says_what_was_measured(page: Any) -> None:
+    """The table, the picture and the README's line are those of the data."""
+    data = json.loads(page.DATA.read_text("utf-8"))
+    text = page.PAGE.read_text("utf-8")
+    assert page.made(text, data) == text
+    assert page.PICTURE.read_text("utf-8") == page.picture(data)
+    assert page.telling(data) in " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "interruption.svg" in text
+    for row in data["arms"].values():
+        parts = row["interruptions"].values()
+        assert all(row[key] == sum(part[key] for part in parts) for key in ("count", "present", "of", "wrong", "right"))
+
+
+def test_a_changed_figure_is_noticed(page: Any) -> None:
+    """A figure that differs from the page changes the table, the picture and the README's line."""
+    data = json.loads(page.DATA.read_text("utf-8"))
+    text, picture, line = page.PAGE.read_text("utf-8"), page.picture(data), page.telling(data)
+    row = data["arms"]["new session, faber"]
+    for each in (row, *row["interruptions"].values()):
+        each["present"] -= each["of"] // 2
+    assert page.made(text, data) != text
+    assert page.picture(data) != picture
+    assert page.telling(data) != line
+
+
+@pytest.mark.full
+def test_the_short_mode_runs_every_arm(claude_binary: str) -> None:
+    """With the client, the short mode has figures for each arm and each interruption; faber names nothing wrong, and a
+    resumed session has all that it had."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "interruption.py", "--quick", "--json", "--client", claude_binary],
+        env=os.environ | {"FABER_VENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    arms = json.loads(done.stdout)["arms"]
+    assert len(arms) == 5
+    assert all(len(row["interruptions"]) == 5 and row["of"] > 20 for row in arms.values())
+    assert arms["new session, faber"]["wrong"] == 0
+    assert arms["new session, faber"]["right"] == arms["new session, faber"]["acted"]
+    killed = arms["bare `--resume`"]["interruptions"]["SIGKILL"]
+    assert (killed["present"], killed["wrong"]) == (killed["of"], 0)
