@@ -13,10 +13,11 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from github import fake_reactions, gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
+from github.fake_pulls import FakePulls
 
 _EPOCH = datetime(2025, 12, 1, 10, 0, 0, tzinfo=UTC)
 _DOCS = "https://docs.github.com/rest"
@@ -84,6 +85,8 @@ class FakeGitHub:
         self.port = self._server.server_address[1]
         self.root = f"http://127.0.0.1:{self.port}"
         self.public = public or self.root
+        self.web = f"https://{urlsplit(self.public).hostname}/{self.slug}"  # where people see it
+        self.pulls = FakePulls(self)
 
     def __enter__(self) -> "FakeGitHub":
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -164,6 +167,8 @@ class FakeGitHub:
             self.seen.append(seen)
             path, _, query = seen.path.partition("?")
             path = path.removeprefix("/api/v3") if self.public.endswith("/api/v3") else path
+            if path in ("/graphql", "/api/graphql"):
+                return self.pulls.mutate(seen.body)
             # A repository has a second name that outlives its first one.
             asked = operation(seen.method, path.replace("/repositories/1296269/", f"/repos/{self.slug}/", 1))
             if asked is None:
@@ -185,6 +190,8 @@ class FakeGitHub:
     def _do(self, asked: Operation, query: str, body: bytes) -> tuple[int, dict[str, str], Any]:
         if known := fake_reactions.answer(self, asked):
             return known
+        if self.pulls.answers(asked):
+            return self.pulls.answer(asked, query, body)
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
         if "review_id" in asked.parameters:

@@ -34,7 +34,9 @@ def api(arguments: argparse.Namespace) -> int:
         name, _, value = header.partition(":")
         headers[name.strip()] = value.strip()
     root = urlsplit(os.environ["STAND_IN_API"])
-    target = f"{root.path}/{arguments.endpoint}"
+    # gh asks an Enterprise Server's GraphQL beside its REST API.
+    above = root.path.removesuffix("/v3") if arguments.endpoint == "graphql" else root.path
+    target = f"{above}/{arguments.endpoint}"
     for _ in range(10):
         try:
             connection = http.client.HTTPConnection(root.hostname or "", root.port)

@@ -26,6 +26,11 @@ OPERATIONS = (
     ("/repos/{owner}/{repo}/collaborators/{username}/permission", "get"),
     ("/repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments", "get"),
     ("/user", "get"),
+    ("/repos/{owner}/{repo}", "get"),
+    ("/repos/{owner}/{repo}/pulls", "get"),
+    ("/repos/{owner}/{repo}/pulls", "post"),
+    ("/repos/{owner}/{repo}/pulls/{pull_number}", "get"),
+    ("/repos/{owner}/{repo}/pulls/{pull_number}", "patch"),
 )
 
 

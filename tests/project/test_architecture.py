@@ -34,6 +34,7 @@ ORDER = (
     "view",
     "github",
     "steps",
+    "pull_request",
     "nebula.plan",
     "nebula.worktrees",
     "nebula.phase",

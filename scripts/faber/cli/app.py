@@ -33,6 +33,10 @@ COMMANDS = {
     "event": ("faber.cli.event:event", "Record and list events."),
     "feedback": ("faber.cli.feedback:feedback", "Ask people, and answer them."),
     "session": ("faber.cli.session:session", "Save and list session summaries."),
+    "pull-request": (
+        "faber.cli.pull_request_command:pull_request",
+        "Open a run's pull request on GitHub, or update it.",
+    ),
     "sync": ("faber.cli.sync:sync", "Exchange runs with other machines through a git remote."),
     "workflow": ("faber.cli.workflow:workflow", "List, show and check workflow definitions."),
     "nebula": ("faber.nebula.commands.nebula_group:nebula", "Check, plan and run nebulas (directories of phases)."),

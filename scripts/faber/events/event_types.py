@@ -181,6 +181,8 @@ ARTIFACT_MODIFY = _type("artifact_modify", ("artifacts",))
 COMMIT_CREATE = _type("commit_create", ("metadata.sha",))
 BRANCH_CREATE = _type("branch_create", ("metadata.branch",))
 PR_CREATE = _type("pr_create", ("metadata.url",))
+# Another commit was pushed to the pull request, or it became a draft or ready: `faber pull-request` alone knows.
+PR_UPDATE = _type("pr_update", ("metadata.url", "metadata.commit"), command="faber pull-request")
 PR_MERGE = _type("pr_merge", ("metadata.url",))
 SPEC_GENERATE = _type("spec_generate", ("metadata.path",))
 SPEC_VALIDATE = _type("spec_validate", ("status",))

@@ -20,6 +20,7 @@ from faber.sources.work_items import WorkItemError, WorkItemInvalid, WorkItemNet
 from faber.store import strict_json
 
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+GRAPHQL = "graphql"  # a path that each transport knows, wherever the host has it
 _HIDDEN = b"[REDACTED]"
 _SHORTEST_SECRET = 8  # shorter ones are not tokens, and occur in any text
 

@@ -189,5 +189,18 @@ def _message(response: Response) -> str:
         value = strict_json.loads(response.body[:MAX_RESPONSE])
     except (strict_json.InvalidJSON, FaberError):
         return ""
-    message = value.get("message") if isinstance(value, dict) else None
-    return message if isinstance(message, str) else ""
+    if not isinstance(value, dict) or not isinstance(value.get("message"), str):
+        return ""
+    return ": ".join([str(value["message"]), *_details(value.get("errors"))])
+
+
+def _details(errors: object) -> list[str]:
+    """What a validation failed for: GitHub's words, or the field and what is wrong with it."""
+    found = []
+    for error in errors[:3] if isinstance(errors, list) else []:
+        if isinstance(error, str):
+            found.append(error)
+        elif isinstance(error, dict):
+            said = error.get("message")
+            found.append(said if isinstance(said, str) else f"{error.get('field')} {error.get('code')}")
+    return found

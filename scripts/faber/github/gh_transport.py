@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from faber.git.configuration import environment as git_environment
-from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_calls import GRAPHQL, HEADERS, ApiRequest
 from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
 from faber.github.trusted_repository import gh_environment, standard_api
 from faber.processes.runner import Program, run
@@ -54,7 +54,9 @@ class GhTransport:
         if answer.problem == "cut":
             raise NoResponse(f"the answer is larger than {MAX_RESPONSE // 1_000_000} MB", sent=True, final=True)
         response = parse(answer.data.decode(errors="replace"))
-        if response is None or (response.status < 300 and answer.code != 0):
+        # gh also fails where GraphQL answered with errors, which the caller reads.
+        failed = answer.code != 0 and request.path != GRAPHQL
+        if response is None or (response.status < 300 and failed):
             reason = answer.complaint or f"gh ended with status {answer.code}"
             never = answer.code is None or any(words in reason.lower() for words in _NEVER_SENT)
             raise NoResponse(reason, sent=response is not None or not never)

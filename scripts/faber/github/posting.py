@@ -17,6 +17,7 @@ from faber.model.documents import State
 from faber.model.model_errors import NotAnOption
 from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import Commenting, PostedComment, WorkItemNetworkError
+from faber.store.catalog import pull_request_of
 from faber.text.safe_text import inert, shorten, without
 
 MAX_COMMENT = 65_536
@@ -76,7 +77,7 @@ def code(text: str) -> str:
 
 def request_marker(request_id: str) -> str:
     """The marker that identifies a request's comment."""
-    return f"<!-- faber:request {_safe(request_id)} -->"
+    return f"<!-- faber:request {safe_name(request_id)} -->"
 
 
 def request_comment(request: FeedbackRequest, run_id: str, links: Links | None, mention: str) -> str:
@@ -158,7 +159,7 @@ MAX_PHASES = 200
 
 def progress_marker(run_id: str) -> str:
     """The marker that identifies a run's progress comment."""
-    return f"<!-- faber:progress {_safe(run_id)} -->"
+    return f"<!-- faber:progress {safe_name(run_id)} -->"
 
 
 def progress_comment(state: State) -> str:
@@ -169,6 +170,9 @@ def progress_comment(state: State) -> str:
         rows.append(f"| {code(name)} | {_SIGNS[phase['status']]} | {done} of {len(phase['steps'])} |")
     status = state["status"].replace("_", " ")
     parts = [f"**faber**: the run is {status}.", "\n".join(rows)]
+    url = pull_request_of(state)
+    if _WEB.fullmatch(url):
+        parts.append(f"Its pull request: {url}")
     if asked := state["feedback_request"]:
         posted = asked["notification_sent"].get("comment_url")
         where = f" ({posted})" if isinstance(posted, str) and _WEB.fullmatch(posted) else ""
@@ -186,10 +190,10 @@ _WEB = re.compile(r"https?://[A-Za-z0-9./?#=&_:%~-]{1,400}")
 
 def reply_comment(words: str, to: str) -> str:
     """A reply to a comment or review, with nothing quoted from it; `to` tells replies apart."""
-    return f"{words}\n\n<!-- faber:reply {_safe(to)} -->"
+    return f"{words}\n\n<!-- faber:reply {safe_name(to)} -->"
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name that cannot end the HTML comment around it, and that is not redacted as a credential."""
     return re.sub(r"[^A-Za-z0-9._/-]", "_", name).replace("--", "-%2D")
 

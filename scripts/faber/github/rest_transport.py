@@ -8,7 +8,7 @@ import urllib.request
 from typing import Any
 
 from faber import __version__
-from faber.github.api_calls import HEADERS, ApiRequest
+from faber.github.api_calls import GRAPHQL, HEADERS, ApiRequest
 from faber.github.api_responses import MAX_RESPONSE, NoResponse, Response
 
 _CHUNK = 64 * 1024
@@ -33,8 +33,10 @@ class RestTransport:
     def send(self, request: ApiRequest, seconds: float) -> Response:
         """The answer to one request; raises `NoResponse`, also if it takes longer than `seconds` in all."""
         headers = self._headers | ({"Content-Type": "application/json"} if request.body is not None else {})
+        # An Enterprise Server has GraphQL beside its REST API (/api/v3), not below it.
+        root = self.root.removesuffix("/v3") if request.path == GRAPHQL else self.root
         asked = urllib.request.Request(
-            f"{self.root}/{request.path}", data=request.body, headers=headers, method=request.method
+            f"{root}/{request.path}", data=request.body, headers=headers, method=request.method
         )
         exchange = _Exchange(asked, seconds)
         # In a thread, because a socket's timeout ends neither a slow name lookup nor a response that trickles in.

@@ -1,4 +1,5 @@
-"""Which `faber step complete` an agent may call unasked: it could run a command that the plan names as evidence."""
+"""Which `faber step complete` and `faber pull-request` an agent may call unasked: the one could run a command that the
+plan names as evidence, the other reaches another machine."""
 
 from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, open_named
@@ -7,6 +8,7 @@ from faber.hooks.hook_call import Call
 from faber.hooks.hook_recording import working_on
 from faber.hooks.provenance import typed_skill
 from faber.model.progress import step_plan
+from faber.store.load import Run
 
 
 def may_complete(call: Call, arguments: list[str]) -> bool:
@@ -25,4 +27,26 @@ def may_complete(call: Call, arguments: list[str]) -> bool:
         return False
     if all(piece["kind"] != "command" for piece in evidence):
         return True
+    return _works_for_a_person(call, run)
+
+
+def may_open(call: Call, arguments: list[str]) -> bool:
+    """True if the call only names the run, the run's step in progress opens the pull request, and the person typed the
+    skill by which this session works on the run."""
+    named = [word for word in arguments if word != "--next"]
+    if any(word.startswith("-") for word in named):
+        return False
+    try:
+        run = open_named(call.layout, named[0]) if named and named[0] != LATEST else working_on(call)
+    except FaberError:
+        return False
+    if run is None or len(named) > 1:
+        return False
+    phase, step = run.state["current_phase"], run.state["current_step"]
+    if phase is None or step is None or run.state["status"] != "in_progress":
+        return False
+    return bool(step_plan(run.plan, phase, step).get("pull_request")) and _works_for_a_person(call, run)
+
+
+def _works_for_a_person(call: Call, run: Run) -> bool:
     return call.session in run.state["context_sessions"] and typed_skill(call, WORKING_SKILLS)

@@ -51,7 +51,8 @@ FREE = frozenset(
     }
 )
 # Spends money, reaches another machine, or changes what is not the agent's own work: the client asks the person,
-# unless a skill that the person typed grants it, or they typed the command itself.
+# unless a skill that the person typed grants it, or they typed the command itself. (`pull-request`: unless the person
+# typed the skill of the session, and the step in progress opens it: see completion.)
 ASKS = frozenset(
     {
         ("demo",),
@@ -61,6 +62,7 @@ ASKS = frozenset(
         ("nebula", "clean"),
         ("nebula", "land"),
         ("notify", "deliver"),
+        ("pull-request",),
         ("repair",),
         ("report",),
         ("run", "cancel"),

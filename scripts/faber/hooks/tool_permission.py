@@ -55,6 +55,10 @@ def _allowed(call: Call, arguments: list[str]) -> bool:
 
         skill, *typed = newest_typed(call) or [""]
         return [skill, *typed] == arguments
+    if arguments[:1] == ["pull-request"]:
+        from faber.hooks.completion import may_open
+
+        return may_open(call, arguments[1:])
     if not harmless(arguments):
         return False
     if arguments[:2] != ["step", "complete"]:

@@ -31,15 +31,15 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
         return None, []
     problem = branch_problem(name)
     if problem:
-        raise _refused(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
+        raise unpushable(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
     if local is not None:
         return name, []
     if is_over(run):
         message = f"The branch {shown(name)} is not here; the run is over and is pushed without it."
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
-        raise _refused(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
-    raise _refused(
+        raise unpushable(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
+    raise unpushable(
         name,
         "missing",
         f"{shown(name)} does not exist locally",
@@ -60,7 +60,7 @@ def is_at_remote(remote: Remote, name: str, local: str, there: str | None) -> bo
         return True
     if git.is_ancestor(there, local):
         return False
-    raise _refused(
+    raise unpushable(
         name,
         "diverged",
         f"{shown(name)} has commits at {remote.name} that are not here",
@@ -113,7 +113,8 @@ def _tracking(remote: Remote, name: str) -> str:
     return f"refs/remotes/{remote.name}/{name}"
 
 
-def _refused(name: str, reason: str, why: str, recovery: str, **fields: Any) -> BranchNotPushable:
+def unpushable(name: str, reason: str, why: str, recovery: str, **fields: Any) -> BranchNotPushable:
+    """The error for a branch that cannot be pushed: `reason` is a code, `why` ends the sentence."""
     return BranchNotPushable(
         f"The run's branch cannot be pushed: {why}.", branch=shown(name), reason=reason, recovery=recovery, **fields
     )

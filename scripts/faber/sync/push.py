@@ -11,7 +11,7 @@ from faber.git.refs import branch_problem, shown
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from faber.store.load import Run, load
-from faber.sync.branches import is_at_remote, to_push
+from faber.sync.branches import is_at_remote, to_push, unpushable
 from faber.sync.commits import KnownCommits, known_commits, write_commit
 from faber.sync.divergence import compare_with, refusal
 from faber.sync.local import branch_of, credential_in, files_after
@@ -36,6 +36,7 @@ from faber.text.safe_text import inert, redact, shorten
 # Of many that push one run at once, at least one succeeds in each round.
 ATTEMPTS = 25
 MOST_BUSY = 4
+_ANY = range(-64, 256)
 # What git says where another process holds the ref's lock at this moment.
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "Unable to create")
 
@@ -149,7 +150,33 @@ def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, branch:
         f"--force-with-lease={ref}:{known.seen or ''}",
     ]
     specs = [f"{commit}:{ref}"] + ([f"{HEADS}{branch}:{HEADS}{branch}"] if branch else [])
-    said = remote.git.run("push", *options, remote.name, *specs, codes=range(-64, 256), hooks=branch is not None)
+    return _sent(remote, remote.git.run("push", *options, remote.name, *specs, codes=_ANY, hooks=branch is not None))
+
+
+def push_branch(remote: Remote, name: str) -> str:
+    """Push a run's branch without the run; its commit here. Nothing is sent where the remote's has all of it.
+
+    Raises `BranchNotPushable`, `RemoteUnreachable` and its subclasses. Safe to repeat.
+    """
+    ref = f"{HEADS}{name}"
+    if problem := branch_problem(name):
+        raise unpushable(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
+    commit = remote.git.commit_of(ref)
+    if commit is None:
+        raise unpushable(name, "missing", f"{shown(name)} does not exist locally", "Fetch or create it, then repeat.")
+    for attempt in range(MOST_BUSY):
+        if is_at_remote(remote, name, commit, listing(remote).heads.get(name)):
+            return commit
+        options = ("--porcelain", "--no-progress", "--no-follow-tags")
+        sent = _sent(remote, remote.git.run("push", *options, remote.name, f"{ref}:{ref}", codes=_ANY, hooks=True))
+        if sent.ok:
+            return commit
+        _pause(attempt)  # another process may have pushed it meanwhile
+    raise _rejected(remote, name, sent)
+
+
+def _sent(remote: Remote, said: ProgramResult) -> Sent:
+    """What git said about each ref that it pushed."""
     refs: dict[str, tuple[str, str]] = {}
     for line in said.out.splitlines():
         flag, _, rest = line.partition("\t")
@@ -181,17 +208,19 @@ def _branch_has_it(
         if is_at_remote(remote, branch, known.branch, heads.get(branch)) and heads.get(branch) != known.branch:
             return True
         if sent.reason(ref):
-            raise BranchNotPushable(
-                f"The run's branch cannot be pushed: {remote.name} refuses {shown(branch)}: {_words(sent, ref)}.",
-                branch=shown(branch),
-                reason="rejected",
-                recovery="Let the remote accept the branch (its rules say who may push), then repeat.",
-            )
+            raise _rejected(remote, branch, sent)
     if not sent.refs or not any(flag == "!" for flag, _ in sent.refs.values()):
         error = reason(sent.said)
         raise SyncFailed(f"git push to {remote.name} failed: {error}.", error=error)
     raise RemoteRejected(
         f"{remote.name} refuses run {run_id}: {_words(sent, run_ref(run_id))}.", run_id=run_id, remote=remote.name
+    )
+
+
+def _rejected(remote: Remote, branch: str, sent: Sent) -> BranchNotPushable:
+    why = f"{remote.name} refuses {shown(branch)}: {_words(sent, HEADS + branch)}"
+    return unpushable(
+        branch, "rejected", why, "Let the remote accept the branch (its rules say who may push), then repeat."
     )
 
 

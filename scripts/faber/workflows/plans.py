@@ -61,6 +61,8 @@ def _step(given: dict[str, Any]) -> StepPlan:
         made["retries"] = int(given["retries"])  # JSON Schema accepts 2.0 as an integer
     if given.get("destructive"):
         made["destructive"] = True
+    if given.get("pull_request"):
+        made["pull_request"] = True
     return made
 
 
