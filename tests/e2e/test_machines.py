@@ -1,6 +1,6 @@
 """A run asks on one machine, a comment answers it, a job on another machine finishes it, and the first one sees that.
 
-The jobs are those of `examples/github/faber.yml`, command by command; GitHub is the fake, with git beside its API.
+The jobs are those of `examples/github`, command by command; GitHub is the fake, with git beside its API.
 """
 
 import base64
@@ -9,24 +9,22 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
-from github.actions import Runner
+from github.actions import Runner, called, jobs
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
 from support.git_environment import COMMITTER
 from sync.clones import MACHINE_LOCAL, Clone, differing
 
-ROOT = Path(__file__).parents[2]
-JOBS = yaml.safe_load((ROOT / "examples" / "github" / "faber.yml").read_text("utf-8"))["jobs"]
 FLOW = """
 phases:
   - id: plan
@@ -69,22 +67,25 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
         git(tmp_path, "-c", f"http.extraHeader={header}", "clone", "-q", remote(github), str(a.path))
         a.git("config", "http.extraHeader", header)
 
+        machines = count(1)
         programs = tmp_path / "programs"
         programs.mkdir()
         (programs / "claude").symlink_to(client.binary)
 
-        def run_job(name: str, payload: Any, needs: Any = None) -> tuple[Any, Runner]:
+        def run_job(name: str, payload: Any, decided: Any = None, event: str = "issue_comment") -> tuple[Any, Runner]:
+            """A job of the workflows, on a machine of its own; `decided` are the outputs of job decide."""
             contexts = {
                 "github": {
                     "token": github.token,
                     "server_url": github.root,
-                    "sha": a.git("rev-parse", "origin/main"),
-                    "event": payload,
+                    "repository": github.slug,
+                    "event_name": event,
+                    "event": payload | {"repository": payload["repository"] | {"default_branch": "main"}},
                     "_header": header,
                 },
                 "secrets": {"ANTHROPIC_API_KEY": "dummy"},
                 "vars": {"FABER_ALLOWED_TOOLS": "Bash(git add *),Bash(git commit *)"},
-                "needs": needs or {},
+                "needs": {"decide": {"outputs": decided}},
             }
             plain = client.environment()
             given = plain | {
@@ -92,12 +93,16 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
                 "GITHUB_ACTIONS": "true",
                 "GITHUB_SERVER_URL": github.root,
                 "GITHUB_REPOSITORY": github.slug,
-                "GITHUB_EVENT_NAME": "issue_comment",
+                "GITHUB_EVENT_NAME": event,
                 "GITHUB_EVENT_PATH": write_event(tmp_path, payload),
             }
             del given["ANTHROPIC_API_KEY"]  # the job's to give
-            runner = Runner(tmp_path / name, contexts, given, clone_from=remote(github), plugin=plugin_root)
-            return runner.job(JOBS[name]), runner
+            inner = contexts if decided is None else called(contexts)
+            assert inner is not None, decided
+            home = tmp_path / f"machine-{next(machines)}"
+            place = {"clone_from": remote(github), "plugin": plugin_root, "artifacts": tmp_path / "artifacts"}
+            runner = Runner(home, inner, given, **place)
+            return runner.job(jobs()[name]), runner
 
         yield Place(github, a, run_job)
         assert github.violations == []
@@ -171,12 +176,15 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
     assert [marker(body) for body in github.bodies(NUMBER)] == [f"progress {run}", f"request {request}"]
 
     payload = event(github, f"@faber request_changes {request}\nUse semicolons.")
-    outputs, runner = run_job("answer", payload)
+    outputs, runner = run_job("decide", payload)
     assert outputs == {"resume": "true", "run_id": run}, runner.ran
 
-    project = tmp_path / "resume" / "project"
+    project = tmp_path / "machine-2" / "project"
     finish(api, run, project)
-    run_job("resume", payload, needs={"answer": {"outputs": outputs}})
+    before = a.git("ls-remote", "origin")
+    run_job("work", payload, outputs)
+    assert a.git("ls-remote", "origin") == before  # job work cannot push
+    run_job("land", payload, outputs)
     sent = api.turns[-1]
     assert any("Use semicolons." in result.text for result in sent.results)
     assert not any(request.has(github.token) for request in api.turns)

@@ -14,6 +14,8 @@ from faber.foreign.resolve import LATEST, resolve
 from faber.git.git_errors import NoRepository
 from faber.model.ids import check_run_id, is_run_id
 from faber.store.layout import Layout
+from faber.sync.bundle_file import export as write_bundle
+from faber.sync.importing import import_bundle
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
 from faber.sync.remotes import NOTHING_THERE, Listing, Remote, listing, open_remote
@@ -128,6 +130,31 @@ def status(obj: Invocation, run: str | None, everything: bool, name: str, timeou
     fetch_runs(remote, there, wanted)
     found = [stand(obj.layout, remote, run_id, there) for run_id in wanted]
     print_json({"remote": name, "runs": found, "not_runs": there.odd})
+
+
+@sync.command("export")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.argument("file", metavar="FILE")
+@remote_option
+@timeout_option
+@click.pass_obj
+def export(obj: Invocation, run: str, file: str, name: str, timeout: float) -> None:
+    """Write what the remote lacks of RUN and its branch to FILE, a git bundle. Asks no remote."""
+    run_id = resolve(obj.layout, run_named(obj, run))
+    print_json({"remote": name, **write_bundle(obj.layout, _remote(obj, name, timeout), run_id, file)})
+
+
+@sync.command("import")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.argument("file", metavar="FILE")
+@remote_option
+@timeout_option
+@click.pass_obj
+def import_file(obj: Invocation, run: str, file: str, name: str, timeout: float) -> None:
+    """Add to RUN, and its branch, what an agent did on another machine: the bundle FILE, checked as its work alone."""
+    run_id = resolve(obj.layout, run_named(obj, run))
+    remote = _remote(obj, name, timeout)
+    print_json({"remote": name, **import_bundle(obj.layout, remote, run_id, file, seconds=timeout)})
 
 
 def _without_remote(layout: Layout, run: str | None, error: FaberError) -> dict[str, object]:

@@ -68,6 +68,8 @@ ASKS = frozenset(
         ("run", "cancel"),
         ("run", "rerun"),
         ("setup",),
+        ("sync", "export"),
+        ("sync", "import"),
         ("sync", "pull"),
         ("sync", "push"),
         ("sync", "status"),

@@ -38,7 +38,7 @@ DEFAULTS: dict[str, Any] = {
         "from_scripts": False,
         "ci_retries": 2,  # how often a failed check re-opens a run
     },
-    "branches": {"protected": []},  # in addition to ALWAYS_PROTECTED
+    "branches": {"protected": [], "agents_may_change": []},  # in addition to ALWAYS_PROTECTED
     # After how many minutes without a sign of life another session may take over a run.
     "sessions": {"silent_minutes": 15},
     "notify": None,

@@ -90,7 +90,7 @@ def _pull(remote: Remote, name: str, there: str) -> PulledBranch:
         return PulledBranch(name, "equal")
     if here is None:
         at = checked_out(git.repository, ref)  # a branch without commits may be checked out
-        if at is None and _move(git, ref, there, ""):
+        if at is None and move_branch(git, ref, there, "", "faber sync pull"):
             return PulledBranch(name, "created")
         return PulledBranch(name, "kept", f"Run `git reset --keep {remote.name}/{name}` where it is.")
     if git.is_ancestor(there, here):
@@ -99,14 +99,15 @@ def _pull(remote: Remote, name: str, there: str) -> PulledBranch:
         message = f"It has new commits here and at {remote.name}: merge {remote.name}/{name} into it."
         return PulledBranch(name, "diverged", message)
     at = checked_out(git.repository, ref)
-    if at is None and _move(git, ref, there, here):
+    if at is None and move_branch(git, ref, there, here, "faber sync pull"):
         return PulledBranch(name, "forwarded")
     message = f"It is checked out: run `git merge --ff-only {remote.name}/{name}` in {at or 'its worktree'}."
     return PulledBranch(name, "behind", message)
 
 
-def _move(git: SyncGit, ref: str, new: str, old: str) -> bool:
-    return git.run("update-ref", "-m", "faber sync pull", ref, new, old, codes=(0, 1, 128)).code == 0
+def move_branch(git: SyncGit, ref: str, new: str, old: str, why: str) -> bool:
+    """Move the full ref `ref` from `old` (empty: it must not exist); false if it is elsewhere."""
+    return git.run("update-ref", "-m", why, ref, new, old, codes=(0, 1, 128)).code == 0
 
 
 def _tracking(remote: Remote, name: str) -> str:

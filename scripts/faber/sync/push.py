@@ -78,7 +78,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
         branch, notices = to_push(remote, run, known.branch)
         there: Listing | None = None
         if known.seen in (known.base, cleared):
-            commit, sent_events = _commit(remote, run, known)
+            commit, sent_events = run_commit(remote, run, known)
             sent = _send(remote, run_id, commit, known, None if without_branch else branch)
             if sent.ok:
                 set_refs(
@@ -122,8 +122,8 @@ def _pause(attempt: int) -> None:
     time.sleep(random.uniform(0, min(0.05 * 2**attempt, 3.0)))
 
 
-def _commit(remote: Remote, run: Run, known: KnownCommits) -> tuple[str, int]:
-    """The commit to push and how many events are new in it; the base itself if none is."""
+def run_commit(remote: Remote, run: Run, known: KnownCommits) -> tuple[str, int]:
+    """The commit to push and how many events are new in it; the base itself if none is. Raises `SecretInRun`."""
     last = run.state["last_event_id"]
     if known.base is not None and known.base_last == last:
         return known.base, 0

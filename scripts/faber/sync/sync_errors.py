@@ -86,3 +86,45 @@ class RemoteRunInvalid(Refused):
 
     code = "remote_run_invalid"
     recovery = "Look at the ref named with `git log` and `git ls-tree`; push a valid copy over it, or delete it there."
+
+
+class BundleInvalid(Refused):
+    """The file is not a bundle that `faber sync export` writes: its size, its header, or its objects."""
+
+    code = "bundle_invalid"
+    recovery = "Nothing was imported. Look at the file with `git bundle list-heads`; the job that made it kept its log."
+
+
+class BundleTooLarge(FaberError):
+    """The run and its branch are larger than a bundle may be."""
+
+    code = "bundle_too_large"
+    recovery = "Push from that machine (`faber sync push RUN`), or take large files out of the branch."
+
+
+class ForeignEvent(Refused):
+    """The bundle has an event that an agent alone may not add to a run."""
+
+    code = "event_not_allowed"
+    recovery = "Nothing was imported. What a person decides is recorded where they decide it; see docs/sync.md."
+
+
+class LogRewritten(Refused):
+    """The bundle's run is not the one here with new events at its end."""
+
+    code = "log_rewritten"
+    recovery = "Nothing was imported. Repeat the work from the run as it is at the remote."
+
+
+class BranchNotImportable(Refused):
+    """The bundle's branch cannot be taken; `reason` says why."""
+
+    code = "branch_not_importable"
+    recovery = "Nothing was imported. A person can look at the commits in the bundle, and push what is right."
+
+
+class GuardedPath(Refused):
+    """Commits of the bundle change files that decide what runs with permissions; `paths` names some."""
+
+    code = "guarded_path"
+    recovery = "Nothing was imported. A person makes this change, or allows it: `branches.agents_may_change`."

@@ -42,6 +42,8 @@ class SyncGit:
             raise NoRepository(f"{root} is not in a git repository.", path=root)
         self.repository = repository
         self.ssh: str | None = None
+        # Where git puts new objects, and reads them in addition to the repository's own; None: there.
+        self.objects: str | None = None
         self._git = Git(root, repository.git_directory, seconds=seconds, discovers=True)
 
     def run(
@@ -80,6 +82,10 @@ class SyncGit:
 
     def _run(self, arguments: tuple[str, ...], stdin: bytes, hooks: bool, limit: int) -> ProgramResult:
         extra = {"GIT_SSH_COMMAND": self.ssh} if self.ssh else {}
+        if self.objects:
+            extra["GIT_OBJECT_DIRECTORY"] = self.objects
+            extra["GIT_NO_LAZY_FETCH"] = "1"
+            extra["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.path.join(self.repository.common_directory, "objects")
         try:
             return self._git.run(*arguments, stdin=stdin, extra=extra, codes=_ANY_STATUS, hooks=hooks, limit=limit)
         except GitMissing as error:
