@@ -60,6 +60,14 @@ def review(
     return made
 
 
+def ended(github: FakeGitHub, kind: str, number: int, conclusion: str = "failure") -> Any:
+    """GitHub's own payload of a check, or a workflow's run, that has ended, in the tests' repository."""
+    made = json.loads((WEBHOOKS / f"{kind}.json").read_text("utf-8"))[0]
+    made[kind] |= {"id": number, "conclusion": conclusion}
+    made["repository"] |= {"full_name": github.slug, "html_url": f"https://127.0.0.1/{github.slug}"}
+    return made
+
+
 def write_event(directory: Path, value: Any) -> str:
     """An event file and its path."""
     path = directory / "event.json"

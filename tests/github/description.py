@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 SUBSET = Path(__file__).resolve().parents[1] / "fixtures" / "github" / "openapi-subset.json"
 # What GitHub may answer to everything, though the description names it for few operations.
-ALWAYS = frozenset({"401", "403", "429", "500", "502", "503"})
+ALWAYS = frozenset({"401", "403", "404", "410", "429", "500", "502", "503"})
 
 
 class Operation(NamedTuple):
@@ -83,7 +83,10 @@ def response_problems(asked: Operation, status: int, value: Any) -> list[str]:
     """How far this answer is from what the description says about the operation."""
     answers = asked.says["responses"]
     if str(status) in answers:
-        schema = _resolved(answers[str(status)])["content"]["application/json"]["schema"]
+        content = _resolved(answers[str(status)]).get("content")
+        if content is None:
+            return [] if value is None else ["a body"]
+        schema = content["application/json"]["schema"]
     elif str(status) in ALWAYS:
         schema = {"$ref": "#/components/schemas/basic-error"}
     else:

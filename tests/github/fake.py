@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from github import fake_reactions, gitserver
 from github.description import Operation, example, operation, request_problems, response_problems
+from github.fake_checks import FakeChecks
 from github.fake_pulls import FakePulls
 
 _EPOCH = datetime(2025, 12, 1, 10, 0, 0, tzinfo=UTC)
@@ -69,6 +70,7 @@ class FakeGitHub:
         self.comments: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, tuple[str, str]] = {}
         self.reviews: dict[int, list[dict[str, Any]]] = {}
+        self.checks = FakeChecks(self)
         self.reactions: dict[int, list[dict[str, Any]]] = {}
         self.gone: set[int] = set()
         self.transferred: dict[int, str] = {}
@@ -94,6 +96,7 @@ class FakeGitHub:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self.checks.close()
         self._server.shutdown()
         self._server.server_close()
 
@@ -188,10 +191,12 @@ class FakeGitHub:
             return status, headers, value
 
     def _do(self, asked: Operation, query: str, body: bytes) -> tuple[int, dict[str, str], Any]:
-        if known := fake_reactions.answer(self, asked):
-            return known
+        if (about_checks := self.checks.answer(asked)) is not None:
+            return about_checks
         if self.pulls.answers(asked):
             return self.pulls.answer(asked, query, body)
+        if known := fake_reactions.answer(self, asked):
+            return known
         if "username" in asked.parameters:
             return self._permission(asked.parameters["username"].replace("%5B", "[").replace("%5D", "]"))
         if "review_id" in asked.parameters:
@@ -317,7 +322,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             status, extra, value = github.answer(seen)
             extra = extra | fault.headers
-        data = fault.body if fault.body is not None else json.dumps(value).encode()
+        data = fault.body if fault.body is not None else b"" if value is None else json.dumps(value).encode()
         if fault.drop == "after":
             return self._hang_up()
         if fault.seconds and not fault.drip:

@@ -17,8 +17,21 @@ VERSION = "7.6.1"
 EXAMPLES, SCHEMAS = "@octokit/webhooks-examples", "@octokit/webhooks-schemas"
 TARGET = Path(__file__).resolve().parents[1] / "fixtures" / "github" / "webhooks"
 # Of an event's examples, by their place in the package: comments created twice, deleted, edited; a review submitted.
-CHOSEN = {"issue_comment": (2, 4, 6, 8), "pull_request_review": (3,)}
-ACTIONS = {"issue_comment": ("created", "deleted", "edited"), "pull_request_review": ("submitted", "dismissed")}
+# A check that failed, a workflow's run, and a comment on a line.
+CHOSEN = {
+    "issue_comment": (2, 4, 6, 8),
+    "pull_request_review": (3,),
+    "pull_request_review_comment": (1,),
+    "check_run": (1,),
+    "workflow_run": (1,),
+}
+ACTIONS = {
+    "issue_comment": ("created", "deleted", "edited"),
+    "pull_request_review": ("submitted", "dismissed"),
+    "pull_request_review_comment": ("created",),
+    "check_run": ("completed",),
+    "workflow_run": ("completed",),
+}
 
 
 def package(name: str, directory: Path) -> Path:

@@ -103,6 +103,16 @@ class Calls:
                 raise verdict.error
             timing.sleep(verdict.seconds)
 
+    def once(self, request: ApiRequest, deadline: float) -> Response:
+        """The response to one attempt, whatever it is; raises a `WorkItemError` where there is none."""
+        left = deadline - self.timing.clock()
+        try:
+            if left > 0:
+                return self._send(request, min(self.seconds, left))
+        except NoResponse as failure:
+            raise WorkItemNetworkError(f"GitHub could not be reached: {failure.reason}.") from None
+        raise WorkItemNetworkError("GitHub did not answer in the time allowed.")
+
     def path_of(self, url: str) -> str:
         """The path under the API's root that a URL from an answer names; the token is sent nowhere else."""
         path = within(self.transport.root, url)

@@ -191,6 +191,17 @@ class GitHubWorkItems:
             raise WorkItemInvalid("GitHub's answer is about another user.")
         return Permission(text_of(answer, "permission"), text_or_none(answer, "role_name"), named, kind)
 
+    def read(self, path: str) -> object:
+        """What the API answers about the repository at `path`."""
+        request = ApiRequest("GET", f"{self._repository()}/{path}")
+        return self._calls().call(request, self._deadline(), repeatable=True).value
+
+    def read_end(self, path: str, most: int) -> str:
+        """The last `most` bytes of a text of the repository, such as a log, also where GitHub keeps it elsewhere."""
+        from faber.github.downloads import end_of  # few events have a log
+
+        return end_of(self._calls(), ApiRequest("GET", f"{self._repository()}/{path}"), most, self._deadline())
+
     # --- the API ---------------------------------------------------------------------------------------
 
     def _issue_path(self, work_id: str) -> str:

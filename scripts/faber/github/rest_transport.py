@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 from faber import __version__
@@ -38,24 +39,35 @@ class RestTransport:
         asked = urllib.request.Request(
             f"{root}/{request.path}", data=request.body, headers=headers, method=request.method
         )
-        exchange = _Exchange(asked, seconds)
-        # In a thread, because a socket's timeout ends neither a slow name lookup nor a response that trickles in.
-        thread = threading.Thread(target=exchange.run, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if thread.is_alive():
-            exchange.abandon()
-            raise NoResponse(f"no answer within {seconds:.3g} s", sent=exchange.connected)
-        if exchange.response is None:
-            raise NoResponse(exchange.problem, sent=exchange.connected, final=exchange.final)
-        return exchange.response
+        return _exchanged(_Exchange(asked, seconds, _body))
+
+
+def fetch_end(url: str, most: int, seconds: float) -> Response:
+    """What an address outside the API answers, without any credential: the last `most` bytes. Raises `NoResponse`."""
+    asked = urllib.request.Request(url, headers={"User-Agent": f"faber/{__version__}"})
+    return _exchanged(_Exchange(asked, seconds, lambda answer: _end(answer, most)))
+
+
+def _exchanged(exchange: "_Exchange") -> Response:
+    # In a thread, because a socket's timeout ends neither a slow name lookup nor a response that trickles in.
+    thread = threading.Thread(target=exchange.run, daemon=True)
+    thread.start()
+    thread.join(exchange.seconds)
+    if thread.is_alive():
+        exchange.abandon()
+        raise NoResponse(f"no answer within {exchange.seconds:.3g} s", sent=exchange.connected)
+    if exchange.response is None:
+        raise NoResponse(exchange.problem, sent=exchange.connected, final=exchange.final)
+    return exchange.response
 
 
 class _Exchange:
     """One request and its answer: `response`, or `problem`."""
 
-    def __init__(self, asked: urllib.request.Request, seconds: float) -> None:
-        self.asked, self.seconds = asked, seconds
+    def __init__(
+        self, asked: urllib.request.Request, seconds: float, read: Callable[[http.client.HTTPResponse], bytes]
+    ) -> None:
+        self.asked, self.seconds, self.read = asked, seconds, read
         self.response: Response | None = None
         self.problem = ""
         self.connected = False
@@ -71,7 +83,7 @@ class _Exchange:
             opener.add_handler(_Handler(self))
             with opener.open(self.asked, timeout=self.seconds) as answer:
                 self.response = Response(
-                    answer.status, {name.lower(): value for name, value in answer.headers.items()}, _body(answer)
+                    answer.status, {name.lower(): value for name, value in answer.headers.items()}, self.read(answer)
                 )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
@@ -132,3 +144,11 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     if answer.length:  # read(n) does not report a broken connection
         raise http.client.IncompleteRead(b"", answer.length)
     return bytes(data)
+
+
+def _end(answer: http.client.HTTPResponse, most: int) -> bytes:
+    """The last `most` bytes of an answer of any length, in the time allowed."""
+    data = b""
+    while chunk := answer.read(_CHUNK):
+        data = (data + chunk)[-most:]
+    return data

@@ -41,9 +41,14 @@ def _reopen(state: State, event: Event) -> None:
     if "response" in given:
         steps = state["phases"][given["return_to"]]["steps"]
         first = next((name for name, step in steps.items() if step["status"] != "skipped"), None)
-        place: Any = {"phase": given["return_to"], "step": first}
-        asked: Any = {"request_id": given["source"], "type": "review", "prompt": event["message"]}
-        attach(state, answer_from(event, {**asked, "resume_point": place}), asked_for=True)
+        place = {"phase": given["return_to"], "step": first}
+        asked: Any = {
+            "request_id": given["source"],
+            "type": "review",
+            "prompt": event["message"],
+            "resume_point": place,
+        }
+        attach(state, answer_from(event, asked), asked_for=True)
 
 
 def repair_of(state: State, commit: str) -> Any:

@@ -1,0 +1,158 @@
+"""Handling a check that failed: from an event to a run that has work again, or the reason why not."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+from faber.context.resume import run_position
+from faber.events.event_types import PR_CREATE, PR_UPDATE
+from faber.feedback.reopening import FailedCheck, reopen_for_check
+from faber.foreign.run_rows import branch_name, own_runs_of_pull_request
+from faber.github.check_failures import (
+    FAILED,
+    CheckFacts,
+    PullFacts,
+    RepositoryApi,
+    explain_check,
+    pulls_of,
+    read_check,
+    read_pull,
+)
+from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
+from faber.github.notifications import tell, with_report
+from faber.github.refusals import ELSEWHERE, Refusal, check_repository, not_certain
+from faber.github.work_item_source import open_commenting
+from faber.model.loop_rules import repair_of
+from faber.model.model_errors import IllegalTransition
+from faber.notify.news import announce
+from faber.sources.work_items import WorkItemError
+from faber.store import log
+from faber.store.appending import Writer
+from faber.store.commit import Committed, commit
+from faber.store.config import load_config
+from faber.store.layout import Layout
+from faber.store.load import Run
+from faber.text.credentials import secret_values
+
+GITHUB = Writer(actor="github", tell=announce)
+
+
+class OwnPull(NamedTuple):
+    """A pull request that faber opened for a run, at a commit that faber pushed."""
+
+    run: Run
+    pull: PullFacts
+
+
+def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
+    """Process the end of a check run, or of a workflow's run; returns what is printed of it, or raises `Refusal`."""
+    if text_in(event, "action") != "completed":
+        raise Refusal("ignored", "not_completed")
+    told, repository = object_in(event, name), object_in(event, "repository")
+    number, slug, host = number_in(told, "id"), text_in(repository, "full_name"), text_in(repository, "html_url")
+    if told.get("conclusion") not in FAILED:
+        raise Refusal("ignored", "not_failed")
+    layout = find_layout()
+    config = load_config(layout)
+    if config.at("feedback.from_comments") == "never":
+        raise Refusal("ignored", "switched_off")
+    source = open_commenting(config, layout, os.environ)
+    check_repository(source, host_of(host), slug)
+    api = cast(RepositoryApi, source)
+    try:
+        check = read_check(api, name, number)
+        if check.conclusion not in FAILED:
+            raise Refusal("ignored", "not_failed")
+        found = _own(layout, source.web(), api, check)
+        if recorded := _recorded(found.run, check.source):
+            return _answer(recorded, config.at("feedback.from_comments") == "resume", repeated=True)
+        secrets = secret_values(os.environ)
+        explained = explain_check(api, check, secrets)
+    except WorkItemError as error:
+        raise not_certain("check_unknown", error) from None
+    failed = FailedCheck(
+        check.source, check.name, check.conclusion, check.commit, found.pull.number, explained.evidence
+    )
+    most: int = config.at("feedback.ci_retries")
+    first = repair_of(found.run.state, check.commit) is None
+    try:
+        committed = commit(
+            layout,
+            found.run.run_id,
+            lambda state, plan: reopen_for_check(state, plan, failed, most=most),
+            GITHUB,
+            key=check.source,
+            known=found.run,
+        )
+    except IllegalTransition as error:
+        raise Refusal("stale", str(error.fields.get("reason", "run_closed")), run_id=found.run.run_id) from None
+    resumes = first and config.at("feedback.from_comments") == "resume"
+    outcome = with_report(_answer(committed, resumes), tell(layout, committed, config=config))
+    if explained.warnings:
+        outcome["warnings"] = [*cast(list[object], outcome.get("warnings", [])), *explained.warnings]
+    return outcome
+
+
+def own_pull(run: Run, pull: PullFacts, repository: str) -> str | None:
+    """Why the pull request is not the run's to work on, or None. faber has pushed its head commit for this run."""
+    if pull.state != "open":
+        return "pull_request_closed"
+    if pull.head_repository.lower() != repository.lower():
+        return "fork"
+    if pull.head_branch != branch_name(run.state):
+        return "another_branch"
+    pushed = pushed_commits(run)
+    if pull.head_commit not in pushed:
+        return "not_pushed_by_faber"
+    return None if pull.head_commit == pushed[-1] else "older_commit"
+
+
+def pushed_commits(run: Run) -> list[str]:
+    """The commits of the run's branch that faber pushed to the pull request, in order."""
+    recorded = [each for each in log.listing(run.directory) if each.type in (PR_CREATE, PR_UPDATE)]
+    events = (log.read_event(run.directory, each.file) for each in recorded)
+    commits = (event["metadata"].get("commit") for event in events)
+    return [each for each in commits if isinstance(each, str)]
+
+
+def _own(layout: Layout, web: str, api: RepositoryApi, check: CheckFacts) -> OwnPull:
+    """The run whose pull request the check is about; raises `Refusal`."""
+    problem = Refusal("ignored", "no_run", recovery=ELSEWHERE)
+    repository = web.split("/", 3)[3]
+    for number in pulls_of(api, check):
+        runs = own_runs_of_pull_request(layout, f"{web}/pull/{number}")
+        pull = read_pull(api, number) if runs else None
+        for run in runs:
+            assert pull is not None
+            reason = own_pull(run, pull, repository)
+            if reason is None and pull.head_commit == check.commit:
+                return OwnPull(run, pull)
+            problem = Refusal("stale", reason or "older_commit", run_id=run.run_id)
+    raise problem
+
+
+def _recorded(run: Run, key: str) -> Committed | None:
+    """The re-opening that this check has caused before; a repetition finishes a killed first attempt."""
+    if log.find_key(run.directory, key) is None:
+        return None
+
+    def nothing(state: object, plan: object) -> list[object]:
+        raise IllegalTransition("This check was processed before.")
+
+    return commit(run.layout, run.run_id, nothing, GITHUB, key=key, known=run)  # type: ignore[arg-type]
+
+
+def _answer(committed: Committed, resumes: bool, *, repeated: bool = False) -> dict[str, object]:
+    position = run_position(committed.run, None)
+    queue = committed.state["feedback_queue"]
+    return {
+        "result": "recorded",
+        "reason": "recorded_before" if repeated else "reopened",
+        "run_id": position["run_id"],
+        "request_id": queue[0]["request_id"] if queue else None,
+        "event_id": committed.events[0]["event_id"] if committed.events else None,
+        "repeated": repeated,
+        "resume": resumes and position["status"] == "in_progress",
+        "status": position["status"],
+        "next": position["next_command"],
+    }
