@@ -9,12 +9,13 @@ from faber.events import (
     feedback_events,
     healing_events,
     nebula_events,
+    pull_request_events,
     record_events,
     workflow_events,
 )
 from faber.events.drafts import Draft
 
-MODULES = (feedback_events, healing_events, nebula_events, record_events, workflow_events)
+MODULES = (feedback_events, healing_events, nebula_events, pull_request_events, record_events, workflow_events)
 COMMIT = "c" * 40
 TURN = nebula_events.TurnFacts(0.1, "completed", turns=2, denials=1, session="s", error="It was cut.")
 MADE: tuple[Draft, ...] = (
@@ -44,6 +45,9 @@ MADE: tuple[Draft, ...] = (
     nebula_events.agent_turn("p", "coder", TURN, cycle=1),
     nebula_events.filter_run("p", "tests", passed=False, cycle=1, detail="exited with 1"),
     nebula_events.review("p", approved=True, message="", cycle=1, findings=0, tree=COMMIT),
+    pull_request_events.pull_request_recorded("u", 1, commit=COMMIT, base="main", draft=True, ours=True, known=False),
+    pull_request_events.pull_request_recorded("u", 1, commit=COMMIT, base="main", draft=True, ours=True, known=True),
+    pull_request_events.pull_request_merged("u", 1, COMMIT),
     record_events.context_loaded([]),
     record_events.command_refused("No", code="refused", command="faber run cancel"),
     record_events.checkpoint("auto"),

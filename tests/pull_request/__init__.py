@@ -1,0 +1,1 @@
+"""The pull request of a run, at a GitHub on loopback."""

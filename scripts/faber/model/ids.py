@@ -27,9 +27,9 @@ COMMAND_WORDS = frozenset(
         "adopt", "allow", "apply", "attach", "begin", "cancel", "check", "clean", "complete", "config", "context",
         "deliver", "demo", "diagnose", "doctor", "emit", "event", "export", "fail", "feedback", "from-event", "heal",
         "history", "import", "init", "land", "latest", "list", "log", "merge", "nebula", "next", "notify", "phase",
-        "plan", "post", "prompt", "protocol", "pull", "pull-request", "push", "repair", "report", "request", "rerun", "respond",
-        "response", "resume", "run", "save", "session", "setup", "show", "skip", "start", "status", "step", "sync",
-        "takeover", "test", "validate", "watch", "why", "workflow",
+        "plan", "post", "prompt", "protocol", "pull", "pull-request", "push", "repair", "report", "request", "rerun",
+        "respond", "response", "resume", "run", "save", "session", "setup", "show", "skip", "start", "status", "step",
+        "sync", "takeover", "test", "validate", "watch", "why", "workflow",
     }
 )  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
