@@ -1,6 +1,7 @@
-"""The GitHub workflow in examples/: nothing of an event is ever part of a command, and each job holds the least."""
+"""The GitHub workflows in examples/ and the action: no text of an event in a command, and each job holds the least."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,8 +13,19 @@ from typing import Any
 import pytest
 import yaml
 
+from fetch_client import CLAUDE_CODE
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "examples" / "github" / "faber.yml"
+CONTINUE = ROOT / "examples" / "github" / "faber-continue.yml"
+ACTION = ROOT / "action.yml"
+PERMISSIONS = {
+    "decide": {"contents": "write", "issues": "write", "pull-requests": "write", "checks": "read", "actions": "read"},
+    "continue": {"contents": "write", "issues": "write", "pull-requests": "write"},
+    "work": {"contents": "read"},
+    "land": {"contents": "write", "issues": "write", "pull-requests": "write"},
+}
+PINNED = r"[\w.-]+/[\w./-]+@[0-9a-f]{40}"
 LINT = """
 const { createLinter } = require(process.argv[1]);
 const texts = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
@@ -37,59 +49,95 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def workflow(text: str | None = None) -> Any:
-    """The workflow as data."""
-    return yaml.load(text or WORKFLOW.read_text("utf-8"), _Loader)
+def loaded(text: str) -> Any:
+    """A workflow or an action as data."""
+    return yaml.load(text, _Loader)
 
 
-def steps(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every step with its job's name."""
-    for name, job in document["jobs"].items():
-        for step in job["steps"]:
-            yield name, step
+def texts() -> list[str]:
+    """Both workflows and the action."""
+    return [file.read_text("utf-8") for file in (WORKFLOW, CONTINUE, ACTION)]
 
 
-def problems(document: Any) -> list[str]:
-    """What makes a workflow unsafe, in words."""
-    found = [] if document.get("permissions") == {} else ["the workflow has permissions that its jobs did not ask for"]
-    if document["on"] != {"issue_comment": {"types": ["created"]}}:
-        found.append("it starts on more than a new comment")
-    if "concurrency" in document or "concurrency" in document["jobs"]["answer"]:
+def problems(workflow: str, called: str, action: str) -> list[str]:
+    """What makes them unsafe, in words."""
+    first, second, own = loaded(workflow), loaded(called), loaded(action)
+    found = [
+        "a workflow has permissions that its jobs did not ask for"
+        for document in (first, second)
+        if document.get("permissions") != {}
+    ]
+    if set(second["on"]) != {"workflow_call"}:
+        found.append("an event lets the agent work without job decide")
+    if "concurrency" in first or "concurrency" in first["jobs"]["decide"]:
         found.append("a comment can cancel the reading of one that waits")
-    group = document["jobs"]["resume"].get("concurrency", {})
-    if not {"github.event.issue.number", "needs.answer.outputs.run_id"} <= set(re.findall(r"[\w.]+", str(group))):
+    caller = first["jobs"]["continue"]
+    if caller["needs"] != "decide" or caller["if"] != "needs.decide.outputs.resume == 'true'":
+        found.append("the agent works although faber did not say so")
+    if set(caller["with"]) != {"run"} or caller["with"]["run"] != "${{ needs.decide.outputs.run_id }}":
+        found.append("the agent is told more than the run")
+    group = caller.get("concurrency", {})
+    if group.get("group") != "faber-${{ github.repository }}-${{ needs.decide.outputs.run_id }}":
         found.append("a run is continued twice at once, or another run's continuation cancelled")
     if group.get("cancel-in-progress") != "false":
         found.append("work is cut off")
-    for name, job in document["jobs"].items():
-        permissions = job.get("permissions")
-        if not isinstance(permissions, dict) or not set(permissions) <= {"contents", "issues"}:
+    if second["jobs"]["land"].get("if") != "always()" or second["jobs"]["land"]["needs"] != "work":
+        found.append("what an agent did before it was cut off is lost")
+    if re.search(r"needs\.work|outputs", called):
+        found.append("job land believes job work")
+    for name, job in (first["jobs"] | second["jobs"]).items():
+        if job.get("permissions") != PERMISSIONS[name]:
             found.append(f"{name} has other permissions than it needs")
-        if "timeout-minutes" not in job:
+        if "timeout-minutes" not in job and name != "continue":
             found.append(f"{name} may run for ever")
         if "env" in job:
             found.append(f"{name} gives every step its environment")
-    for name, step in steps(document):
-        label = f"{name}: {step.get('name')}"
-        if "${{" in step.get("run", ""):
-            found.append(f"{label} has an expression in its command")
-        if "uses" in step and not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"]):
-            found.append(f"{label} uses an action that is not pinned")
-        if step.get("uses", "").startswith("actions/checkout@") and step["with"].get("persist-credentials") != "false":
-            found.append(f"{label} leaves its token in the clone")
-        given = json.dumps([step.get("env"), step.get("with")])
-        if re.search(r"github\.(event\b(?!_)|head_ref)", given):
-            found.append(f"{label} takes text of the event")
-        if name == "answer" and re.search(r"secrets|ANTHROPIC|CLAUDE", json.dumps(step)):
-            found.append(f"{label} holds a secret")
-        if "claude " in step.get("run", "") and "token" in json.dumps(step.get("env", {})).lower():
-            found.append(f"{label} gives the agent a token")
-    return found
+        for step in job.get("steps", []):
+            given = json.dumps(step)
+            if "run" in step or not re.fullmatch(PINNED, step["uses"]) or step["with"]["job"] != name:
+                found.append(f"{name} does more than its part of the action")
+            if name != "work" and "ANTHROPIC" in given:
+                found.append(f"{name} holds the model's key")
+            if name != "land" and "FABER_TOKEN" in given:
+                found.append(f"{name} holds a token that may do more")
+            if re.search(r"github\.(event|head_ref)", given):
+                found.append(f"{name} takes text of the event")
+    return found + [problem for step in own["runs"]["steps"] for problem in _of_step(step)]
+
+
+def _of_step(step: dict[str, Any]) -> Iterator[str]:
+    label, command = step["name"], step.get("run", "")
+    given = json.dumps([step.get("env"), step.get("with")])
+    jobs = set(re.findall(r"inputs\.job == '(\w+)'", step.get("if", "inputs.job == 'decide' 'work' 'land'")))
+    if "${{" in command:
+        yield f"{label} has an expression in its command"
+    if "uses" in step and not re.fullmatch(PINNED, step["uses"]):
+        yield f"{label} uses an action that is not pinned"
+    if step.get("uses", "").startswith("actions/checkout@"):
+        if step["with"].get("persist-credentials") != "false":
+            yield f"{label} leaves its token in the clone"
+        if step["with"]["ref"] != "${{ github.event.repository.default_branch }}":
+            yield f"{label} checks out what the event is about"
+    elif re.search(r"github\.(event|head_ref)", given):
+        yield f"{label} takes text of the event"
+    if "anthropic" in given.lower() and jobs != {"work"}:
+        yield f"{label} holds the model's key"
+    agent = "claude -p" in command
+    if "anthropic" in given.lower() and not agent:
+        yield f"{label} holds the model's key without the agent"
+    if agent and "token" in given.lower():
+        yield f"{label} gives the agent a token"
+    if jobs == {"work"} and "GIT_CONFIG_KEY" in given and "sync pull" not in command:
+        yield f"{label} has a token after the agent"
+    if "npm" in command and "npm ci --ignore-scripts" not in command:
+        yield f"{label} installs what no lock has"
+    if jobs == {"land"} and re.search(r"\b(git|switch|checkout|make|node)\b", command):
+        yield f"{label} does more with the agent's work than faber checks"
 
 
 def test_the_workflow_is_safe() -> None:
-    """No expression in a command, actions pinned by commit, least permissions, no key where comments are read."""
-    assert problems(workflow()) == []
+    """No expression in a command, actions pinned by commit, least permissions, and no key but in the agent's step."""
+    assert problems(*texts()) == []
 
 
 @pytest.mark.parametrize(
@@ -99,39 +147,66 @@ def test_the_workflow_is_safe() -> None:
         ("@11bd71901bbe5b1630ceea73d27597364c9af683", "@v4", "not pinned"),
         ("permissions: {}", "permissions: write-all", "did not ask for"),
         ("issues: write # posts", "packages: write #", "other permissions"),
+        ("contents: read\n", "contents: write\n", "other permissions"),
         ("persist-credentials: false", "persist-credentials: true", "leaves its token"),
-        ("GH_TOKEN: ${{ github.token }}", "KEY: ${{ secrets.ANTHROPIC_API_KEY }}", "holds a secret"),
-        ("TOKEN: ${{ github.token }}", "BODY: ${{ github.event.comment.body }}", "takes text of the event"),
-        ("ANTHROPIC_API_KEY: ${{ secrets.ANTHROPIC_API_KEY }}", "GH_TOKEN: ${{ github.token }}", "the agent a token"),
-        ("types: [created]", "types: [created, edited]", "more than a new comment"),
+        ("github.event.repository.default_branch", "github.event.pull_request.head.sha", "what the event is about"),
+        ("GH_TOKEN: ${{ inputs.token }}", "KEY: ${{ inputs.anthropic-api-key }}", "holds the model's key"),
+        ("TOKEN: ${{ inputs.token }}", "BODY: ${{ github.event.comment.body }}", "takes text of the event"),
+        ("ANTHROPIC_API_KEY: ${{ inputs.anthropic-api-key }}", "GH_TOKEN: ${{ inputs.token }}", "the agent a token"),
+        ('MINUTES: ${{ inputs.minutes }}', "T: ${{ inputs.token }}", "the agent a token"),
+        ("  workflow_call:", "  push:", "without job decide"),
         ("    timeout-minutes: 10\n", "", "for ever"),
-        ("-${{ github.event.issue.number }}", "", "at once"),
-        ("-${{ needs.answer.outputs.run_id }}", "", "another run's continuation"),
+        ("-${{ needs.decide.outputs.run_id }}", "", "another run's continuation"),
         ("cancel-in-progress: false", "cancel-in-progress: true", "cut off"),
         ("permissions: {}", "permissions: {}\n\nconcurrency: {group: x}", "can cancel the reading"),
+        ("if: needs.decide.outputs.resume == 'true'", "if: always()", "did not say so"),
+        ("run: ${{ inputs.run }}\n          #", "run: ${{ needs.work.outputs.run }}\n          #", "believes job work"),
+        ("if: always() #", "if: success() #", "is lost"),
+        ("npm ci --ignore-scripts", "npm install", "no lock"),
+        ('bin/faber" sync push "$RUN" --merge || st', 'bin/faber"; git checkout x || st', "more with the agent's work"),
     ],
 )  # fmt: skip
 def test_the_check_sees(old: str, new: str, problem: str) -> None:
     """Each thing that is checked is found where it is wrong."""
-    text = WORKFLOW.read_text("utf-8")
-    assert old in text
-    assert any(problem in found for found in problems(workflow(text.replace(old, new, 1))))
-
-
-def test_the_second_job_needs_the_firsts_word() -> None:
-    """The agent's job runs only if faber said so, and knows the run from faber's output alone."""
-    jobs = workflow()["jobs"]
-    assert jobs["resume"]["needs"] == "answer"
-    assert jobs["resume"]["if"] == "needs.answer.outputs.resume == 'true'"
-    assert set(jobs["answer"]["outputs"]) == {"resume", "run_id"}
+    given = texts()
+    assert any(old in text for text in given)
+    assert any(problem in found for found in problems(*(text.replace(old, new, 1) for text in given)))
 
 
 def test_its_commands_are_fabers() -> None:
     """Every call of faber in it is one that the command line has."""
     known = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    for _, step in steps(workflow()):
-        for call in re.findall(r"bin/faber (?:--exit-zero )?(\w+) ([\w-]+)", step.get("run", "")):
-            assert f"faber {call[0]} {call[1]}" in known, call
+    calls = re.findall(r'bin/faber" (?:--exit-zero )?([\w-]+)(?: ([a-z][\w-]+))?', ACTION.read_text("utf-8"))
+    assert len(calls) > 8
+    for call in calls:
+        assert f"faber {' '.join(call).strip()}" in known, call
+
+
+def test_the_client_that_it_installs_is_the_newest_that_is_tested() -> None:
+    """The lock of the action has the version and the hashes that the tests fetch."""
+    lock = json.loads((ROOT / "action" / "package-lock.json").read_text("utf-8"))["packages"]
+    newest = list(CLAUDE_CODE)[-1]
+    assert lock["node_modules/@anthropic-ai/claude-code"]["version"] == newest
+    for system, digest in CLAUDE_CODE[newest].items():
+        assert lock[f"node_modules/@anthropic-ai/claude-code-{system}"]["integrity"] == f"sha512-{digest}"
+    assert all("integrity" in package for name, package in lock.items() if name)
+
+
+def test_zizmor_finds_nothing(needed: Callable[[str | None, str], str], tmp_path: Path) -> None:
+    """The auditor that people use for workflows has nothing to say about them, and does where there is something."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    zizmor = needed(shutil.which("zizmor", path=beside), "zizmor is not in the development environment")
+
+    def audit(*files: Path) -> subprocess.CompletedProcess[str]:
+        command = [zizmor, "--offline", "--no-config", "--quiet", "--no-progress", *map(str, files)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    files = [WORKFLOW, CONTINUE, ACTION]
+    fine = audit(*files)
+    assert fine.returncode == 0, fine.stdout + fine.stderr
+    worse = tmp_path / "action.yml"
+    worse.write_text(ACTION.read_text("utf-8").replace('export "$RUN"', 'export "${{ inputs.run }}"'))
+    assert "template-injection" in audit(worse).stdout
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +232,14 @@ def _newer(problem: dict[str, str]) -> bool:
 
 
 def test_actionlint_finds_nothing(linter: Callable[..., Any]) -> None:
-    """The linter that people use for workflows has nothing to say about it, and does where there is something."""
+    """The linter that people use for workflows has nothing to say about them, and does where there is something."""
     text = WORKFLOW.read_text("utf-8")
-    fine, event, name = linter(
+    fine, called, event, name = linter(
         text,
-        text.replace("feedback from-event", "feedback ${{ github.event.comment.body }}"),
-        text.replace("needs.answer.outputs.resume", "needs.answer.outputs.rezume"),
+        CONTINUE.read_text("utf-8"),
+        text.replace("job: decide\n", "job: decide\n      - run: echo ${{ github.event.comment.body }}\n"),
+        text.replace("needs.decide.outputs.resume", "needs.decide.outputs.rezume"),
     )
-    assert fine == []
+    assert fine == called == []
     assert ["untrusted" in problem["message"] for problem in event] == [True]
     assert ["rezume" in problem["message"] for problem in name] == [True]
