@@ -49,10 +49,11 @@ class FakePulls:
         } | given
         return number
 
-    def merge(self, number: int) -> str:
+    def merge(self, number: int, commit: str | None = None) -> str:
         """What a person does on its page; the commit that it is merged as."""
-        self.found[number] |= {"state": "closed", "merged_as": f"{number:040x}", "at": self._now(number)["head"]["sha"]}
-        return f"{number:040x}"
+        commit = commit or f"{number:040x}"
+        self.found[number] |= {"state": "closed", "merged_as": commit, "at": self._now(number)["head"]["sha"]}
+        return commit
 
     def close(self, number: int) -> None:
         """What a person does who does not want it."""

@@ -34,6 +34,7 @@ def _reopen(state: State, event: Event) -> None:
     if state["status"] == "cancelled" or (known and known.get("exited")):
         return
     if known is None:
+        _withdraw(state, given["return_to"])
         _repeat(state, event, None, keeps=lambda gate: admits(gate, event["phase"], event.get("step")))
         state["status"], state["completed_at"] = "in_progress", None
         go_ahead(state)
@@ -55,6 +56,16 @@ def repair_of(state: State, commit: str) -> Any:
     """The newest return because of a failed check of that commit; None if there was none."""
     loops = reversed(state["retry_loops"])
     return next((loop for loop in loops if loop.get("repair") and loop.get("commit") == commit), None)
+
+
+def _withdraw(state: State, return_to: str) -> None:
+    """Nobody is asked any more to approve work that is repeated: the gate asks again when the run gets there."""
+    phases = list(state["phases"])
+    again = phases[phases.index(return_to) :]
+    asked = [request["context"].get("gate") for request in state["feedback_queue"]]
+    gone = [gate for gate in asked if isinstance(gate, str) and covered(gate, again)]
+    state["feedback_queue"] = [each for each in state["feedback_queue"] if each["context"].get("gate") not in gone]
+    state["gates"] = {key: gate for key, gate in state["gates"].items() if key not in gone}
 
 
 def _repeat(state: State, event: Event, last: str | None, *, keeps: Callable[[str], bool] = lambda gate: False) -> None:
