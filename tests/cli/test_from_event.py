@@ -542,7 +542,7 @@ def test_a_payload_without_what_it_must_have_is_none(world: World, field: str, v
 def test_the_environment_names_the_event_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another event's name is believed over the payload's shape."""
     asked = world.ask()
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request_review_comment")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "commit_comment")
     assert world.comment(f"@faber approve {asked}").json["reason"] == "not_a_comment"
     monkeypatch.setenv("GITHUB_EVENT_NAME", "issue_comment")
     monkeypatch.setenv(

@@ -209,7 +209,7 @@ def test_a_notifier_that_hangs_is_ended(faber: Faber, project: Path, monkeypatch
 def test_every_writer_tells(project: Path) -> None:
     """Commands, hooks, comments and a nebula's worker group have people told of what they record."""
     from faber.console.invocation import Invocation
-    from faber.github.comment_command import PERSON
+    from faber.github_events.comment_command import PERSON
 
     assert Invocation().writer.tell is announce
     assert PERSON.tell is announce

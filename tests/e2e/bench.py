@@ -104,7 +104,7 @@ class Bench:
         if "Commit the work" in instruction:
             commit = tool("Bash", command="git commit -q -m 'Add the export'")
             return Made([tool("Bash", command="git add --all"), commit])
-        if "Open a pull request" in instruction:
+        if "open a pull request" in instruction:
             return Made(artifacts={"pr_url": "https://example.invalid/acme/project/pull/7"})
         if "Classify" in instruction or "Decide whether" in instruction:
             return Made(decisions=["A feature: nothing exports today."])

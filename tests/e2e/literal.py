@@ -60,6 +60,7 @@ _FOLDER = re.compile(
 _CALLED = re.compile(r"\A\s*[$/](?:[\w-]+[:/])?[\w-]+ +(?P<words>\S.*)", re.DOTALL)
 _AS_IT_IS = re.compile(r"If the step is to ([^,`]+), run `\w+` as it is")
 _NAME = re.compile(r"\bNAME\b")
+_URL = re.compile(r"\bURL\b")
 _BLANK = re.compile(r"<([^<>`]+)>")
 
 
@@ -106,6 +107,7 @@ class LiteralAgent:
         self.hands = hands
         self.reads_system = reads_system  # a subagent's orders are in its system prompt
         self.branch = branch  # the name of a branch that it is told to make
+        self.address = "https://example.invalid/acme/project/pull/7"  # of what it opens by hand
         self.patience = patience
 
     def __call__(self, request: Request) -> Reply:
@@ -157,7 +159,7 @@ class LiteralAgent:
     def _recover(self, error: Mapping[str, Any], turn: Sequence[Happened]) -> Reply | None:
         """The first command of an error's recovery that was not tried yet; None if all were."""
         spans = [span for span in _SPAN.findall(str(error.get("recovery") or "")) if _is_command(span)]
-        filled = [_NAME.sub(lambda _: self.branch, span) for span in spans]
+        filled = [_URL.sub(self.address, _NAME.sub(lambda _: self.branch, span)) for span in spans]
         tried = [each.command for each in turn]
         last = len(filled) - 1
         # What it ends with is to be run again, whenever it was run before.

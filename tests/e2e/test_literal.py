@@ -5,7 +5,7 @@ The agent (e2e/literal.py) acts only on text that reached it in the client's req
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +18,8 @@ from e2e.replies import hang
 from e2e.repositories import git
 from e2e.request import Request
 from faber.hooks.grants import SKILLS
+from github.comments import environment, settings
+from github.fake import FakeGitHub
 from support.nebulas import nebula_files
 
 CHECKED = """
@@ -49,11 +51,28 @@ STRICT = [
 ]
 
 
+@pytest.fixture
+def github(bench: Bench, tmp_path: Path) -> Iterator[FakeGitHub]:
+    """The GitHub that the project is on, whose credential the client has."""
+    with FakeGitHub() as github:
+        github.projects = tmp_path / "projects"
+        where = github.projects / f"{github.slug}.git"
+        git(tmp_path, "clone", "-q", "--bare", "--template=", str(bench.project), str(where))
+        git(bench.project, "remote", "add", "origin", str(where))
+        named = environment(github) | {"GH_REPO": f"127.0.0.1/{github.slug}"}
+        bench.client.extra_environment = {**bench.client.extra_environment, **named}
+        place = bench.project / ".fractary" / "faber"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "config.yaml").write_text(settings(github))
+        yield github
+        assert github.violations == []
+
+
 @pytest.mark.parametrize("bench", STRICT, indirect=True, ids=str)
-def test_the_default_workflow_to_its_end(bench: Bench) -> None:
-    """From `/faber:run` over two gates, which a person approves in a terminal, to the end: nothing is refused, in at
-    most 14 calls of faber, with small answers; also where the client refuses whatever is not granted, installed into a
-    root with a space, and with another program `faber` earlier on PATH."""
+def test_the_default_workflow_to_its_end(bench: Bench, github: FakeGitHub) -> None:
+    """From `/faber:run` over two gates, which a person approves in a terminal, to the pull request at GitHub and the
+    end: nothing is refused, in at most 14 calls of faber, with small answers; also where the client refuses whatever is
+    not granted, installed into a root with a space, and with another program `faber` earlier on PATH."""
     session = uuid4()
     bench.says("/faber:run Add a CSV export", session_id=session)
     for _ in range(2):
@@ -64,6 +83,8 @@ def test_the_default_workflow_to_its_end(bench: Bench) -> None:
     assert bench.refused == []
     assert len(bench.answers) <= CALLS, [each.command for each in bench.answers]
     assert [each.command for each in bench.answers if len(each.result or "") > SIZE] == []
+    [found] = github.pulls.found.values()
+    assert (found["head"], found["draft"], bench.state["artifacts"]["pr_number"]) == ("feat/csv", False, "101")
 
 
 @newest

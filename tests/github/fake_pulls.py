@@ -113,10 +113,8 @@ class FakePulls:
     def _now(self, number: int) -> dict[str, Any]:
         """The pull request as GitHub answers it."""
         one, slug, public = self.found[number], self.github.slug, self.github.public
-        value = example("pull-request")
-        value = json.loads(
-            json.dumps(value).replace("octocat/Hello-World", slug).replace("pulls/1347", f"pulls/{number}")
-        )
+        text = json.dumps(example("pull-request")).replace("octocat/Hello-World", slug)
+        value: dict[str, Any] = json.loads(text.replace("pulls/1347", f"pulls/{number}"))
         sha = one.get("at") or self.head(one["head"]) or "0" * 40
         owner = slug.split("/")[0]
         merged = one["merged_as"] is not None

@@ -33,6 +33,7 @@ ORDER = (
     "context",
     "view",
     "github",
+    "github_events",
     "steps",
     "pull_request",
     "nebula.plan",

@@ -52,7 +52,7 @@ def test_commands_named_exist(document: Path) -> None:
     lines = [line.strip().lstrip("!`") for block in fenced for line in block.splitlines()] + inline + indented
     for line in lines:
         words = line.split("#")[0].replace("--exit-zero ", "").split()
-        if words[:1] != ["faber"] or len(words) < 2 or not re.fullmatch("[a-z]+", words[1]):
+        if words[:1] != ["faber"] or len(words) < 2 or not re.fullmatch("[a-z][a-z-]+", words[1]):
             continue
         assert words[1] in [*COMMANDS, "hook"], line
         if words[1] == "hook":

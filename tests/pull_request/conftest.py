@@ -31,6 +31,7 @@ def clean(patch: pytest.MonkeyPatch) -> None:
         patch.delenv(name, raising=False)
     for name, value in COMMITTER.items():
         patch.setenv(name, value)
+    patch.setattr("faber.github.api_calls.WRITE_SPACING", 0)
     patch.setattr("faber.console.invocation.Invocation.is_person", property(lambda self: not self.is_agent))
 
 
@@ -56,7 +57,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A run for issue #7 whose last step, which opens the pull request, has not begun: its gate is closed."""
+    """A run for issue #7 whose last step, which opens the pull request, has not started: its gate is closed."""
     project = copied(made, tmp_path)
     monkeypatch.chdir(project)
     with FakeGitHub() as github:

@@ -217,7 +217,7 @@ ELSEWHERE = {
 def test_an_agent_without_a_credential_stops(
     world: World, environment: dict[str, str], status: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that may not call GitHub is told to stop, and by no command how to go on."""
+    """A process that may not call GitHub is told to stop, and named no command."""
     start(world.call, STEP)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s")
     for name, value in environment.items():

@@ -246,7 +246,7 @@ def from_event(obj: Invocation, event_path: str) -> None:
     recorded and ignored, 4 for the others. In a GitHub Actions job, result, resume, run_id and request_id
     become outputs of the step.
     """
-    from faber.github.event_handling import handle_event
+    from faber.github_events.event_handling import handle_event
 
     (forbid_agent if os.environ.get("GITHUB_ACTIONS") == "true" else require_person)(obj, "faber feedback from-event")
     outcome = handle_event(event_path, lambda: obj.layout)

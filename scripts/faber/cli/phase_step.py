@@ -23,6 +23,7 @@ from faber.model.documents import Plan, State
 from faber.model.ids import check_name
 from faber.model.progress import next_place, step_state
 from faber.steps.holding import after_failure, check_held, held
+from faber.steps.step_decisions import check_decisions, new_decisions
 from faber.steps.step_evidence import base_commit, verify
 
 
@@ -153,7 +154,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
     options = CompletionOptions(**given)
     in_phase, name = place(options.where)
     made = named_values(options.artifacts)
-    decided = commands.check_decisions(options.decisions)
+    decided = check_decisions(options.decisions)
     obj.run = options.run
     loaded = open_named(obj.layout, options.run)
     check_held(obj.layout, obj.session_id, loaded.state)
@@ -164,7 +165,7 @@ def step_complete(obj: Invocation, /, **given: Any) -> None:
 
     def decide(state: State, plan: Plan) -> Decision:
         done = commands.complete_step(state, plan, in_phase, name, message, made, warning=warning, examined=examined)
-        return done if isinstance(done, Repeated) else [*commands.new_decisions(state, in_phase, name, decided), *done]
+        return done if isinstance(done, Repeated) else [*new_decisions(state, in_phase, name, decided), *done]
 
     record(obj, loaded, decide, key=options.key, following=options.following, work=True)
 

@@ -38,7 +38,8 @@ def pull_request(
     answer, recorded = outcome.as_dict(), list(outcome.committed)
     if following and outcome.step:
         events = [event for each in recorded for event in each.events]
-        print_json({"pull_request": answer, **handed_out(obj, outcome.run, Committed(events, outcome.run, False))})
+        shown = {key: value for key, value in answer.items() if value not in (None, [])}
+        print_json({"pull_request": shown, **handed_out(obj, outcome.run, Committed(events, outcome.run, False))})
         return
     if as_configured and outcome.step and (ended := complete_run_if_done(outcome.run, obj.writer)):
         recorded.append(ended)

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from faber.errors import InvalidInput
 from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
 
-COMMENT, REVIEW, REACTION = "issue_comment", "pull_request_review", "reaction"
+COMMENT, REVIEW, LINE, REACTION = (
+    "issue_comment",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "reaction",
+)
 # The key that an event of that name has and others lack; an event about a check has no review.
 _SHAPES = {"review": REVIEW, "check_run": "check_run", "workflow_run": "workflow_run"}
 # Every comment that faber posts contains this; faber never reads one of its own as an answer.
@@ -32,7 +37,8 @@ class NewComment(NamedTuple):
     `event` is the event's name; `number` that of the issue or pull request, `comment_id` of the comment, review or
     reaction, whose numbers are unrelated. `state` is what a review says (`approved`, `changes_requested`,
     `commented`). `body` is untrusted text. `host` is that of the web address. `author` wrote it, `sender` caused the
-    event. `edited` is true if it changed after it was created, `app` if a program wrote it in a user's name.
+    event. `edited` is true if it changed after it was created, `app` if a program wrote it in a user's name. A comment
+    on a line says which in `place`, and belongs to the review of number `review`.
     """
 
     event: str
@@ -49,11 +55,13 @@ class NewComment(NamedTuple):
     edited: bool
     created_at: str
     url: str
+    place: str = ""
+    review: int | None = None
 
     @property
     def key(self) -> str:
         """What the comment, review or reaction is called in the log: it is recorded once."""
-        kind = {REVIEW: "review", REACTION: "reaction"}.get(self.event, "comment")
+        kind = {REVIEW: "review", LINE: "line", REACTION: "reaction"}.get(self.event, "comment")
         return f"{kind}-{self.comment_id}"
 
 
@@ -69,6 +77,8 @@ def read_event(event: Fields, name: str | None) -> NewComment | Other:
         return _comment(event) if text_in(event, "action") == "created" else Other("not_created")
     if name == REVIEW:
         return _review(event) if text_in(event, "action") == "submitted" else Other("not_created")
+    if name == LINE:
+        return _line(event) if text_in(event, "action") == "created" else Other("not_created")
     return Other("not_a_comment")
 
 
@@ -79,6 +89,8 @@ def name_of(event: Fields) -> str | None:
     """
     if isinstance(event.get("comment"), dict) and isinstance(event.get("issue"), dict):
         return COMMENT
+    if isinstance(event.get("comment"), dict) and isinstance(event.get("pull_request"), dict):
+        return LINE
     return next((name for key, name in _SHAPES.items() if isinstance(event.get(key), dict)), None)
 
 
@@ -137,6 +149,35 @@ def _review(event: Fields) -> NewComment:
         edited="changes" in event,
         created_at=text_in(review, "submitted_at"),
         url=url,
+    )
+
+
+def _line(event: Fields) -> NewComment:
+    comment, request, repository = (object_in(event, key) for key in ("comment", "pull_request", "repository"))
+    number, url, slug = number_in(request, "number"), text_in(comment, "html_url"), text_in(repository, "full_name")
+    if not text_in(comment, "pull_request_url").lower().endswith(f"/repos/{slug.lower()}/pulls/{number}"):
+        raise InvalidInput("The comment is not on the pull request that the event names.")
+    body = comment.get("body")
+    if not isinstance(body, str):
+        raise InvalidInput("The comment has no body.")
+    line = next((at for key in ("line", "original_line") if isinstance(at := comment.get(key), int)), None)
+    return NewComment(
+        event=LINE,
+        state="",
+        on_pull_request=True,
+        repository=slug,
+        host=host_of(url),
+        number=number,
+        comment_id=number_in(comment, "id"),
+        body=body,
+        author=_account(object_in(comment, "user")),
+        sender=_account(object_in(event, "sender")),
+        app=comment.get("performed_via_github_app") is not None,
+        edited="changes" in event,  # the review's submission changes `updated_at`
+        created_at=text_in(comment, "created_at"),
+        url=url,
+        place=f"{text_in(comment, 'path')}{f':{line}' if line else ''}",
+        review=number_in(comment, "pull_request_review_id"),
     )
 
 

@@ -33,7 +33,7 @@ def _allowed(root: str, location: str) -> str:
         place = urlsplit(location)
         host, user = place.hostname, place.username
     except ValueError:
-        raise WorkItemInvalid("GitHub redirects to something that is no address.") from None
+        raise WorkItemInvalid("GitHub redirects to something else than an address.") from None
     local = place.scheme == "http" and host in _LOOPBACK and urlsplit(root).hostname in _LOOPBACK
     if not host or user is not None or not location.isascii() or not (place.scheme == "https" or local):
         raise WorkItemInvalid("GitHub redirects to an address that is not encrypted.")

@@ -149,7 +149,7 @@ class GitHubWorkItems:
 
     def comment(self, comment_id: int) -> PostedComment:
         """One comment."""
-        return _posted(self._get(f"issues/comments/{comment_id}"))
+        return _posted(self.read(f"issues/comments/{comment_id}"))
 
     def reactions(self, comment_id: int) -> list[Reaction]:
         """The reactions to a comment, at most 100."""
@@ -185,7 +185,7 @@ class GitHubWorkItems:
         if not _LOGIN.fullmatch(login):
             raise WorkItemInvalid("This is not a valid login.")
         quoted = login.replace("[", "%5B").replace("]", "%5D")
-        answer = as_object(self._get(f"collaborators/{quoted}/permission"))
+        answer = as_object(self.read(f"collaborators/{quoted}/permission"))
         named, kind = account_of(answer)
         if named.lower() != login.lower():
             raise WorkItemInvalid("GitHub's answer is about another user.")
@@ -243,13 +243,9 @@ class GitHubWorkItems:
             total = (page - 1) * PER_PAGE + len(found)
         return [found[key] for key in sorted(found)], max(total, len(found))
 
-    def _get(self, path: str) -> object:
-        request = ApiRequest("GET", f"{self._repository()}/{path}")
-        return self._calls().call(request, self._deadline(), repeatable=True).value
-
     def _rows(self, path: str) -> list[Payload]:
         """The first hundred objects of a list."""
-        answer = self._get(f"{path}?per_page={PER_PAGE}")
+        answer = self.read(f"{path}?per_page={PER_PAGE}")
         if not isinstance(answer, list):
             raise WorkItemInvalid("GitHub's answer is not a list.")
         return list(map(as_object, answer))

@@ -31,6 +31,11 @@ REASONS = {
     "answered": "This request has already been answered.",
     "not_open": "No open request of this issue has this id.",
     "not_an_option": "This is not an answer to the request. Write `{mention}` and one of {words}.",
+    "pull_request_closed": "The pull request is closed.",
+    "fork": "The pull request is not from a branch of this repository.",
+    "another_branch": "The pull request is not from the run's branch.",
+    "not_pushed_by_faber": "The branch is at a commit that I did not push, so that I leave it alone.",
+    "older_commit": "The branch is not at the newest commit that I pushed, so that I leave it alone.",
     "awaiting_feedback": "The run waits for an answer.",
 }
 

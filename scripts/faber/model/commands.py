@@ -7,12 +7,10 @@ is harmless), or raises a refusal that says what to do instead.
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from faber.errors import InvalidInput
 from faber.events import workflow_events as made
 from faber.events.drafts import Artifact, Draft
 from faber.events.feedback_events import feedback_request
 from faber.model.acceptance import (
-    MAX_DECISION,
     MAX_MESSAGE,
     MAX_PROMPT,
     Decision,
@@ -29,7 +27,6 @@ from faber.model.progress import check_planned, next_place, phase_state, step_st
 
 # After this many refusals for missing evidence a person is asked, so that no honest agent is stuck.
 BLOCKED_ASKS = 3
-MAX_DECISIONS = 10  # of one completed step
 
 
 def _check_not_waiting(state: State) -> None:
@@ -237,24 +234,6 @@ def complete_step(
     status: Literal["success", "warning"] = "warning" if warning else "success"
     evidence = examined.evidence if examined else ()
     return [made.step_complete(phase, step, status=status, evidence=evidence, artifacts=artifacts, message=detail)]
-
-
-def check_decisions(texts: Sequence[str]) -> Sequence[str]:
-    """The decisions made in a step; raises `InvalidInput` if there are too many, or one is empty or too long."""
-    if len(texts) > MAX_DECISIONS:
-        raise InvalidInput(f"A step is completed with at most {MAX_DECISIONS} decisions.", limit=MAX_DECISIONS)
-    return [bounded(text, "A decision", MAX_DECISION) for text in texts]
-
-
-def new_decisions(state: State, phase: str, step: str, texts: Sequence[str]) -> list[Draft]:
-    """The decisions made in a step, each once: a killed writer may have recorded some of them."""
-    begun = step_state(state, phase, step)["started_event"] or 0
-    known = {
-        entry["decision"]
-        for entry in state["decisions"]
-        if (entry["phase"], entry["step"]) == (phase, step) and entry["event_id"] > begun
-    }
-    return [made.decision(phase, step, text) for text in dict.fromkeys(texts) if text not in known]
 
 
 def block_step(

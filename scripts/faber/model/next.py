@@ -241,7 +241,7 @@ def _failed(state: State) -> Action:
 def no_step(
     action: Literal["step", "gate", "wait", "done", "failed"], why: str, command: str, *, person: bool = False
 ) -> Action:
-    """An action that is no step of the plan."""
+    """An action other than a step of the plan."""
     return {
         "action": action,
         "target": None,

@@ -32,8 +32,8 @@ from faber.pull_request.pr_errors import (
 )
 from faber.pull_request.pr_facts import PullRequestFacts, read_facts
 from faber.pull_request.pr_record import record_merged, record_open, recorded
+from faber.pull_request.pr_refusals import already_open, explained, no_drafts
 from faber.pull_request.readiness import opens, step_due, waits_for
-from faber.pull_request.refusals import already_open, explained, no_drafts
 from faber.sources.work_items import WorkItemError, WorkItemNotFound, WorkItemUnauthorised
 from faber.steps.holding import check_held
 from faber.store.appending import Writer

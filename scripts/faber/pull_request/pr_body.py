@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from faber.feedback.feedback_history import PastAnswer, PastRequest
 from faber.github.posting import MAX_COMMENT, code, commands, hidden
+from faber.github.pull_request_reviews import ANSWERED
 from faber.pull_request.pr_facts import Proof, PullRequestFacts
 from faber.pull_request.prose import paragraphs, prose
 from faber.text.safe_text import cut, one_line, redact, shorten
@@ -54,6 +55,7 @@ def _top(facts: PullRequestFacts) -> list[str]:
         parts.append(f"Closes #{facts.closes}.")
     if facts.waits:
         parts.append("\n".join(["> **Not ready to merge:**", *(f"> - {reason}" for reason in facts.waits)]))
+        parts += _asks(facts)
     return parts
 
 
@@ -77,7 +79,7 @@ def _criteria(facts: PullRequestFacts) -> str:
         if marked
         else f"From {where}, which marks none of them as met."
     )
-    rows = [f"- {'✅' if each['done'] else '⬜'} {prose(each['text'], _LINE)}" for each in criteria]
+    rows = [f"- {'✓' if each['done'] else '○'} {prose(each['text'], _LINE)}" for each in criteria]
     return _section("Acceptance criteria", said, _listed(rows))
 
 
@@ -99,7 +101,7 @@ def _findings(facts: PullRequestFacts) -> str:
         ]
     else:
         rows += [
-            f"- {'⚠️ ' if proof.warning else ''}{code(proof.place)}: {prose(proof.message, _LINE)}"
+            f"- {'⚠ ' if proof.warning else ''}{code(proof.place)}: {prose(proof.message, _LINE)}"
             for proof in facts.reviews
         ]
     rows += [
@@ -109,7 +111,7 @@ def _findings(facts: PullRequestFacts) -> str:
     shown = {proof.place for proof in facts.reviews}
     rows += [_unproven(each) for each in record.unproven if f"{each.phase}:{each.step}" not in shown]
     rows += [
-        f"- ⚠️ {code(':'.join(filter(None, (each.phase, each.step))))} was skipped: "
+        f"- ⚠ {code(':'.join(filter(None, (each.phase, each.step))))} was skipped: "
         f"{prose(each.reason or 'no reason was given', _LINE)} ({prose(str(each.by), 100)})"
         for each in record.skipped
     ]
@@ -118,7 +120,7 @@ def _findings(facts: PullRequestFacts) -> str:
 
 def _unproven(each: Unproven) -> str:
     place = code(":".join(filter(None, (each.phase, each.step))))
-    return f"- ⚠️ {place}: {_WHY.get(each.why, each.why.replace('_', ' '))}. {prose(each.what, _LINE)}".rstrip()
+    return f"- ⚠ {place}: {_WHY.get(each.why, each.why.replace('_', ' '))}. {prose(each.what, _LINE)}".rstrip()
 
 
 def _answers(facts: PullRequestFacts) -> str:
@@ -170,10 +172,11 @@ def _folded(facts: PullRequestFacts) -> str:
 
 
 def _step_table(facts: PullRequestFacts) -> str:
-    if not facts.proofs:
+    shown = [proof for proof in facts.proofs if proof.message or proof.evidence]
+    if not shown:
         return ""
     rows = ["| step | what was done | evidence |", "|---|---|---|"]
-    rows += [f"| {code(p.place)} | {prose(p.message, 200)} | {_proof(p)} |" for p in facts.proofs[-2 * _MOST :]]
+    rows += [f"| {code(p.place)} | {prose(p.message, 200)} | {_proof(p)} |" for p in shown[-2 * _MOST :]]
     return "\n".join(rows)
 
 
@@ -211,16 +214,21 @@ def _commits(facts: PullRequestFacts) -> str:
 def _how(facts: PullRequestFacts) -> str:
     if facts.mention is None:
         return ""
-    lines = [
-        "Review it as any other pull request: **Approve** also answers what faber asks here, **Request changes** sends "
-        "the work back with your words and your comments on lines."
-    ]
-    asked = facts.state["feedback_queue"]
-    if asked:
-        lines.append("Or write a comment that starts with one of these lines:")
-        lines += [f"```text\n{line}\n```" for line in commands(asked[0], facts.mention)]
-    lines.append("Only answers from people with write access to this repository count.")
-    return _section("How to answer", *lines)
+    return _section(
+        "How to answer",
+        "Review it as any other pull request. **Request changes** sends the work back with your words and your "
+        "comments on lines. Only what people with write access to this repository say counts.",
+    )
+
+
+def _asks(facts: PullRequestFacts) -> list[str]:
+    """How to answer the question that waits longest, here."""
+    if facts.mention is None or not facts.state["feedback_queue"]:
+        return []
+    lines = [f"```text\n{line}\n```" for line in commands(facts.state["feedback_queue"][0], facts.mention)]
+    reviews = facts.state["feedback_queue"][0]["type"] in ANSWERED
+    how = "Approve or request changes in a review, or write" if reviews else "To answer, write"
+    return [f"{how} a comment that starts with one of these lines:", *lines]
 
 
 def _foot(facts: PullRequestFacts) -> str:

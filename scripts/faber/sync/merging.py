@@ -19,6 +19,7 @@ from faber.events.event_types import (
     FEEDBACK_REQUEST,
     FEEDBACK_SUPERSEDED,
     HOOK_EXECUTE,
+    RUN_REOPENED,
     SESSION_START,
 )
 from faber.model.consequences import consequences
@@ -28,9 +29,10 @@ from faber.sync.trees import Logged
 
 ANSWER, SUPERSEDED = FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED
 REPEATABLE = frozenset(
-    {FEEDBACK_REQUEST, ANSWER, SUPERSEDED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE}
+    {FEEDBACK_REQUEST, ANSWER, SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE}
 )
-_INERT = frozenset({SUPERSEDED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE})
+# The reducer knows a re-opening that comes too late.
+_INERT = frozenset({SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE})
 
 Kind = Literal["equal", "ahead", "behind", "diverged"]
 
@@ -126,15 +128,20 @@ def _is(event: Event, draft: Any) -> bool:
 def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Extra]:
     """Those of `extras` that `others` lack: not repeated there, and not an answer that both took from one comment."""
     origins = {one.origin for one in others}
-    said = {_said(one.event) for one in others if one.event["type"] == ANSWER} - {None}
+    said = {_said(one.event) for one in others if one.event["type"] != SUPERSEDED} - {None}
     return [one for one in extras if one.origin not in origins and _said(one.event) not in said]
 
 
 def _said(event: Event) -> tuple[Any, ...] | None:
-    """The identity of an answer that was given under a key, as a comment's is; None for anything else."""
+    """The identity of what came from outside: of an answer that was given under a key, as a comment's is, of a check or
+    a review that re-opened the run, and of the request about it; None for anything else."""
+    given: dict[str, Any] = event.get("metadata", {})
+    if event["type"] == RUN_REOPENED:
+        return ("reopened", given["source"])
+    if event["type"] == FEEDBACK_REQUEST and "reopened" in given.get("context", {}):
+        return ("asked", given["request_id"])
     if event["type"] not in (ANSWER, SUPERSEDED) or "key" not in event:
         return None
-    given: dict[str, Any] = event["metadata"]
     return event["key"], given.get("request_id"), given.get("response")
 
 

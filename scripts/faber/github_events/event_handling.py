@@ -7,7 +7,7 @@ from faber.errors import InvalidInput
 from faber.github.actions_outputs import write_outputs
 from faber.github.comment_events import name_of
 from faber.github.event_fields import MAX_PAYLOAD, load_event
-from faber.github.refusals import FIXED, Refusal
+from faber.github_events.event_refusals import FIXED, Refusal
 from faber.store.files import read_bytes
 from faber.store.layout import Layout
 
@@ -30,15 +30,15 @@ def handle_event(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[
     name = os.environ.get("GITHUB_EVENT_NAME") or name_of(event)
     try:
         if name in SCHEDULED:
-            from faber.github.comment_command import handle_schedule
+            from faber.github_events.comment_command import handle_schedule
 
             outcome = handle_schedule(find_layout())
         elif name in ("check_run", "workflow_run"):
-            from faber.github.check_repair import handle_check
+            from faber.github_events.check_repair import handle_check
 
             outcome = handle_check(event, name, find_layout)
         else:
-            from faber.github.comment_command import handle_comment
+            from faber.github_events.comment_command import handle_comment
 
             outcome = handle_comment(event, name, find_layout)
     except Refusal as refusal:

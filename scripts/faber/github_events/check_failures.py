@@ -3,12 +3,13 @@
 An event only says which check to ask for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from faber.feedback.reopening import CheckEvidence
-from faber.github.check_logs import READ_BYTES, last_lines, plain_lines
+from faber.github.api_values import Payload, as_object, text_of
+from faber.github_events.check_logs import READ_BYTES, last_lines, plain_lines
 from faber.sources.work_items import WorkItemError, WorkItemInvalid
 from faber.text.safe_text import one_line, without
 
@@ -18,8 +19,6 @@ MOST_JOBS = 5
 MOST_PULLS = 10
 NAME_CHARS = 100
 _ACTIONS = "github-actions"
-
-_Answer = Mapping[str, object]
 
 
 class RepositoryApi(Protocol):
@@ -43,7 +42,7 @@ class CheckFacts(NamedTuple):
     url: str
     pulls: tuple[int, ...]
     app: str
-    output: _Answer
+    output: Payload
 
     @property
     def source(self) -> str:
@@ -70,17 +69,17 @@ class Explained(NamedTuple):
 
 def read_check(api: RepositoryApi, kind: str, number: int) -> CheckFacts:
     """A check run, or the run of a workflow."""
-    answer = _object(api.read(f"{'check-runs' if kind == CHECK else 'actions/runs'}/{number}"))
+    answer = as_object(api.read(f"{'check-runs' if kind == CHECK else 'actions/runs'}/{number}"))
     app, output = answer.get("app"), answer.get("output")
     return CheckFacts(
         kind,
         number,
         one_line(str(answer.get("name") or answer.get("path") or ""), NAME_CHARS) or "(no name)",
-        _text(answer, "conclusion") if answer.get("status") == "completed" else "",
+        text_of(answer, "conclusion") if answer.get("status") == "completed" else "",
         _commit(answer, "head_sha"),
         _url(answer),
         tuple(_pulls(answer.get("pull_requests"))),
-        _text(app, "slug") if isinstance(app, dict) else "",
+        text_of(app, "slug") if isinstance(app, dict) else "",
         output if isinstance(output, dict) else {},
     )
 
@@ -92,16 +91,33 @@ def pulls_of(api: RepositoryApi, check: CheckFacts) -> Sequence[int]:
 
 def read_pull(api: RepositoryApi, number: int) -> PullFacts:
     """A pull request."""
-    answer = _object(api.read(f"pulls/{number}"))
-    head = _object(answer.get("head"))
+    answer = as_object(api.read(f"pulls/{number}"))
+    head = as_object(answer.get("head"))
     repository = head.get("repo")
     return PullFacts(
         number,
-        _text(answer, "state"),
-        _text(repository, "full_name") if isinstance(repository, dict) else "",
-        _text(head, "ref"),
+        text_of(answer, "state"),
+        text_of(repository, "full_name") if isinstance(repository, dict) else "",
+        text_of(head, "ref"),
         _commit(head, "sha"),
     )
+
+
+def review_state(api: RepositoryApi, number: int, review: int) -> str:
+    """What a review of the pull request says: `commented`, `approved`, `changes_requested`, …"""
+    return text_of(as_object(api.read(f"pulls/{number}/reviews/{review}")), "state").lower()
+
+
+def review_evidence(name: str, state: str, url: str, text: str) -> CheckEvidence:
+    """A review as evidence: its author may answer, so that what it says is no text of a stranger."""
+    return {
+        "kind": "review",
+        "name": name,
+        "conclusion": state,
+        "url": url,
+        "output": text,
+        "untrusted": False,
+    }
 
 
 def explain_check(api: RepositoryApi, check: CheckFacts, secrets: Iterable[str]) -> Explained:
@@ -114,8 +130,8 @@ def explain_check(api: RepositoryApi, check: CheckFacts, secrets: Iterable[str])
         found.evidence.append(_evidence(check.name, check.conclusion, check.url, said))
         return found
     try:
-        answer = _object(api.read(f"actions/runs/{check.number}/jobs?filter=latest&per_page=100"))
-        jobs = [_object(job) for job in _list(answer.get("jobs"))]
+        answer = as_object(api.read(f"actions/runs/{check.number}/jobs?filter=latest&per_page=100"))
+        jobs = [as_object(job) for job in _list(answer.get("jobs"))]
         failed = [job for job in jobs if job.get("conclusion") in FAILED][:MOST_JOBS]
     except WorkItemError as error:
         failed = []
@@ -153,13 +169,13 @@ def _log(api: RepositoryApi, job: int, secrets: Sequence[str], found: Explained)
 
 
 def _own_words(
-    api: RepositoryApi, number: int, output: _Answer | None, secrets: Sequence[str], found: Explained
+    api: RepositoryApi, number: int, output: Payload | None, secrets: Sequence[str], found: Explained
 ) -> str:
     """What a check says about itself (`output` where it is known), and its annotations."""
     lines = []
     try:
         if output is None:
-            output = _object(_object(api.read(f"check-runs/{number}")).get("output"))
+            output = as_object(as_object(api.read(f"check-runs/{number}")).get("output"))
         lines = [said for key in ("title", "summary", "text") if isinstance(said := output.get(key), str)]
         if output.get("annotations_count"):
             lines += _annotations(api.read(f"check-runs/{number}/annotations?per_page=50"))
@@ -171,18 +187,12 @@ def _own_words(
 def _annotations(answer: object) -> list[str]:
     return [
         f"{note.get('path')}:{note.get('start_line')}: {note.get('annotation_level')}: {note.get('message')}"
-        for note in map(_object, _list(answer))
+        for note in map(as_object, _list(answer))
     ]
 
 
 def _unread(code: str, error: WorkItemError) -> dict[str, object]:
     return {"code": code, "message": error.message}
-
-
-def _object(value: object) -> _Answer:
-    if not isinstance(value, dict):
-        raise WorkItemInvalid("GitHub's answer is not an object.")
-    return value
 
 
 def _list(value: object) -> list[object]:
@@ -191,26 +201,19 @@ def _list(value: object) -> list[object]:
     return value
 
 
-def _text(value: _Answer, key: str) -> str:
-    found = value.get(key)
-    if not isinstance(found, str):
-        raise WorkItemInvalid(f"GitHub's answer has no {key}.")
-    return found
-
-
-def _commit(value: _Answer, key: str) -> str:
-    found = _text(value, key)
+def _commit(value: Payload, key: str) -> str:
+    found = text_of(value, key)
     if len(found) not in (40, 64) or not set(found) <= set("0123456789abcdef"):
         raise WorkItemInvalid(f"GitHub's answer has no {key}.")
     return found
 
 
 def _pulls(value: object) -> list[int]:
-    numbers = [pull.get("number") for pull in map(_object, value if isinstance(value, list) else [])]
+    numbers = [pull.get("number") for pull in map(as_object, value if isinstance(value, list) else [])]
     return [number for number in numbers if isinstance(number, int) and not isinstance(number, bool) and number > 0]
 
 
-def _url(value: _Answer) -> str:
+def _url(value: Payload) -> str:
     url = value.get("html_url")
     plain = isinstance(url, str) and url.startswith(("https://", "http://")) and url.isascii() and len(url) <= 500
     return one_line(str(url), 500) if plain else ""

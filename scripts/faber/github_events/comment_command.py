@@ -2,23 +2,26 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from faber.context.resume import run_position
 from faber.events.event_types import FEEDBACK_SUPERSEDED
 from faber.feedback.permission import permission_problem
+from faber.feedback.reopening import ChangesRequested, reopen_for_review
 from faber.feedback.requests import respond
 from faber.foreign.run_rows import own_runs_for, own_runs_of_pull_request
 from faber.github.binding import BoundCommand, Unbound, bind
-from faber.github.comment_events import MARKER, REVIEW, NewComment, Other, author_problem, read_event
+from faber.github.comment_events import COMMENT, MARKER, REVIEW, NewComment, Other, author_problem, read_event
 from faber.github.comment_parser import ASKING, Ambiguous, CommentCommand, Ignored, answer_words
 from faber.github.event_fields import Fields
 from faber.github.notifications import tell, tell_progress, with_report
 from faber.github.posting import hidden
 from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in, with_lines
 from faber.github.refusal_replies import REASONS, post_reply
-from faber.github.refusals import ELSEWHERE, Refusal, check_repository, not_certain
 from faber.github.work_item_source import open_commenting
+from faber.github_events.check_failures import RepositoryApi, review_evidence, review_state
+from faber.github_events.event_refusals import ELSEWHERE, Refusal, check_repository, not_certain
+from faber.github_events.own_pulls import find_own
 from faber.model.acceptance import Decision
 from faber.model.answers import Responder
 from faber.model.commands import resume_run
@@ -40,6 +43,7 @@ PERSON = Writer(actor="person", tell=announce)
 class _Arrival(NamedTuple):
     """A comment that speaks to faber, and the project's configuration and issues."""
 
+    layout: Layout
     config: Config
     source: Commenting
     comment: NewComment
@@ -76,10 +80,23 @@ def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], La
             runs += [run for run in own_runs_of_pull_request(layout, url) if run.run_id not in known]
         if not runs:
             raise Refusal("ignored", "no_run", recovery=ELSEWHERE)
-        return _handle(_Arrival(config, source, comment), said, runs)
+        if comment.review is not None:
+            _check_alone(cast(RepositoryApi, source), comment)
+        return _handle(_Arrival(layout, config, source, comment), said, runs)
     except Refusal as refusal:
         refusal.outcome.setdefault("comment_id", comment.comment_id)
         raise
+
+
+def _check_alone(api: RepositoryApi, comment: NewComment) -> None:
+    """Raise unless the comment on a line is one by itself: those of an approval, or of a request for changes, are
+    heard with the review."""
+    try:
+        state = review_state(api, comment.number, comment.review or 0)
+    except WorkItemError as error:
+        raise not_certain("review_unknown", error) from None
+    if state != "commented":
+        raise Refusal("ignored", "part_of_review")
 
 
 def _listening(layout: Layout) -> Config:
@@ -97,7 +114,7 @@ def handle_schedule(layout: Layout) -> Mapping[str, object]:
     source = open_commenting(config, layout, os.environ)
 
     def take(reacted: Reacted) -> Mapping[str, object]:
-        arrival, (run, request) = _Arrival(config, source, reacted.said), reacted[:2]
+        arrival, (run, request) = _Arrival(layout, config, source, reacted.said), reacted[:2]
         try:
             if reacted.problem:
                 named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
@@ -126,7 +143,7 @@ def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambig
 
 def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
     comment = arrival.comment
-    comment_id = None if comment.event == REVIEW else comment.comment_id
+    comment_id = comment.comment_id if comment.event == COMMENT else None
     if earlier := _recorded(runs, arrival.comment.key):
         return _recorded_before(arrival, *earlier)
     replies = arrival.config.at("feedback.post_refusals")
@@ -140,6 +157,8 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
             raise Refusal("ambiguous", "several_commands", lines=said.lines)
         bound = bind(said, [run.state for run in runs], comment_id, comment.created_at)
         if isinstance(bound, Unbound):
+            if comment.state == "changes_requested" and bound.reason in ("nothing_asked", "run_closed"):
+                return _reopen(arrival, said)
             raise Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
@@ -196,12 +215,7 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
     if given is None:
         raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=[])
     response, words = given
-    responder: Responder = {
-        "name": arrival.comment.sender.login,
-        "source": arrival.comment.event,
-        "url": arrival.comment.url,
-        "comment_id": arrival.comment.comment_id,
-    }
+    responder = _responder(arrival.comment)
     try:
         committed = commit(
             run.layout,
@@ -222,9 +236,46 @@ def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run
     return recorded | warnings
 
 
+def _responder(comment: NewComment) -> Responder:
+    return {
+        "name": comment.sender.login,
+        "source": comment.event,
+        "url": comment.url,
+        "comment_id": comment.comment_id,
+    }
+
+
+def _reopen(arrival: _Arrival, said: CommentCommand) -> Mapping[str, object]:
+    """A review that requests changes, while nothing is asked, gives the run that opened the pull request work again."""
+    comment, source = arrival.comment, arrival.source
+    words, warnings = _whole_text(arrival, said)
+    text = hidden(words, secret_values(os.environ)).strip()
+    try:
+        run, pull = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
+    except WorkItemError as error:
+        raise not_certain("pull_request_unknown", error) from None
+    evidence = review_evidence(comment.sender.login, comment.state, comment.url, text)
+    review = ChangesRequested(comment.key, pull.head_commit, pull.number, text, _responder(comment), [evidence])
+    try:
+        committed = commit(
+            run.layout,
+            run.run_id,
+            lambda state, plan: reopen_for_review(state, plan, review),
+            PERSON,
+            key=comment.key,
+            known=run,
+        )
+    except IllegalTransition as error:
+        raise Refusal("stale", str(error.fields.get("reason", "run_closed")), run_id=run.run_id) from None
+    recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
+    return recorded | warnings | {"reason": "reopened"}
+
+
 def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[str, object]]:
     """The words of the answer, with what a review says on lines; and a warning where that could not be read."""
     comment, text = arrival.comment, command.text or ""
+    if comment.place and text:
+        return f"{comment.place}: {text}", {}
     if comment.event != REVIEW or command.verb != "request_changes":
         return text, {}
     try:

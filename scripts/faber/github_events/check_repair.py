@@ -2,26 +2,22 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 from faber.context.resume import run_position
-from faber.events.event_types import PR_CREATE, PR_UPDATE
 from faber.feedback.reopening import FailedCheck, reopen_for_check
-from faber.foreign.run_rows import branch_name, own_runs_of_pull_request
-from faber.github.check_failures import (
+from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
+from faber.github.notifications import tell, with_report
+from faber.github.work_item_source import open_commenting
+from faber.github_events.check_failures import (
     FAILED,
-    CheckFacts,
-    PullFacts,
     RepositoryApi,
     explain_check,
     pulls_of,
     read_check,
-    read_pull,
 )
-from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
-from faber.github.notifications import tell, with_report
-from faber.github.refusals import ELSEWHERE, Refusal, check_repository, not_certain
-from faber.github.work_item_source import open_commenting
+from faber.github_events.event_refusals import Refusal, check_repository, not_certain
+from faber.github_events.own_pulls import find_own
 from faber.model.loop_rules import repair_of
 from faber.model.model_errors import IllegalTransition
 from faber.notify.news import announce
@@ -35,13 +31,6 @@ from faber.store.load import Run
 from faber.text.credentials import secret_values
 
 GITHUB = Writer(actor="github", tell=announce)
-
-
-class OwnPull(NamedTuple):
-    """A pull request that faber opened for a run, at a commit that faber pushed."""
-
-    run: Run
-    pull: PullFacts
 
 
 def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
@@ -63,7 +52,7 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
         check = read_check(api, name, number)
         if check.conclusion not in FAILED:
             raise Refusal("ignored", "not_failed")
-        found = _own(layout, source.web(), api, check)
+        found = find_own(layout, source.web(), api, pulls_of(api, check), check.commit)
         if recorded := _recorded(found.run, check.source):
             return _answer(recorded, config.at("feedback.from_comments") == "resume", repeated=True)
         secrets = secret_values(os.environ)
@@ -91,44 +80,6 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
     if explained.warnings:
         outcome["warnings"] = [*cast(list[object], outcome.get("warnings", [])), *explained.warnings]
     return outcome
-
-
-def own_pull(run: Run, pull: PullFacts, repository: str) -> str | None:
-    """Why the pull request is not the run's to work on, or None. faber has pushed its head commit for this run."""
-    if pull.state != "open":
-        return "pull_request_closed"
-    if pull.head_repository.lower() != repository.lower():
-        return "fork"
-    if pull.head_branch != branch_name(run.state):
-        return "another_branch"
-    pushed = pushed_commits(run)
-    if pull.head_commit not in pushed:
-        return "not_pushed_by_faber"
-    return None if pull.head_commit == pushed[-1] else "older_commit"
-
-
-def pushed_commits(run: Run) -> list[str]:
-    """The commits of the run's branch that faber pushed to the pull request, in order."""
-    recorded = [each for each in log.listing(run.directory) if each.type in (PR_CREATE, PR_UPDATE)]
-    events = (log.read_event(run.directory, each.file) for each in recorded)
-    commits = (event["metadata"].get("commit") for event in events)
-    return [each for each in commits if isinstance(each, str)]
-
-
-def _own(layout: Layout, web: str, api: RepositoryApi, check: CheckFacts) -> OwnPull:
-    """The run whose pull request the check is about; raises `Refusal`."""
-    problem = Refusal("ignored", "no_run", recovery=ELSEWHERE)
-    repository = web.split("/", 3)[3]
-    for number in pulls_of(api, check):
-        runs = own_runs_of_pull_request(layout, f"{web}/pull/{number}")
-        pull = read_pull(api, number) if runs else None
-        for run in runs:
-            assert pull is not None
-            reason = own_pull(run, pull, repository)
-            if reason is None and pull.head_commit == check.commit:
-                return OwnPull(run, pull)
-            problem = Refusal("stale", reason or "older_commit", run_id=run.run_id)
-    raise problem
 
 
 def _recorded(run: Run, key: str) -> Committed | None:

@@ -1,0 +1,1 @@
+"""Events of GitHub: what comments, reviews and checks do to a run."""

@@ -1,0 +1,58 @@
+"""Which pull request is a run's own: opened for it, from its branch, at a commit that faber pushed."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from faber.events.event_types import PR_CREATE, PR_UPDATE
+from faber.foreign.run_rows import branch_name, own_runs_of_pull_request
+from faber.github_events.check_failures import PullFacts, RepositoryApi, read_pull
+from faber.github_events.event_refusals import ELSEWHERE, Refusal
+from faber.store import log
+from faber.store.layout import Layout
+from faber.store.load import Run
+
+
+class OwnPull(NamedTuple):
+    """A run, and its pull request as GitHub has it now."""
+
+    run: Run
+    pull: PullFacts
+
+
+def find_own(
+    layout: Layout, web: str, api: RepositoryApi, numbers: Sequence[int], commit: str | None = None
+) -> OwnPull:
+    """The run that one of these pull requests is of, and whose newest commit is `commit`; raises `Refusal`."""
+    problem = Refusal("ignored", "no_run", recovery=ELSEWHERE)
+    for number in numbers:
+        runs = own_runs_of_pull_request(layout, f"{web}/pull/{number}")
+        if not runs:
+            continue
+        pull = read_pull(api, number)
+        for run in runs:
+            reason = _problem(run, pull, web.split("/", 3)[3])
+            if reason is None and commit in (None, pull.head_commit):
+                return OwnPull(run, pull)
+            problem = Refusal("stale", reason or "older_commit", run_id=run.run_id)
+    raise problem
+
+
+def _problem(run: Run, pull: PullFacts, repository: str) -> str | None:
+    """Why nothing that happens to the pull request is the run's to answer; None if it is."""
+    if pull.state != "open":
+        return "pull_request_closed"
+    if pull.head_repository.lower() != repository.lower():
+        return "fork"
+    if pull.head_branch != branch_name(run.state):
+        return "another_branch"
+    pushed = pushed_commits(run)
+    if pull.head_commit not in pushed:
+        return "not_pushed_by_faber"
+    return None if pull.head_commit == pushed[-1] else "older_commit"
+
+
+def pushed_commits(run: Run) -> list[str]:
+    """The commits of the run's branch that faber pushed to the pull request, in order."""
+    recorded = [each for each in log.listing(run.directory) if each.type in (PR_CREATE, PR_UPDATE)]
+    commits = (log.read_event(run.directory, each.file)["metadata"].get("commit") for each in recorded)
+    return [each for each in commits if isinstance(each, str)]
