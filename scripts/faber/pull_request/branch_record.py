@@ -1,5 +1,6 @@
 """What git knows of a run's branch: its commits, how much it changes, and files of it, read as data."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from faber.errors import FaberError
@@ -15,7 +16,7 @@ class BranchRecord(NamedTuple):
     """The commits of a branch that its base does not have, newest first, as (short id, subject); how many there are;
     and what git says of the changed files in one line, '' where it is not known."""
 
-    commits: tuple[tuple[str, str], ...] = ()
+    commits: Sequence[Sequence[str]] = ()
     total: int = 0
     changed: str = ""
 
@@ -37,7 +38,7 @@ def branch_record(git: SyncGit, remote: str, commit: str, base: str) -> BranchRe
     except FaberError:
         return BranchRecord()
     rows = [line.partition("\0") for line in told.out.splitlines() if "\0" in line]
-    return BranchRecord(tuple((short, subject) for short, _, subject in rows), int(count or 0), changed)
+    return BranchRecord([[short, subject] for short, _, subject in rows], int(count or 0), changed)
 
 
 def file_at(git: SyncGit, commit: str, path: str) -> str | None:

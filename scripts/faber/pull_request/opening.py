@@ -33,7 +33,7 @@ from faber.pull_request.pr_errors import (
 from faber.pull_request.pr_facts import PullRequestFacts, read_facts
 from faber.pull_request.pr_record import record_merged, record_open, recorded
 from faber.pull_request.pr_refusals import already_open, explained, no_drafts
-from faber.pull_request.readiness import opens, step_due, waits_for
+from faber.pull_request.readiness import opens, step_due
 from faber.sources.work_items import WorkItemError, WorkItemNotFound, WorkItemUnauthorised
 from faber.steps.holding import check_held
 from faber.store.appending import Writer
@@ -210,9 +210,9 @@ class _Work:
         base = self.order.base or (found.base if found else None) or self.into or self.github.default_branch()
         if base == self.branch:
             raise NothingToMerge(f"The run works on {base}, the branch that it would be merged into.", branch=base)
-        waits = waits_for(self.run.state, self.run.plan)
-        facts = read_facts(self.run, self.config, self.remote, commit=pushed, base=base)._replace(waits=waits)
-        text = body(facts, secret_values(os.environ))
+        secrets = secret_values(os.environ)
+        facts = read_facts(self.run, self.config, self.remote, secrets, commit=pushed, base=base)
+        text, waits = body(facts, secrets), facts.waits
         result = "updated"
         if found is None:
             made = self._create(facts, text, base)

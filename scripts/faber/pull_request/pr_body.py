@@ -35,7 +35,7 @@ def body(facts: PullRequestFacts, secrets: Iterable[str], room: int = MAX_COMMEN
     kept = list(secrets)
     left_out = 0
     while True:
-        note = [f"_{left_out} parts are left out for their length._"] if left_out else []
+        note = [f"_Left out for their length: {left_out} of the parts._"] if left_out else []
         text = hidden("\n\n".join([*parts, *note]), kept)
         if len(text) <= room or len(parts) == 1:
             return shorten(text, room)

@@ -1,6 +1,8 @@
 """What a pull request says about its run, read from the run's log and its branch; nothing from a working tree."""
 
 import os
+from collections.abc import Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 from faber.events.drafts import Event
@@ -8,8 +10,9 @@ from faber.events.event_types import STEP_COMPLETE
 from faber.feedback.feedback_history import PastRequest
 from faber.foreign.foreign_events import read_events
 from faber.model.documents import State
-from faber.model.progress import places, step_plan
+from faber.model.progress import places
 from faber.pull_request.branch_record import BranchRecord, branch_record, file_at
+from faber.pull_request.readiness import opens, waits_for
 from faber.sources.specification import parse
 from faber.store import log
 from faber.store.clock import utc_now
@@ -17,6 +20,7 @@ from faber.store.config import Config
 from faber.store.load import Run
 from faber.sync.remotes import Remote
 from faber.sync.sync_git import SyncGit
+from faber.text.safe_text import redact_json
 from faber.view.read_view import read_view
 from faber.view.run_record import RunRecord, record_of
 from faber.view.run_view import RunView
@@ -54,9 +58,16 @@ class PullRequestFacts(NamedTuple):
         return tuple(request for request in self.record.requests if request["answers"])
 
 
-def read_facts(run: Run, config: Config, remote: Remote, *, commit: str, base: str) -> PullRequestFacts:
-    """The facts about a run whose branch is at `commit` and is to be merged into `base`."""
-    events = read_events(run.directory, log.listing(run.directory)).events
+def read_facts(
+    run: Run, config: Config, remote: Remote, secrets: Collection[str], *, commit: str, base: str
+) -> PullRequestFacts:
+    """The facts about a run whose branch is at `commit` and is to be merged into `base`.
+
+    No text of them has one of `secrets`, or what looks like one: Markdown is escaped later, and would hide them.
+    """
+    clean = partial(redact_json, secrets=secrets)
+    run = run._replace(state=clean(run.state))
+    events = clean(read_events(run.directory, log.listing(run.directory)).events)
     view = read_view(run, utc_now())
     proofs = _proofs(run, events)
     checking = {phase["id"] for phase in run.plan["phases"] if "on_failure" in phase}
@@ -66,11 +77,11 @@ def read_facts(run: Run, config: Config, remote: Remote, *, commit: str, base: s
         view=view,
         record=record_of(events, view),
         state=run.state,
-        specification=specification_at(remote.git, commit, run),
-        branch=branch_record(remote.git, remote.name, commit, base),
+        specification=clean(specification_at(remote.git, commit, run)),
+        branch=BranchRecord(*clean(list(branch_record(remote.git, remote.name, commit, base)))),
         proofs=tuple(proofs),
         reviews=tuple(each for each in proofs if each.place.partition(":")[0] in checking and each.message),
-        waits=(),
+        waits=waits_for(run.state, run.plan),
         closes=issue_of(run.state) if hosted else None,
         mention=str(config.at("feedback.mention")) if heard else None,
     )
@@ -90,18 +101,13 @@ def issue_of(state: State) -> str | None:
     return number if number.isascii() and number.isdigit() and len(number) <= 10 else None
 
 
-def opens_pull_request(run: Run, place: tuple[str, str]) -> bool:
-    """True if the plan has the pull request opened by this step."""
-    return bool(step_plan(run.plan, *place).get("pull_request"))
-
-
 def _proofs(run: Run, events: list[Event]) -> list[Proof]:
     """The completed steps of the plan in order, each as it was completed last."""
     ended = {(e.get("phase"), e.get("step")): e for e in events if e["type"] == STEP_COMPLETE}
     found = []
     for place in places(run.plan):
         event = ended.get(place)
-        if event is None or opens_pull_request(run, place):
+        if event is None or opens(run.plan, place):
             continue
         if run.state["phases"][place[0]]["steps"][place[1]]["status"] != "completed":
             continue

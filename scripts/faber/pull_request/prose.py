@@ -7,7 +7,7 @@ anybody, no number or address becomes a link, no image loads, nothing becomes HT
 import re
 
 from faber.github.posting import code, quoted
-from faber.text.safe_text import outsiders, shorten
+from faber.text.safe_text import outsiders, redact, shorten
 
 # GitHub resolves it to a character without width: no mention, no number, no address goes over it.
 BREAK = "&#8203;"
@@ -25,7 +25,7 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 def prose(text: str, limit: int) -> str:
     """`text` as one line of inert Markdown, of at most `limit` characters before it is escaped; `code` stays code."""
-    plain = shorten(" ".join(_LINK.sub(r"\1", outsiders(text)).split()), limit)
+    plain = shorten(" ".join(_LINK.sub(r"\1", redact(outsiders(text))).split()), limit)
     parts = _SPAN.split(plain)
     shown = "".join(code(part) if number % 2 else _escaped(part) for number, part in enumerate(parts))
     return _LEADING.sub(_led, shown, count=1) if _LEADING.match(shown) else shown
@@ -46,7 +46,7 @@ def paragraphs(text: str, limit: int) -> str:
         kind = ""
 
     fence = ""
-    for line in shorten(outsiders(text).strip("\n"), limit).split("\n"):
+    for line in shorten(redact(outsiders(text)).strip("\n"), limit).split("\n"):
         mark = _FENCE.match(line)
         if fence or mark:
             if not fence and mark:
@@ -77,7 +77,8 @@ def paragraphs(text: str, limit: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _LINKED.sub(lambda found: f"{found[0]}{BREAK}", _SPECIAL.sub(_marked, text))
+    # Inert text has no NUL, which marks the places until everything else is escaped.
+    return _SPECIAL.sub(_marked, _LINKED.sub("\\g<0>\0", text)).replace("\0", BREAK)
 
 
 def _marked(found: re.Match[str]) -> str:
