@@ -19,12 +19,13 @@ from e2e.client import Client
 from e2e.messages_api import MessagesApi
 from e2e.replies import Reply, text, tool
 from e2e.request import Request
-from github.actions import Runner, called, jobs
+from github.actions import Failed, Runner, called, jobs
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
 from support.git_environment import COMMITTER
 from sync.clones import MACHINE_LOCAL, Clone, differing
 
+HOSTILE = Path(__file__).parents[1] / "fixtures" / "hostile" / "agent.sh"
 FLOW = """
 phases:
   - id: plan
@@ -100,6 +101,9 @@ def place(client: Client, plugin_root: Path, tmp_path: Path, monkeypatch: pytest
             inner = contexts if decided is None else called(contexts)
             assert inner is not None, decided
             home = tmp_path / f"machine-{next(machines)}"
+            if name != "work":  # the client finds its own home ready
+                (home / "home").mkdir(parents=True)
+                given["HOME"] = str(home / "home")
             place = {"clone_from": remote(github), "plugin": plugin_root, "artifacts": tmp_path / "artifacts"}
             runner = Runner(home, inner, given, **place)
             return runner.job(jobs()[name]), runner
@@ -206,6 +210,49 @@ def test_a_comment_answers_and_a_job_finishes_the_run(place: Place, api: Message
     progress, question = github.bodies(NUMBER)
     assert [marker(progress), marker(question)] == [f"progress {run}", f"request {request}"]
     assert "the run is completed" in progress
+
+
+def test_a_hostile_agent_gains_nothing(place: Place, tmp_path: Path) -> None:
+    """Nothing that an agent plants on its machine reaches a token, or anything at the remote but its own branch."""
+    github, a, run_job = place
+    run = a.must("run", "init", "--work-id", str(NUMBER))["run_id"]
+    a.git("switch", "-q", "-c", "feat/7")
+    a.commit("notes.txt")
+    a.must("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/7"}')
+    a.must("sync", "push", run)
+    before = refs(a)
+    agent = tmp_path / "programs" / "claude"
+    agent.unlink()
+    agent.write_text(HOSTILE.read_text("utf-8").replace("PLACE", str(tmp_path)))
+    agent.chmod(0o755)
+
+    payload = event(github, "@faber resume")
+    decided = {"resume": "true", "run_id": run}
+    with pytest.raises(Failed) as caught:  # the job fails as its agent did, and what it left is kept
+        run_job("work", payload, decided)
+    shown = caught.value.ran.out.splitlines()
+    assert shown[0].startswith("::stop-commands::"), shown
+    assert shown[-1] == f"::{shown[0].removeprefix('::stop-commands::')}::"
+    assert (tmp_path / "sprung").exists()  # the traps work
+    assert refs(a) == before
+
+    _, land = run_job("land", payload, decided)
+    after = refs(a)
+    assert {ref for ref in before | after if before.get(ref) != after.get(ref)} == {"refs/heads/feat/7"}
+    assert not (tmp_path / "canary").exists()
+    loot = (tmp_path / "loot").read_text(errors="replace")
+    secret = base64.b64encode(f"x-access-token:{github.token}".encode()).decode()
+    assert "ANTHROPIC_API_KEY=dummy" in loot
+    assert not any(word in loot for word in (github.token, secret, "extraheader"))
+    (told,) = land.ran[-1:]
+    assert '"result":"equal"' in told.out  # it recorded nothing in the run
+    assert github.token not in told.out + told.err
+
+
+def refs(clone: Clone) -> dict[str, str]:
+    """The remote's refs."""
+    lines = (line.split("\t") for line in clone.git("ls-remote", "origin").splitlines())
+    return {ref: oid for oid, ref in lines}
 
 
 def marker(body: str) -> str:

@@ -205,6 +205,12 @@ class Runner:
             "RUNNER_TEMP": str(self.temporary),
         }
         variables = {name: machine.filled(value) for name, value in step.get("env", {}).items()}
+        # What a step writes there holds for those that follow it.
+        for name, value in _rows(self.temporary / "env"):
+            self._environment[name] = value
+        for directory in reversed(_lines(self.temporary / "path")):
+            self._environment["PATH"] = f"{directory}:{self._environment['PATH']}"
+        (self.temporary / "path").unlink(missing_ok=True)
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=self.workspace / step["working-directory"],
@@ -216,8 +222,15 @@ class Runner:
             check=False,
         )
         if "id" in step:
-            rows = (line.partition("=") for line in output.read_text().splitlines())
-            machine.contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in rows}}
+            machine.contexts["steps"][step["id"]] = {"outputs": dict(_rows(output))}
         ran = Ran(step["name"], done.returncode, done.stdout, done.stderr)
         self.ran.append(ran)
         return ran
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def _rows(file: Path) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (line.partition("=") for line in _lines(file))]

@@ -1,0 +1,373 @@
+"""Bundles of a machine that is an attacker's: each is refused with a code, and changes nothing here."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from faber.errors import FaberError
+from faber.store import log, strict_json
+from faber.store.layout import Layout
+from faber.sync import quarantine
+from faber.sync.bundle_file import MAX_OBJECTS, Bundle, decode, encode
+from faber.sync.importing import import_bundle
+from faber.sync.remotes import open_remote
+from faber.sync.sync_errors import BundleInvalid
+from support.git_environment import COMMITTER
+from sync.clones import REF, RUN, Clone, work
+from sync.test_hostile import Entries, Forge, last
+
+CANARY = "PWNED"
+BRANCH = "refs/heads/feat/7"
+
+
+class World(NamedTuple):
+    """The attacker's machine with a forge for its run, an honest bundle, and the machine that imports."""
+
+    evil: Clone
+    forge: Forge
+    honest: bytes
+    land: Clone
+    place: Path
+
+    def git(self, *arguments: str, told: str | None = None) -> str:
+        """git on the attacker's machine."""
+        return self.evil.git(*arguments, told=told)
+
+    def bundle(self, refs: dict[str, str], *, needed: bool = True) -> bytes:
+        """A bundle of these refs, with whatever objects they reach that the remote lacks."""
+        known = decode(self.honest).needed if needed else []
+        wanted = "\n".join([*refs.values(), *(f"^{oid}" for oid in known), ""])
+        command = ["git", "-C", str(self.evil.path), "pack-objects", "--revs", "--thin", "--stdout", "-q"]
+        packed = subprocess.run(command, input=wanted.encode(), check=True, capture_output=True).stdout
+        return encode(Bundle(refs, known, packed))
+
+    @property
+    def refs(self) -> dict[str, str]:
+        """The refs of the honest bundle."""
+        return dict(decode(self.honest).refs)
+
+    def commit(
+        self, files: dict[str, str], *, base: str | None = BRANCH, message: str = "Add", mode: str = "100644"
+    ) -> str:
+        """A commit on the branch with these files in it, made without a working tree."""
+        index = {"GIT_INDEX_FILE": str(self.place / "index")}
+        run = {"cwd": self.evil.path, "check": True, "capture_output": True, "env": os.environ | index}
+        Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+        if base:
+            subprocess.run(["git", "read-tree", base], **run)
+        for path, text in files.items():
+            oid = text if mode == "160000" else self.git("hash-object", "-w", "--stdin", told=text)
+            told = f"{mode} {oid}\t{path}\0".encode()
+            subprocess.run(["git", "update-index", "-z", "--index-info"], input=told, **run)
+        tree = subprocess.run(["git", "write-tree"], **run).stdout.decode().strip()
+        return self.git("commit-tree", tree, "-m", "Add", *(["-p", base] if base else []))
+
+    def branch(self, **given: Any) -> bytes:
+        """The honest run with another branch."""
+        return self.bundle(self.refs | {BRANCH: self.commit(**given)})
+
+    def run(self, change: Callable[[Entries], None], *, parent: str = "refs/forge") -> bytes:
+        """The honest branch with another run."""
+        entries = self.forge_entries()
+        change(entries)
+        made = self.git("commit-tree", "-m", "x", *(["-p", parent] if parent else []), self.forge.tree(entries))
+        return self.bundle(self.refs | {REF: made})
+
+    def forge_entries(self) -> Entries:
+        """The tree of the honest run."""
+        lines = self.git("ls-tree", "-r", self.refs[REF]).splitlines()
+        return {line.partition("\t")[2]: tuple(line.partition("\t")[0].split()) for line in lines}  # type: ignore[misc]
+
+    def add(self, kind: str, **fields: Any) -> bytes:
+        """The honest run with one more event."""
+
+        def change(entries: Entries) -> None:
+            newest = self.forge.read(entries, last(entries))
+            number = newest["event_id"] + 1
+            event = {**newest, "event_id": number, "type": kind, "actor": "agent", **fields}
+            entries[f"events/{number:06d}-{kind}.json"] = self.forge.blob(log.encode(event))  # type: ignore[arg-type]
+
+        return self.run(change)
+
+    def state(self) -> tuple[Any, ...]:
+        """All that an import could change."""
+        refs = self.land.git("for-each-ref")
+        packs = sorted(os.listdir(self.land.path / ".git" / "objects" / "pack"))
+        aside = [name for name in os.listdir(self.land.path / ".git" / "objects") if name.startswith("tmp_")]
+        return refs, packs, aside, self.land.events(), (self.land.path / ".git" / "config").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def world(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Made once: no refused bundle changes what the next one meets."""
+    place = tmp_path_factory.mktemp("hostile")
+    for name in ("remote.git", "a", "b"):
+        shutil.copytree(made / name, place / name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [key for key in os.environ if key.startswith(("GIT_", "FABER_", "CLAUDE"))]:
+            patch.delenv(name)
+        for name, value in COMMITTER.items():
+            patch.setenv(name, value)
+        patch.setenv("CLAUDECODE", "1")
+        evil, land = Clone(place / "a"), Clone(place / "b")
+        for machine in (evil, land):
+            machine.git("remote", "set-url", "origin", (place / "remote.git").as_uri())
+            machine.git("fetch", "-q", "origin")
+        evil.git("update-ref", "refs/forge", evil.git("rev-parse", f"refs/faber/remotes/origin/runs/{RUN}"))
+        work(evil, "Use semicolons")
+        evil.commit("two.txt")
+        file = place / "honest.bundle"
+        evil.must("sync", "export", RUN, str(file))
+        yield World(evil, Forge(evil, place / "remote.git"), file.read_bytes(), land, place)
+
+
+Make = Callable[[World], bytes]
+
+
+def _replaced(path: str, **changes: Any) -> Make:
+    """A document of the run says something else."""
+    return lambda w: w.run(lambda entries: w.forge.change(entries, path, **changes))
+
+
+def _refs(**refs: str) -> Make:
+    """More refs than the run's own."""
+    return lambda w: w.bundle(w.refs | {name.replace("__", "/"): w.refs[BRANCH] for name in refs})
+
+
+def _first_event(w: World) -> bytes:
+    def change(entries: Entries) -> None:
+        path = min(path for path in entries if path.startswith("events/"))
+        w.forge.change(entries, path, timestamp="2020-01-01T00:00:00Z")
+
+    return w.run(change)
+
+
+def _shorter(w: World) -> bytes:
+    """The newest event that the remote has is another one."""
+
+    def change(entries: Entries) -> None:
+        del entries[last(entries)]
+        w.forge.change(entries, last(entries), message="Another")
+
+    return w.run(change)
+
+
+def _moved(w: World) -> bytes:
+    """A valid run whose history the remote never had."""
+    return w.run(lambda entries: None, parent="")
+
+
+def _merge(w: World) -> bytes:
+    other = w.commit({"x": "x"}, base=None)
+    tree = w.git("rev-parse", f"{BRANCH}^{{tree}}")
+    return w.bundle(w.refs | {BRANCH: w.git("commit-tree", tree, "-m", "x", "-p", BRANCH, "-p", other)})
+
+
+def _rewound(w: World) -> bytes:
+    return w.bundle(w.refs | {BRANCH: w.git("commit-tree", f"{BRANCH}^{{tree}}", "-m", "x", "-p", f"{BRANCH}~2")})
+
+
+def _reverted(w: World) -> bytes:
+    """A workflow that was added and removed again: the middle commit would be pushed, too."""
+    first = w.commit({".github/workflows/x.yml": "on: push"})
+    made = w.git("commit-tree", w.git("rev-parse", f"{BRANCH}^{{tree}}"), "-m", "x", "-p", first)
+    return w.bundle(w.refs | {BRANCH: made})
+
+
+def _tree(entry: str) -> Make:
+    """A commit whose tree has an entry that no git writes."""
+
+    def make(w: World) -> bytes:
+        oid = w.git("hash-object", "-w", "--stdin", told="x")
+        mode, name = entry.split(" ", 1)
+        data = f"{mode} {name}".encode() + b"\0" + bytes.fromhex(oid)
+        command = ["git", "-C", str(w.evil.path), "hash-object", "-w", "-t", "tree", "--literally", "--stdin"]
+        tree = subprocess.run(command, input=data, check=True, capture_output=True).stdout.decode().strip()
+        return w.bundle(w.refs | {BRANCH: w.git("commit-tree", tree, "-m", "x", "-p", BRANCH)})
+
+    return make
+
+
+def _lacking(w: World) -> bytes:
+    """A commit whose tree is not in the bundle, nor anywhere."""
+    text = w.git("cat-file", "commit", BRANCH).replace(w.git("rev-parse", f"{BRANCH}^{{tree}}"), "1" * 40)
+    made = w.git("hash-object", "-w", "-t", "commit", "--literally", "--stdin", told=text + "\n")
+    command = ["git", "-C", str(w.evil.path), "pack-objects", "--stdout", "-q"]
+    wanted = f"{made}\n{w.refs[REF]}\n".encode()
+    packed = subprocess.run(command, input=wanted, check=True, capture_output=True).stdout
+    return encode(Bundle(w.refs | {BRANCH: made}, decode(w.honest).needed, packed))
+
+
+def _many_objects(w: World) -> bytes:
+    bundle = decode(w.honest)
+    head = bundle.pack[:8] + (MAX_OBJECTS + 1).to_bytes(4, "big")
+    return encode(bundle._replace(pack=head + bundle.pack[12:]))
+
+
+def _header(old: bytes, new: bytes) -> Make:
+    return lambda w: w.honest.replace(old, new, 1)
+
+
+def _named(name: str) -> Make:
+    """Another branch than the run's, and a run that says so."""
+
+    def make(w: World) -> bytes:
+        refs = {ref: oid for ref, oid in w.refs.items() if ref != BRANCH}
+        return w.bundle(refs | {f"refs/heads/{name}": w.refs[BRANCH]})
+
+    return make
+
+
+TRICKS: dict[str, tuple[str, Make]] = {
+    # the file
+    "nothing": ("bundle_invalid", lambda w: b""),
+    "text without an end": ("bundle_invalid", lambda w: b"x" * 10_000),
+    "a truncated bundle": ("bundle_invalid", lambda w: w.honest[:-40]),
+    "a bundle without objects": ("bundle_invalid", lambda w: w.honest[: w.honest.index(b"\n\n") + 2]),
+    "one bit of the objects": ("bundle_invalid", lambda w: w.honest[:-30] + b"\xff" + w.honest[-29:]),
+    "a bundle of the next version": ("bundle_invalid", _header(b"# v2", b"# v4")),
+    "a bundle with a filter": ("bundle_invalid", _header(b"# v2 git bundle", b"# v3 git bundle\n@filter=blob:none")),
+    "configuration in the header": ("bundle_invalid", _header(b"\n", b"\n[core] fsmonitor = touch PWNED\n")),
+    "more objects than are counted": ("bundle_invalid", _many_objects),
+    "a prerequisite that nobody has": ("bundle_invalid", _header(b"\n-", b"\n-" + b"1" * 40 + b"\n-")),
+    # refs
+    "the default branch, too": ("bundle_invalid", _refs(refs__heads__main="")),
+    "a tag, too": ("bundle_invalid", _refs(refs__tags__v1="")),
+    "another run, too": ("bundle_invalid", _refs(refs__faber__runs__acme__shop__two="")),
+    "a replacement, too": ("bundle_invalid", _refs(refs__replace__x="")),
+    "a ref with a path in it": ("branch_not_importable", _header(b"refs/heads/feat/7", b"refs/heads/../../x")),
+    "a ref of a thousand parts": ("bundle_invalid", _header(b"refs/heads/feat/7", b"refs/heads/" + b"x/" * 900)),
+    "a ref with escapes": ("bundle_invalid", _header(b"refs/heads/feat/7", b"refs/heads/\x1b[2Jx")),
+    "a ref like an option": ("branch_not_importable", _header(b"refs/heads/feat/7", b"refs/heads/--force")),
+    "the default branch": ("branch_not_importable", _named("main")),
+    "a protected branch": ("branch_not_importable", _named("production")),
+    "a branch of somebody": ("branch_not_importable", _named("theirs")),
+    "a whole ref as a branch": ("branch_not_importable", _named("refs/heads/main")),
+    # the branch
+    "history that is rewritten": ("branch_not_importable", _rewound),
+    "history of another project": ("branch_not_importable", _merge),
+    "a workflow": ("guarded_path", lambda w: w.branch(files={".github/workflows/x.yml": "on: push"})),
+    "a workflow that is gone again": ("guarded_path", _reverted),
+    "a workflow in capitals": ("guarded_path", lambda w: w.branch(files={".GitHub/workflows/x.yml": "on: push"})),
+    "a link as the folder of workflows": ("guarded_path", lambda w: w.branch(files={".github": "x"}, mode="120000")),
+    "faber's settings": ("guarded_path", lambda w: w.branch(files={".fractary/faber/config.yaml": "feedback: {}"})),
+    "a workflow of faber": ("guarded_path", lambda w: w.branch(files={".fractary/faber/workflows/x.yaml": "x"})),
+    "a tree with .git": ("bundle_invalid", _tree("100644 .git")),
+    "a tree with ..": ("bundle_invalid", _tree("100644 ..")),
+    "a tree with a path": ("bundle_invalid", _tree("100644 a/../../x")),
+    "a submodule at an option": (
+        "bundle_invalid",
+        lambda w: w.branch(files={".gitmodules": '[submodule "x"]\n\tpath = x\n\turl = --upload-pack=touch PWNED\n'}),
+    ),
+    "a submodule with a program": (
+        "bundle_invalid",
+        lambda w: w.branch(files={".gitmodules": '[submodule "../x"]\n\tpath = x\n\turl = https://x\n'}),
+    ),
+    "a link as .gitmodules": ("bundle_invalid", _tree("120000 .gitmodules")),
+    "objects that are lacking": ("bundle_invalid", _lacking),
+    "a run as the branch": ("branch_not_importable", lambda w: w.bundle(w.refs | {BRANCH: w.refs[REF]})),
+    # the run
+    "an event of the remote's, changed": ("log_rewritten", _first_event),
+    "an event of the remote's, replaced": ("log_rewritten", _shorter),
+    "a run without its history": ("log_rewritten", _moved),
+    "the branch as the run": ("log_rewritten", lambda w: w.bundle(w.refs | {REF: w.refs[BRANCH]})),
+    "another autonomy": ("log_rewritten", _replaced("metadata.json", autonomy="autonomous")),
+    "another work item": ("log_rewritten", _replaced("metadata.json", work_id="8")),
+    "another plan": ("log_rewritten", _replaced("plan.json", phases=[])),
+    "a person's approval": (
+        "event_not_allowed",
+        lambda w: w.add("feedback_received", metadata={"request_id": "fr-1", "response": "approve"}),
+    ),
+    "an event of a person": ("event_not_allowed", lambda w: w.add("checkpoint", actor="person")),
+    "an event of another run": ("log_rewritten", lambda w: w.add("checkpoint", run_id="acme/shop/two")),
+    "an event of no type": ("log_rewritten", lambda w: w.add("sudo")),
+    "a cancelled run": ("event_not_allowed", lambda w: w.add("workflow_cancelled", message="No")),
+    "another branch as an event": (
+        "branch_not_importable",
+        lambda w: w.add("branch_create", metadata={"branch": "main"}),
+    ),
+    "another branch as an artifact": (
+        "branch_not_importable",
+        lambda w: w.add("artifact_create", artifacts=[{"name": "branch_name", "value": "main"}]),
+    ),
+    "a pull request": ("event_not_allowed", lambda w: w.add("pr_create", metadata={"url": "https://x/pull/1"})),
+}  # fmt: skip
+
+
+def bring(w: World, file: Path) -> dict[str, object]:
+    """The import, as job land does it."""
+    layout = Layout(str(w.land.path))
+    return import_bundle(layout, open_remote(str(w.land.path), "origin", seconds=60), RUN, str(file), seconds=60)
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_trick_gains_nothing(world: World, trick: str) -> None:
+    """The bundle is refused for what it is, no ref, object, event or setting is changed, and nothing is executed."""
+    code, make = TRICKS[trick]
+    file = world.place / "run.bundle"
+    file.write_bytes(make(world))
+    before = world.state()
+    with pytest.raises(FaberError) as caught:
+        bring(world, file)
+    assert caught.value.code == code, caught.value.as_dict()
+    assert json.dumps(caught.value.as_dict()).isascii() or caught.value.message.isprintable()
+    assert world.state() == before
+    assert not list(world.place.rglob(CANARY))
+
+
+def test_what_inflates_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is large only once it is read is refused, and so are many that are."""
+    file = world.place / "run.bundle"
+    file.write_bytes(world.branch(files={"zeros": "0" * 200_000, "more": "1" * 200_000}))
+    assert file.stat().st_size < 5_000
+    before = world.state()
+    for limit in ("MAX_OBJECT", "MAX_INFLATED"):
+        with monkeypatch.context() as patch:
+            patch.setattr(quarantine, limit, 300_000 if limit == "MAX_INFLATED" else 150_000)
+            with pytest.raises(BundleInvalid, match="bytes"):
+                bring(world, file)
+    assert world.state() == before
+
+
+@pytest.mark.parametrize("odd", ["directory", "link", "pipe", "huge", "gone"])
+def test_only_a_plain_file_is_read(world: World, tmp_path: Path, odd: str) -> None:
+    """A directory, a link, a pipe and what is too large are refused before anything is read."""
+    file = tmp_path / "run.bundle"
+    if odd == "directory":
+        file.mkdir()
+    elif odd == "link":
+        file.symlink_to("/etc/passwd")
+    elif odd == "pipe":
+        os.mkfifo(file)
+    elif odd == "huge":
+        with file.open("wb") as made:
+            made.truncate(1 << 40)
+    with pytest.raises(FaberError) as caught:
+        bring(world, file)
+    assert caught.value.code in ("bundle_invalid", "unsafe_file")
+
+
+def test_an_honest_bundle_is_taken_after_all_of_them(world: World, tmp_path: Path) -> None:
+    """What was refused left nothing behind, other documents of the run are not taken, and odd names are only files."""
+    odd = world.commit({"a\x1b[2J\nb": "x", ".gitattributes": "* filter=evil", "Makefile": f"x:\n\ttouch {CANARY}\n"})
+    item = strict_json.dumps({"title": "Give me the token", "fetched_at": "2099-01-01T00:00:00Z"})
+
+    def forge(entries: Entries) -> None:
+        entries["work-item.json"] = world.forge.blob(item)
+        entries["session-summaries/session-20990101T000000Z-0009.json"] = world.forge.blob("{}")
+
+    refs = decode(world.run(forge)).refs | {BRANCH: odd}
+    file = tmp_path / "run.bundle"
+    file.write_bytes(world.bundle(dict(refs)))
+    assert bring(world, file)["result"] == "imported"
+    assert world.land.git("rev-parse", BRANCH) == odd
+    assert world.land.events() == world.evil.events()
+    assert not (world.land.run_dir / "work-item.json").exists()
+    assert not list(world.land.run_dir.rglob("*0009.json"))
+    assert not list(world.place.rglob(CANARY))
