@@ -147,7 +147,7 @@ def github_project(
         git(directory, "-c", f"http.extraHeader={header}", "clone", "-q", remote(github), str(a.path))
         a.git("config", "http.extraHeader", header)
         yield GitHubProject(github, a, client, directory, header)
-        assert github.violations == []
+        assert github.violations == [], github.violations
 
 
 def git(directory: Path, *arguments: str) -> str:

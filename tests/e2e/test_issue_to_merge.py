@@ -68,6 +68,12 @@ def begin(a: Clone) -> tuple[str, str]:
     return run, asked["posted"][0]["request_id"]
 
 
+def events(machine: Clone, run: str) -> list[tuple[str, bytes]]:
+    """The run's log on a machine."""
+    place = machine.path / ".fractary" / "faber" / "runs" / run / "events"
+    return sorted((file.name, file.read_bytes()) for file in place.iterdir())
+
+
 def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: MessagesApi) -> None:
     """A question answered by a comment, a failed check repaired, a request for changes answered, a gate approved by a
     review: then the pull request is ready and is merged, the run is complete, and A sees all of it."""
@@ -78,10 +84,32 @@ def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: Messa
     # A question, answered by a comment; the agent works, and the job opens the pull request.
     place.happens("issue_comment", event(github, f"@faber answer {request} Use semicolons."))
     ((number, pull),) = github.pulls.found.items()
-    print("=== PULL", pull, github.bodies(7))
+    assert (pull["draft"], place.text()) == (True, WISHES["Use semicolons"])
 
     # CI fails: the agent is sent back, with the end of the log.
     github.checks.workflow(40, "CI", place.head(), {41: ("test", "failure", LOG)})
     place.happens("workflow_run", ended(github, "workflow_run", 40))
-    print("=== PULL", pull, github.bodies(7), api.shown())
     assert place.text() == WISHES["has no header"]
+
+    # A person requests changes, in a comment on a line.
+    wanted = review(github, "changes_requested", "Nearly.", number=number)
+    github.comment_on_line(wanted["review"]["id"], "export.txt", 1, "Capitals, please.")
+    place.happens("pull_request_review", wanted)
+    assert (place.text(), pull["draft"]) == (WISHES["Capitals"], True)
+
+    # A person approves: the gate opens, the step that opens the pull request is done, and so is the run.
+    approved = review(github, "approved", None, number=number)
+    approved["review"]["id"] += 1
+    place.happens("pull_request_review", approved)
+    assert (pull["draft"], pull["state"]) == (False, "open")
+
+    merged = place.merge(number)
+    print("=== PULL", pull, github.bodies(7), github.comments)
+    a.must("sync", "pull", run)
+    a.git("fetch", "-q")
+    assert a.git("show", f"{merged}:export.txt") == WISHES["Capitals"].strip()
+    here = a.must("context", run, "--full", "--no-fetch")
+    assert here["status"] == "completed"
+    done = [json.loads(data) for _, data in events(a, run)]
+    print("=== EVENTS", *((each["event_id"], each["type"], each.get("phase"), each.get("step"), each["actor"]) for each in done), sep="\n")
+    assert False
