@@ -86,10 +86,17 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
 
     config = load_config(layout)
     mode = config.at("feedback.post")
-    requests = _unposted(run)
-    if run.state["work_id"] is None or mode == "never" or not (requests or mode == "all"):
+    if mode == "never":
         return PostReport()
-    return _post(run, config, requests, progress=mode == "all", fresh=False)
+    requests, report = _unposted(run), PostReport()
+    if run.state["work_id"] is not None and (requests or mode == "all"):
+        report = _post(run, config, requests, progress=mode == "all", fresh=False)
+    if any("source" in loop for loop in run.state["retry_loops"]):
+        from faber.github.repair_comments import post_repairs  # hardly any run was re-opened
+
+        told = post_repairs(run, config)
+        report = PostReport(report.posted + told.posted, report.warnings + told.warnings)
+    return report
 
 
 def tell_progress(run: Run, config: "Config") -> PostReport:

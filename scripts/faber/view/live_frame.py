@@ -105,6 +105,7 @@ def _board(scene: Scene, at: Watching, width: int, room: int, spell: Spell) -> l
 def _run(view: RunView, scene: Scene, at: Watching, width: int, room: int) -> list[Spans]:
     lines: list[Spans] = [_title(view, width)]
     lines += labelled("Error", view.error, width, "bad") if view.error else []
+    lines += labelled("Why", view.reopened, width, "ask") if view.reopened else []
     lines += labelled("Paused", pause_text(view.paused), width, "ask") if view.paused else []
     for asked in view.questions[: 1 if room < 30 else 3]:
         lines += [*question(asked, view.at, width, str)][: -1 if room >= 30 else max(2, room // 5)]

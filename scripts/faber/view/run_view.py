@@ -137,8 +137,8 @@ class RunView(NamedTuple):
     `title` is what was asked, or the nebula's name. `elapsed_s` counts from its start to its end, to now while somebody
     works on it, else to its newest event. `resume` is None where nothing is left. `next_command` is what a person or
     the asking session runs next. `questions` are the open ones, oldest first. `loops` are (failed phase, phase it went
-    back to, reason), `healing` are (failed phase, remediation, its status). `events` are the newest, oldest first.
-    What `unpriced_turns` cost nobody knows; `money` counts them as 0.
+    back to, reason), `healing` are (failed phase, remediation, its status). `reopened` is the failed check or review
+    whose work is not done. `events` are the newest, oldest first. What `unpriced_turns` cost nobody knows; `money` counts them as 0.
     """
 
     at: str
@@ -172,6 +172,7 @@ class RunView(NamedTuple):
     unpriced_turns: int
     allowance: Allowance
     loops: tuple[tuple[str, str, str | None], ...]
+    reopened: str | None
     healing: tuple[tuple[str, str, str], ...]
     events: tuple[EventLine, ...]
     last_event_id: int

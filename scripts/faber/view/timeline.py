@@ -124,7 +124,8 @@ class _Fold:
             self._session(event)
         self._place(event)
         self._waits(event)
-        if kind in _ERRORS or (kind == event_types.FILTER_RUN and event.get("status") == "failed"):
+        failed_check = kind == event_types.RUN_REOPENED and "repair" in (event.get("metadata") or {})
+        if kind in _ERRORS or failed_check or (kind == event_types.FILTER_RUN and event.get("status") == "failed"):
             self._mark(event, kind)
         if kind in _RUN_ENDS:
             for key in list(self.open):
@@ -176,7 +177,10 @@ class _Fold:
             self._begin(("session", ""), "session", "Process", event)
         if phase is None:
             return
-        if kind == event_types.PHASE_START:
+        if kind == event_types.RUN_REOPENED:
+            for key in [key for key in self.open if key[0] in ("step", "phase")]:
+                self._end(key, "reset")
+        elif kind == event_types.PHASE_START:
             self._begin(("phase", phase), "phase", phase, event)
         elif kind in _PHASE_ENDS:
             for key in [key for key in self.open if key[0] in ("step", "cycle") and key[1] == phase]:

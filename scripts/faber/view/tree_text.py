@@ -51,6 +51,8 @@ def heading(view: RunView, width: int) -> Iterator[Spans]:
         yield from labelled("Made by", "another tool", width)
     if said := working_text(view):
         yield from labelled("Now", said, width)
+    if view.reopened:
+        yield from labelled("Why", view.reopened, width, "ask")
     if view.paused:
         yield from labelled("Paused", pause_text(view.paused), width, "ask")
 

@@ -9,6 +9,7 @@ from faber.events.drafts import Event
 from faber.events.token_counts import in_and_out
 from faber.model.documents import CLOSED, Plan, State, is_nebula_run, nebula_of
 from faber.model.nebula_documents import NebulaPhase
+from faber.model.progress import reopening
 from faber.model.state_parts import FeedbackRequest, PhaseState, StepState
 from faber.text.program_word import shell_word
 from faber.view.run_view import Allowance, EventLine, Money, PhaseView, Progress, Question, RunView, StepView, Worker
@@ -78,6 +79,7 @@ def view_of(state: State, plan: Plan, around: Around, now: str) -> RunView:
         healing_cost_usd=healing_cost,
         unpriced_turns=unpriced,
         allowance=allowance_of(limit, reserve or 0.0, money.cost_usd, healing_cost),
+        reopened=loop["reason"] if (loop := reopening(state)) else None,
         loops=tuple((each["phase"], each["return_to"], each["reason"]) for each in state["retry_loops"]),
         healing=tuple((p.id, p.remediation, statuses.get(p.remediation, "pending")) for p in phases if p.remediation),
         events=tuple(event_line(each) for each in around.events),
