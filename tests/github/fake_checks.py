@@ -74,7 +74,7 @@ class FakeChecks:
         made |= {"status": "completed", "pull_requests": []}
         made["html_url"] = f"https://github.com/{self.github.slug}/actions/runs/{number}"
         self.workflows[number] = made
-        job = example("job-paginated")["jobs"][0]
+        job = example("job-paginated")["jobs"][0] | {"created_at": "2020-01-20T17:40:39Z"}
         self.jobs[number] = []
         for job_id, (job_name, ended, log) in jobs.items():
             self.jobs[number].append(job | {"id": job_id, "name": job_name, "conclusion": ended, "status": "completed"})
@@ -87,6 +87,10 @@ class FakeChecks:
         note = example("check-annotation-items")[0] | {"path": path, "start_line": line, "message": message}
         self.annotations.setdefault(number, []).append(note | {"annotation_level": "failure"})
         self.checks[number]["output"]["annotations_count"] += 1
+
+    def review(self, number: int, state: str) -> None:
+        """A review of a pull request."""
+        self.reviews[number] = example("pull-request-review-4") | {"id": number, "state": state}
 
     def answer(self, asked: Operation) -> Answer | None:
         """The answer to a request that is about checks; None for any other."""
@@ -105,7 +109,7 @@ class FakeChecks:
         if "job_id" in given:
             return self._log(int(given["job_id"]))
         if "commit_sha" in given:
-            simple = example("pull-request-simple-items")[0]
+            simple = example("pull-request-simple-items")[0] | {"requested_teams": []}
             numbers = [number for number, pull in self.pulls.items() if pull["head"]["sha"] == given["commit_sha"]]
             opened = self.github.pulls
             numbers += [n for n, pull in opened.found.items() if opened.head(pull["head"]) == given["commit_sha"]]

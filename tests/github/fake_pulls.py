@@ -39,6 +39,7 @@ class FakePulls:
     def add(self, branch: str, *, title: str = "A change", body: str = "", **more: Any) -> int:
         """An open pull request of a branch; `more` are keys of the answer (`draft`, `base`); its number."""
         number = max([*self.github.issues, *self.found, 100]) + 1
+        self.github.add_issue(number, title, body)  # people comment on it as on an issue
         given = {"head": branch, "base": DEFAULT_BRANCH, "draft": False, "login": "octocat"} | more
         self.found[number] = {
             "number": number,
