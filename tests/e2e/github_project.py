@@ -5,7 +5,7 @@ import base64
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -90,21 +90,26 @@ class GitHubProject:
             plugin=self._plugin,
             artifacts=self._directory / "artifacts",
         )
-        try:
-            return runner.job(jobs()[name]), runner
-        finally:
-            if os.environ.get("DBG"):
-                for r in runner.ran:
-                    print("=== RAN", name, r.name, r.status, r.out[-3500:], r.err[-1500:])
+        return runner.job(jobs()[name]), runner
 
-    def happens(self, event: str, payload: Any) -> Outputs:
-        """What GitHub does at an event: job decide and, where that says so, work and land. The outputs of decide."""
+    def decide(self, event: str, payload: Any) -> Outputs:
+        """Job decide at an event, which it has to hear; its outputs."""
         outputs, _ = self.run_job("decide", payload, event=event)
         assert outputs is not None, "the workflow leaves this event out"
-        if outputs["resume"] == "true":
-            self.run_job("work", payload, outputs, event)
-            self.run_job("land", payload, outputs, event)
         return dict(outputs)
+
+    def happens(self, event: str, payload: Any) -> None:
+        """All that the workflows do at an event that lets the run continue."""
+        decided = self.decide(event, payload)
+        assert decided["resume"] == "true"
+        before = self.refs()
+        self.run_job("work", payload, decided, event)
+        assert self.refs() == before  # job work cannot push
+        self.run_job("land", payload, decided, event)
+
+    def refs(self) -> str:
+        """All refs at GitHub."""
+        return git(self.bare, "for-each-ref")
 
     def text(self, file: str = "export.txt", branch: str = "feat/7") -> str:
         """A file of a branch at GitHub."""
@@ -166,6 +171,3 @@ def _publish(seed: Path, github: FakeGitHub, flow: str, **chosen: Any) -> None:
     assert github.projects is not None
     git(seed, "clone", "-q", "--bare", "--template=", str(seed), str(github.projects / f"{github.slug}.git"))
     shutil.rmtree(seed)
-
-
-RunJob = Callable[..., tuple[Any, Runner]]

@@ -170,8 +170,8 @@ class FakeGitHub:
             self.seen.append(seen)
             path, _, query = seen.path.partition("?")
             path = path.removeprefix("/api/v3") if self.public.endswith("/api/v3") else path
-            if path in ("/graphql", "/api/graphql"):
-                return self.pulls.mutate(seen.body)
+            if path == ("/api/graphql" if self.public.endswith("/api/v3") else "/graphql"):
+                return self.pulls.mutate(seen.headers, seen.body)
             # A repository has a second name that outlives its first one.
             asked = operation(seen.method, path.replace("/repositories/1296269/", f"/repos/{self.slug}/", 1))
             if asked is None:

@@ -139,8 +139,10 @@ class FakePulls:
             "base": value["base"] | {"label": f"{owner}:{one['base']}", "ref": one["base"]},
         }
 
-    def mutate(self, body: bytes) -> Answered:
+    def mutate(self, headers: dict[str, str], body: bytes) -> Answered:
         """GraphQL's answer: the two mutations that REST does not have."""
+        if headers.get("authorization") not in (f"Bearer {self.github.token}", f"token {self.github.token}"):
+            return _error(401, "Bad credentials")
         asked = json.loads(body)
         names = {"convertPullRequestToDraft": True, "markPullRequestReadyForReview": False}
         name = next((known for known in names if f"{known}(input: {{pullRequestId: $id}})" in asked["query"]), None)

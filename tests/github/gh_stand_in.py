@@ -61,6 +61,9 @@ def api(arguments: argparse.Namespace) -> int:
         out.write(b"\r\n")
     out.write(data)
     out.flush()
+    if arguments.endpoint == "graphql" and json.loads(data).get("errors"):
+        print(f"gh: {json.loads(data)['errors'][0]['message']}", file=sys.stderr)
+        return 1
     if answer.status > 299:
         try:
             said = f"{json.loads(data)['message']} (HTTP {answer.status})"

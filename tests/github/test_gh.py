@@ -14,6 +14,7 @@ from faber.github.api_calls import ApiRequest, Timing
 from faber.github.api_responses import NoResponse
 from faber.github.gh_transport import GhTransport, logged_in, parse
 from faber.github.issues import Connection, GitHubSettings, GitHubWorkItems, connection
+from faber.github.pull_requests import PullRequests
 from faber.github.rest_transport import RestTransport
 from faber.github.trusted_repository import GitHubRepository
 from faber.sources.work_items import (
@@ -75,6 +76,28 @@ def items(gh: Gh) -> GitHubWorkItems:
     assert transport
     machine = Timing(sleep=lambda seconds: None, random=lambda: 0.5)
     return GitHubWorkItems(lambda: Connection(PLACE, transport), GitHubSettings(max_comments=150), machine)
+
+
+@pytest.mark.parametrize("transport", ["gh", "rest"])
+def test_pull_requests_work_through_both(github: FakeGitHub, gh: Gh, transport: str) -> None:
+    """On an Enterprise Server a pull request is opened, found by its branch, edited and made ready, through gh and
+    through REST; GraphQL, which only the last needs, stands beside the REST API, and its refusals are read."""
+    github.pulls.heads = {"feat": "a" * 40, "main": "b" * 40}
+    through = logged_in(HOST, gh.environ) if transport == "gh" else RestTransport(f"{github.root}/api/v3", github.token)
+    assert through
+    pulls = PullRequests(Connection(PLACE, through), GitHubSettings(), Timing(sleep=lambda seconds: None))
+    made = pulls.create(title="Add it", head="feat", base=pulls.default_branch(), body="Why", draft=True)
+    assert (made.open, made.draft, made.commit, made.base) == (True, True, "a" * 40, "main")
+    assert pulls.edit(made.number, "Because").body == "Because"
+    pulls.set_draft(made, False)
+    [found] = pulls.of_branch("acme", "feat")
+    assert (found.number, found.draft, found.merged) == (made.number, False, None)
+    assert (pulls.of_branch("acme", "other"), pulls.of_branch("stranger", "feat")) == ([], [])
+    with pytest.raises(WorkItemInvalid, match="A pull request already exists for acme:feat"):
+        pulls.create(title="Again", head="feat", base="main", body="Why", draft=False)
+    github.pulls.graphql = False
+    with pytest.raises(WorkItemInvalid, match="Resource not accessible by integration"):
+        pulls.set_draft(made, True)
 
 
 def test_everything_works_through_gh(github: FakeGitHub, items: GitHubWorkItems) -> None:
