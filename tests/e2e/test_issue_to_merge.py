@@ -21,40 +21,51 @@ FLOW = """
 phases:
   - id: build
     steps:
-      - {id: write, instruction: Write the export., evidence: [{file: export.txt}]}
-      - {id: commit, instruction: Commit it., evidence: [commit]}
+      - {id: export, instruction: Write the export and commit it., evidence: [{file: export.txt}, commit]}
   - id: release
     steps:
       - {id: open-pr, instruction: Run `faber pull-request RUN --next`., pull_request: true}
 """
 LOG = "$ make test\nAssertionError: the export has no header\n"
-# Words of people and of CI, and what they make of the file.
-WISHES = {"Use semicolons": ("a,b", "a;b"), "has no header": ("a", "name;age\na"), "Capitals": ("name;age", "Name;Age")}
+# Words of people and of CI, and how the file shows that they were heard.
+WISHES = {"Use semicolons": ";", "has no header": "age", "Capitals": "Age"}
+
+
+DEFAULT = "extends: default\n"
 
 
 @pytest.fixture
-def place(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubProject]:
-    """The project, whose workflow ends with a pull request that a person has to approve first."""
-    with github_project(client, tmp_path, monkeypatch, FLOW, refusals=True) as made:
+def flow() -> str:
+    """The project's workflow, which ends with a pull request that a person has to approve first."""
+    return FLOW
+
+
+@pytest.fixture
+def place(flow: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubProject]:
+    """The project at GitHub."""
+    with github_project(client, tmp_path, monkeypatch, flow, refusals=True) as made:
         yield made
 
 
 def hands(place: GitHubProject) -> Callable[[str, Mapping[str, Any]], Made]:
     """Hands that write the export as those wish whose words came with the step, and commit it."""
     found: dict[Path, bool] = {}
+    heard: dict[Path, str] = {}  # by the session on one machine
+    commit = [tool("Bash", command=each) for each in ("git add export.txt", "git commit -q -m Export")]
 
     def work(instruction: str, answer: Mapping[str, Any]) -> Made:
-        file = place.newest / "export.txt"
-        if "ommit" in instruction:
-            return Made([tool("Bash", command=each) for each in ("git add export.txt", "git commit -q -m Export")])
+        words = heard[place.newest] = heard.get(place.newest, "") + json.dumps(answer)
         if not instruction.startswith(("Write the export", "Implement")):
-            return Made(artifacts={"branch_name": "feat/7", "spec_path": "README.md"})
-        content = file.read_text() if found.setdefault(file, file.exists()) or file.exists() else "a,b\n"
-        for wish, (old, new) in WISHES.items():
-            if wish in json.dumps(answer) and new not in content:
-                content = content.replace(old, new, 1)
-        reading = [tool("Read", file_path=str(file))] if found[file] else []
-        return Made([*reading, tool("Write", file_path=str(file), content=content)])
+            calls = commit if instruction.startswith("Commit") else []
+            return Made(calls, {"branch_name": "feat/7", "spec_path": "README.md"})
+        file = place.newest / "export.txt"
+        known = file.read_text() if found.setdefault(file, file.exists()) or file.exists() else ""
+        semicolons, header, capitals = (wish in words or sign in known for wish, sign in WISHES.items())
+        heading = ("Name;Age\n" if capitals else "name;age\n") if header or "age" in known.lower() else ""
+        content = heading + ("a;b\n" if semicolons else "a,b\n")
+        calls = [tool("Read", file_path=str(file))] if found[file] else []
+        calls.append(tool("Write", file_path=str(file), content=content))
+        return Made([*calls, *(commit if "commit it" in instruction else [])])
 
     return work
 
@@ -120,23 +131,57 @@ def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: Messa
     assert (pull["draft"], pull["state"]) == (False, "open")
     assert not any(asked.has(github.token) for asked in api.turns)
 
-    merged = place.merge(number)
-    a.must("sync", "pull", run)
-    a.git("pull", "-q", "origin", "main")
-    assert a.git("rev-parse", "HEAD") == merged
-    assert (a.path / "export.txt").read_text() == "Name;Age\na;b\n"
-    there = Clone(place.newest)
-    here, elsewhere = (machine.must("context", run, "--full", "--no-fetch") for machine in (a, there))
-    assert here["status"] == "completed"
-    assert differing(here, elsewhere) <= MACHINE_LOCAL | {("issue", "age_seconds")}
-    log = events(a, run)
-    done = Counter(f"{each['phase']}:{each['step']}" for each in log if each["type"] == "step_complete")
-    assert done == {"build:write": 2, "build:commit": 2, "release:open-pr": 1}
-    heard = [each["metadata"]["responder"] for each in log if each["type"] == "feedback_received"]
+    done = completed(place, run, number)
+    assert done == {"build:export": 2, "release:open-pr": 1}
+    heard = [each["metadata"]["responder"] for each in events(a, run) if each["type"] == "feedback_received"]
     assert [(who["name"], who["source"]) for who in heard] == [
         (PERSON, "issue_comment"),
         (PERSON, "pull_request_review"),
     ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flow", [DEFAULT], ids=["default"])
+def test_the_default_workflow_to_a_merged_pull_request(place: GitHubProject, api: MessagesApi) -> None:
+    """The same with the workflow that every project has, one thing after the other: comments open its first gate, a
+    failed check and a review send the work back in turn, and another review opens the last gate."""
+    github, a = place.github, place.a
+    api.script.always(LiteralAgent(hands(place), patience=2, branch="feat/7"))
+    run, request = begin(a)
+    place.happens("issue_comment", event(github, f"@faber answer {request} Use semicolons."))
+    assert github.pulls.found == {}
+    place.happens("issue_comment", event(github, "@faber lgtm", comment_id=5_001))
+    ((number, pull),) = github.pulls.found.items()
+    assert (place.text(), pull["draft"]) == ("a;b\n", True)
+    place.happens("workflow_run", failed_check(place, 40))
+    assert (place.text(), pull["draft"]) == ("name;age\na;b\n", True)
+    assert "The check CI" in github.bodies(number)[-1]
+    place.happens("pull_request_review", wishes(place, number))
+    assert (place.text(), pull["draft"]) == ("Name;Age\na;b\n", True)
+    assert "requested changes" in github.bodies(number)[-1]
+    place.happens("pull_request_review", approves(place, number))
+    assert (pull["draft"], pull["state"]) == (False, "open")
+    done = completed(place, run, number)
+    once = ("frame:fetch-work", "frame:classify", "frame:setup-branch", "architect:write-spec", "release:open-pr")
+    again = ("build:implement", "build:commit", "evaluate:test", "evaluate:review", "release:document")
+    assert done == dict.fromkeys(once, 1) | dict.fromkeys(again, 3)
+
+
+def completed(place: GitHubProject, run: str, number: int) -> Mapping[str, int]:
+    """A person merges, and A pulls the completed run; how often each step was completed."""
+    github, a = place.github, place.a
+    merged = place.merge(number)
+    a.must("sync", "pull", run)
+    a.git("merge", "-q", "--ff-only", "origin/feat/7")
+    a.git("fetch", "-q", "origin", "main")
+    assert a.git("rev-parse", "FETCH_HEAD", "FETCH_HEAD^2").split() == [merged, place.head()]
+    assert (a.path / "export.txt").read_text() == place.text(branch="main") == "Name;Age\na;b\n"
+    there = Clone(place.newest)
+    here, elsewhere = (machine.must("context", run, "--full", "--no-fetch") for machine in (a, there))
+    assert here["status"] == "completed"
+    assert differing(here, elsewhere) <= MACHINE_LOCAL | {("issue", "age_seconds")}
     (progress,) = [body for body in github.bodies(NUMBER) if "faber:progress" in body]
     assert "the run is completed" in progress
     assert f"/pull/{number}" in progress
+    done = [each for each in events(a, run) if each["type"] == "step_complete"]
+    return Counter(f"{each['phase']}:{each['step']}" for each in done)
