@@ -82,6 +82,9 @@ class GitHubProject:
         inner = contexts if decided is None else called(contexts)
         assert inner is not None, decided
         self.machines.append(self._directory / f"machine-{next(self._numbers)}")
+        if name != "work":  # the client finds its own home ready
+            (self.machines[-1] / "home").mkdir(parents=True)
+            given["HOME"] = str(self.machines[-1] / "home")
         runner = Runner(
             self.machines[-1],
             inner,

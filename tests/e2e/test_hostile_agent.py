@@ -1,6 +1,7 @@
 """A hostile agent in job work of the example workflows: what it leaves behind gains it nothing in job land."""
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,15 +16,18 @@ from sync.clones import Clone
 HOSTILE = Path(__file__).parents[1] / "fixtures" / "hostile" / "agent.sh"
 FLOW = """
 phases:
-  - id: plan
+  - id: build
     steps:
-      - {id: outline, instruction: Say in one sentence how the export is made.}
+      - {id: write, instruction: Write the export.}
+  - id: release
+    steps:
+      - {id: open-pr, instruction: Open it., pull_request: true}
 """
 
 
 @pytest.fixture
 def place(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubProject]:
-    """A project at GitHub with a small workflow."""
+    """A project at GitHub whose workflow ends with a pull request, which job land opens."""
     with github_project(client, tmp_path, monkeypatch, FLOW) as made:
         yield made
 
@@ -35,6 +39,7 @@ def test_a_hostile_agent_gains_nothing(place: GitHubProject, tmp_path: Path) -> 
     a.git("switch", "-q", "-c", "feat/7")
     a.commit("notes.txt")
     a.must("event", "emit", run, "--type", "branch_create", "--metadata", '{"branch": "feat/7"}')
+    a.must("step", "start", run, "build:write")
     a.must("sync", "push", run)
     before = refs(a)
     agent = tmp_path / "programs" / "claude"
@@ -54,14 +59,20 @@ def test_a_hostile_agent_gains_nothing(place: GitHubProject, tmp_path: Path) -> 
 
     _, land = run_job("land", payload, decided)
     after = refs(a)
-    assert {ref for ref in before | after if before.get(ref) != after.get(ref)} == {"refs/heads/feat/7"}
+    changed = {ref for ref in before | after if before.get(ref) != after.get(ref)}
+    assert changed == {"refs/heads/feat/7", f"refs/faber/runs/{run}"}
+    opened = github.pulls.found[max(github.pulls.found)]
+    assert (opened["head"], opened["base"]) == ("feat/7", "main")
+    assert "everyone" in opened["body"]  # what it said is shown, and reaches nobody
+    posted = "".join([opened["body"], opened["title"], *github.bodies(NUMBER)])
+    assert not re.search(r"(?<![`\w])@everyone|<img|<script|Closes #1\b", posted)
     assert not (tmp_path / "canary").exists()
     loot = (tmp_path / "loot").read_text(errors="replace")
     secret = base64.b64encode(f"x-access-token:{github.token}".encode()).decode()
     assert "ANTHROPIC_API_KEY=dummy" in loot
     assert not any(word in loot for word in (github.token, secret, "extraheader"))
     (told,) = land.ran[-1:]
-    assert '"result":"equal"' in told.out  # it recorded nothing in the run
+    assert '"result":"imported"' in told.out
     assert github.token not in told.out + told.err
 
 

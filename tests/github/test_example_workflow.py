@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from fetch_client import CLAUDE_CODE
+from github.actions import Expressions, jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "examples" / "github" / "faber.yml"
@@ -171,6 +172,37 @@ def test_the_check_sees(old: str, new: str, problem: str) -> None:
     given = texts()
     assert any(old in text for text in given)
     assert any(problem in found for found in problems(*(text.replace(old, new, 1) for text in given)))
+
+
+REPOSITORY = {"full_name": "acme/widgets"}
+FORK = {"head": {"repo": {"full_name": "stranger/widgets"}}}
+OWN = {"head": {"repo": REPOSITORY}}
+USER, BOT = {"type": "User"}, {"type": "Bot"}
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "runs"),
+    [
+        ("schedule", {"schedule": "7 * * * *"}, True),
+        ("issue_comment", {"comment": {"user": USER, "body": "@faber approve"}}, True),
+        ("issue_comment", {"comment": {"user": USER, "body": "Nice"}}, False),
+        ("issue_comment", {"comment": {"user": BOT, "body": "@faber approve"}}, False),
+        ("pull_request_review", {"review": {"user": USER}, "pull_request": OWN}, True),
+        ("pull_request_review", {"review": {"user": USER}, "pull_request": FORK}, False),
+        ("pull_request_review", {"review": {"user": BOT}, "pull_request": OWN}, False),
+        ("pull_request_review_comment", {"comment": {"user": USER}, "pull_request": OWN}, True),
+        ("pull_request_review_comment", {"comment": {"user": USER}, "pull_request": FORK}, False),
+        ("check_run", {"check_run": {"conclusion": "failure"}}, True),
+        ("check_run", {"check_run": {"conclusion": "success"}}, False),
+        ("workflow_run", {"workflow_run": {"conclusion": "timed_out", "head_repository": REPOSITORY}}, True),
+        ("workflow_run", {"workflow_run": {"conclusion": "failure", "head_repository": {"full_name": "x/y"}}}, False),
+        ("workflow_run", {"workflow_run": {"conclusion": "success", "head_repository": REPOSITORY}}, False),
+    ],
+)
+def test_job_decide_starts_for_what_may_be_an_answer(name: str, event: dict[str, Any], runs: bool) -> None:
+    """A person's word or a failure in this repository starts it; a bot, a fork and a success cost no machine."""
+    github = {"event_name": name, "event": event, "repository": "acme/widgets"}
+    assert Expressions({"github": github}).holds(jobs()["decide"]["if"]) is runs
 
 
 def test_its_commands_are_fabers() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from faber.cli import main
 from faber.hooks import provenance
 from faber.hooks.hook_call import Call
 from faber.hooks.tool_permission import pre_tool_use
@@ -122,3 +123,44 @@ def test_a_bare_name_runs_the_plugins_own_program(session: Session) -> None:
     assert answer["updatedInput"] == {"command": f"\"{FABER}\" next 'r s'", "run_in_background": True}
     assert session.answer("'faber' next") == {}
     assert "updatedInput" not in session.answer(f'"{FABER}" next')
+
+
+@pytest.fixture
+def opens(session: Session, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The run of the session, whose step in progress opens the pull request."""
+    monkeypatch.chdir(session.root)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s")
+    place = session.root / ".fractary" / "faber" / "workflows"
+    place.mkdir(parents=True)
+    steps = "[{id: send, pull_request: true}, {id: tell}]"
+    (place / "short.yaml").write_text(f"id: short\nphases:\n  - {{id: release, steps: {steps}}}\n")
+    (place.parent / "config.yaml").write_text("workflow: short\n")
+    monkeypatch.setattr("faber.model.gates.RELEASE", "nowhere")
+    for words in ("run init --run-id a/b/c", "context a/b/c --record", "next a/b/c"):
+        assert main(words.split()) == 0
+    return "a/b/c"
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments", "allowed"),
+    [
+        ("resume", "pull-request a/b/c --next", True),
+        ("run", "pull-request", True),
+        ("status", "pull-request a/b/c", False),
+        ("", "pull-request a/b/c", False),
+        ("resume", "pull-request a/b/c --remote elsewhere", False),
+        ("resume", "pull-request a/b/c --base main", False),
+        ("resume", "pull-request a/b/c --as-configured", False),
+        ("resume", "pull-request x/y/z", False),
+    ],
+)
+def test_the_step_that_opens_the_pull_request(
+    session: Session, opens: str, typed: str, arguments: str, allowed: bool
+) -> None:
+    """A session in which a person typed a working skill opens the pull request unasked, to the remote of the project,
+    in the step that does, and only then."""
+    if typed:
+        session.typed(typed, "")
+    assert session.allows(arguments) == allowed
+    main(["step", "complete", opens, "release:send", "--next"])
+    assert not session.allows(arguments)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,10 +14,11 @@ from faber.model.acceptance import Decision
 from faber.model.consequences import consequences
 from faber.model.documents import State
 from faber.model.reducer import fold, initial_state
-from faber.sync.foreign_log import ALLOWED, check_foreign
+from faber.sync.foreign_log import ALLOWED, Question, Terms, check_foreign
 from faber.sync.sync_errors import ForeignEvent
 
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ASKED = {"spec_unreadable": Question("Which specification?", ["skip", "abort"])}
+TERMS = Terms(datetime(2026, 1, 1, 12, tzinfo=UTC), ASKED)
 AT = "2026-01-01T12:00:00Z"
 REQUEST = "fr-20260101-0a1b2c3d"
 PLAN: Any = {
@@ -122,7 +123,7 @@ def failed() -> Log:
 
 def check(before: Log, after: Log) -> State:
     """The state after what `after` has in addition."""
-    return check_foreign(before.state, PLAN, after.events[len(before.events) :], NOW)
+    return check_foreign(before.state, PLAN, after.events[len(before.events) :], TERMS)
 
 
 def test_an_agents_own_work_may_be_added() -> None:
@@ -135,7 +136,7 @@ def test_an_agents_own_work_may_be_added() -> None:
         begun().note("decision_point", message="CSV").note("spec_generate", metadata={"path": "spec.md"}),
         begun().note("run_held").note("session_start").note("hook_execute", metadata={"hook": "Stop"}, actor="hook"),
         begun().ask(options=["yes", "no"], artifacts=["notes.txt"]),
-        begun().ask(kind="error_resolution", context={"question": {"code": "spec_missing", "subject": "spec.md"}}),
+        question(),
         begun().note("workflow_resumed"),
     ):
         assert check(begun(), honest) == honest.state
@@ -158,6 +159,12 @@ def refused(before: Log, after: Log, why: str) -> None:
     with pytest.raises(ForeignEvent) as caught:
         check(before, after)
     assert why in caught.value.fields["reason"], caught.value.fields["reason"]
+
+
+def question(prompt: str = "Which specification? (spec.md)", code: str = "spec_unreadable") -> Log:
+    """A question about the run's context."""
+    about = {"question": {"code": code, "subject": "spec.md"}}
+    return begun().ask(kind="error_resolution", prompt=prompt, options=["skip", "abort"], context=about)
 
 
 class Forged(NamedTuple):
@@ -240,6 +247,8 @@ FORGED = {
         begun, lambda m: request(m, notification_sent={"issue_comment": True, "comment_id": 5}), "other words"
     ),
     "a request for a waiver": Forged(begun, lambda m: request(m, context={"waive": "build:write"}), "more than"),
+    "a question in other words": Forged(begun, lambda m: question("Is the README fine?"), "not one that faber asks"),
+    "a question that faber does not ask": Forged(begun, lambda m: question(code="sudo"), "not one that faber asks"),
     "a nebula's request": Forged(begun, lambda m: request(m, context={"nebula_phase": "x"}), "more than"),
     "a request about another step": Forged(
         begun, lambda m: request(m, resume_point={"phase": "release", "step": "open-pr"}), "other words"
@@ -255,7 +264,7 @@ FORGED = {
     "a nebula": Forged(begun, lambda m: m.note("nebula_start", metadata={"nebula": "x", "phases": {}}), "no agent"),
     "an event of a person": Forged(begun, lambda m: m.note("decision_point", message="x", actor="person"), "actor"),
     "an event that names a plan": Forged(
-        begun, lambda m: m.note("checkpoint", plan_digest="sha256:" + "0" * 64), "names a plan"
+        begun, lambda m: m.note("checkpoint", plan_digest="sha256:" + "0" * 64), "another plan"
     ),
     "a repetition": Forged(begun, lambda m: m.note("checkpoint", metadata={"origin_id": "1-0"}), "repeat"),
     "the key of a comment": Forged(begun, lambda m: m.note("checkpoint", key="comment-5000"), "faber's own"),
@@ -291,4 +300,4 @@ def test_ten_thousand_events_are_too_many() -> None:
     event = begun().note("checkpoint").events[-1]
     flood = [{**event, "event_id": event["event_id"] + number} for number in range(5_001)]
     with pytest.raises(ForeignEvent, match="more than 5000"):
-        check_foreign(made.state, PLAN, flood, NOW + timedelta(0))
+        check_foreign(made.state, PLAN, flood, TERMS)

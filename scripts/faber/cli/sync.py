@@ -15,6 +15,7 @@ from faber.git.git_errors import NoRepository
 from faber.model.ids import check_run_id, is_run_id
 from faber.store.layout import Layout
 from faber.sync.bundle_file import export as write_bundle
+from faber.sync.foreign_log import Question
 from faber.sync.importing import import_bundle
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
@@ -154,7 +155,11 @@ def import_file(obj: Invocation, run: str, file: str, name: str, timeout: float)
     """Add to RUN, and its branch, what an agent did on another machine: the bundle FILE, checked as its work alone."""
     run_id = resolve(obj.layout, run_named(obj, run))
     remote = _remote(obj, name, timeout)
-    print_json({"remote": name, **import_bundle(obj.layout, remote, run_id, file, seconds=timeout)})
+    from faber.context.questions import QUESTIONS
+
+    questions = {code: Question(asked.prompt, list(asked.options)) for code, asked in QUESTIONS.items()}
+    taken = import_bundle(obj.layout, remote, run_id, file, seconds=timeout, questions=questions)
+    print_json({"remote": name, **taken})
 
 
 def _without_remote(layout: Layout, run: str | None, error: FaberError) -> dict[str, object]:

@@ -324,7 +324,9 @@ def _branches(run: Run) -> tuple[str, str | None]:
                 recovery=f"Record it: `faber event emit {run.run_id} --type branch_create --set branch=NAME`.",
             )
         return branch, load_config(run.layout).at("context.default_branch")
-    branch = nebula["base_branch"] if nebula["landed"] else nebula["branch"]
-    if branch is None:
-        raise NothingToMerge("The nebula has no branch yet: nothing was merged.", recovery="Run it first.")
-    return branch, None if nebula["landed"] else nebula["base_branch"]
+    if nebula["branch"] is None:
+        raise NothingToMerge(
+            "The nebula has no branch yet: nothing was integrated.",
+            recovery=f"Run `faber nebula apply {nebula['directory'] or 'DIR'}` first.",
+        )
+    return nebula["branch"], nebula["base_branch"]

@@ -4,6 +4,7 @@ the evidence, folded. Pure.
 Every text from elsewhere passes through `prose`, `code` or `quoted`; `body` removes credentials from the whole.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from faber.feedback.feedback_history import PastAnswer, PastRequest
@@ -19,6 +20,7 @@ MAX_TITLE = 120
 _SUMMARY, _LINE = 2_000, 300
 _PROMPT = 160
 _MOST = 30  # entries of a list
+_MERGE = re.compile(r"merge ([A-Za-z0-9][A-Za-z0-9._-]*): (.+)")
 _WHY = {"missing": "evidence is missing", "waived": "a person waived the evidence", "warning": "with a warning"}
 
 
@@ -49,14 +51,21 @@ def body(facts: PullRequestFacts, secrets: Iterable[str], room: int = MAX_COMMEN
 
 def _top(facts: PullRequestFacts) -> list[str]:
     spec = facts.specification
-    told = paragraphs(str((spec or {}).get("summary") or ""), _SUMMARY) or f"{prose(facts.view.title, _LINE)}"
-    parts = [told]
+    told = paragraphs(str((spec or {}).get("summary") or ""), _SUMMARY)
+    parts = [part for part in (told, _merged_phases(facts) if facts.view.nebula else "") if part]
+    parts = parts or [prose(facts.view.title, _LINE)]
     if facts.closes:
         parts.append(f"Closes #{facts.closes}.")
     if facts.waits:
         parts.append("\n".join(["> **Not ready to merge:**", *(f"> - {reason}" for reason in facts.waits)]))
         parts += _asks(facts)
     return parts
+
+
+def _merged_phases(facts: PullRequestFacts) -> str:
+    """The phases of a nebula that its branch has, by the titles that their merges have."""
+    found = (_MERGE.fullmatch(subject) for _, subject in reversed(facts.branch.commits))
+    return _listed([f"- {code(merge[1])}: {prose(merge[2], _LINE)}" for merge in found if merge])
 
 
 # --- what a reviewer judges ------------------------------------------------------------------------
@@ -94,8 +103,10 @@ def _findings(facts: PullRequestFacts) -> str:
             for phase in view.phases
             if phase.findings
         ]
+        healed = {failed: remedy for failed, remedy, status in view.healing if status == "done"}
         rows += [
-            f"- {code(phase.id)} failed: {prose(phase.reason or '', _LINE)}"
+            f"- {code(phase.id)} failed{f', and {code(healed[phase.id])} healed it' if phase.id in healed else ''}: "
+            f"{prose(phase.reason or '', _LINE)}"
             for phase in view.phases
             if phase.status == "failed"
         ]

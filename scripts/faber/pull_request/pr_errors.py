@@ -30,6 +30,7 @@ class NothingToMerge(Refused):
     """The run has no branch that a pull request could merge."""
 
     code = "nothing_to_merge"
+    recovery = "Nothing is left to do if the work is merged. Otherwise commit it to the run's branch, and repeat this."
 
 
 class PullRequestClosed(FaberError):

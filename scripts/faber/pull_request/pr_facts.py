@@ -9,12 +9,12 @@ from faber.events.drafts import Event
 from faber.events.event_types import STEP_COMPLETE
 from faber.feedback.feedback_history import PastRequest
 from faber.foreign.foreign_events import read_events
-from faber.model.documents import State
+from faber.model.documents import State, nebula_of
 from faber.model.progress import places
 from faber.pull_request.branch_record import BranchRecord, branch_record, file_at
 from faber.pull_request.readiness import opens, waits_for
 from faber.sources.specification import parse
-from faber.store import log
+from faber.store import log, strict
 from faber.store.clock import utc_now
 from faber.store.config import Config
 from faber.store.load import Run
@@ -88,11 +88,25 @@ def read_facts(
 
 
 def specification_at(git: SyncGit, commit: str, run: Run) -> dict[str, Any] | None:
-    """The run's specification as its branch has it, parsed; None if there is none."""
+    """The run's specification as its branch has it, parsed; of a nebula what its manifest says; None without one."""
+    nebula = nebula_of(run.state)
+    if nebula is not None:
+        path = f"{nebula['directory']}/nebula.toml"
+        text = file_at(git, commit, path) if nebula["directory"] else None
+        return None if text is None else {"path": path, "summary": _description(text)}
     given = run.state["artifacts"].get("spec_path")
     path = given.removeprefix(run.layout.root + os.sep).lstrip("/") if isinstance(given, str) else ""
     text = file_at(git, commit, path) if path else None
     return None if text is None else {**parse(text)[0], "path": path}
+
+
+def _description(manifest: str) -> str:
+    """The description in the text of a nebula.toml; empty without one."""
+    try:
+        table = strict.toml_value(manifest, len(manifest)).get("nebula")
+    except strict.Malformed:
+        return ""
+    return str(table.get("description") or "") if isinstance(table, dict) else ""
 
 
 def issue_of(state: State) -> str | None:

@@ -7,6 +7,7 @@ from faber.model.progress import is_settled, next_place, places, step_plan
 from faber.pull_request.prose import prose
 
 _SHOWN = 3
+_DONE = ("done", "decomposed", "skipped")
 
 
 def opens(plan: Plan, place: tuple[str, str]) -> bool:
@@ -24,11 +25,9 @@ def waits_for(state: State, plan: Plan) -> tuple[str, ...]:
     """Why the pull request is not ready to be merged, as inert Markdown; nothing where it is."""
     found = [f"A person has to answer: {prose(asked['prompt'], 300)}" for asked in state["feedback_queue"]]
     if is_nebula_run(state):
-        left = [
-            code(name)
-            for name, phase in state["nebula"]["phases"].items()
-            if phase["status"] not in ("done", "decomposed", "skipped")
-        ]
+        phases = state["nebula"]["phases"]
+        done = {name for name, phase in phases.items() if phase["status"] in _DONE}
+        left = [code(name) for name, phase in phases.items() if not {name, phase.get("remediation")} & done]
         return (*found, *_left(left, "phase"))
     if not found and (gate := closed_gate(state, plan)) is not None:
         found.append(f"A person must approve: {prose(gate.prompt, 300)}")

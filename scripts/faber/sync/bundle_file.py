@@ -26,7 +26,7 @@ MAX_OBJECTS = 100_000
 _MOST_LINES = 1_000
 _LINE = 2_000  # bytes
 _PACK_HEAD = 12  # bytes
-_REF = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/[!-~]{1,1100})")
+_REF = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\x00-\x20\x7f]{1,1100})")
 _NEEDED = re.compile(rb"-([0-9a-f]{40}|[0-9a-f]{64})(?: .*)?")
 
 
@@ -70,8 +70,8 @@ def decode(data: bytes) -> Bundle:
     for line in rest:
         if match := _NEEDED.fullmatch(line):
             needed.append(match[1].decode())
-        elif (match := _REF.fullmatch(line)) and match[2].decode() not in refs:
-            refs[match[2].decode()] = match[1].decode()
+        elif (match := _REF.fullmatch(line)) and (ref := os.fsdecode(match[2])) not in refs:
+            refs[ref] = match[1].decode()
         else:
             raise BundleInvalid(f"The bundle's header has a line that faber does not write: {line[:80]!a}.")
     head = data[at : at + _PACK_HEAD]

@@ -1,6 +1,7 @@
 """The branch of a bundle: the run's own, ahead of what the remote has, and without files that decide what runs."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from faber.git.refs import branch_problem, shown
@@ -38,8 +39,8 @@ def check_name(layout: Layout, remote: Remote, run: Run, name: str) -> None:
     git, own = remote.git, branch_of(run)
     head = git.run("symbolic-ref", "--quiet", f"refs/remotes/{remote.name}/HEAD", codes=(0, 1, 128)).line
     config = load_config(layout)
-    protected = {*ALWAYS_PROTECTED, *config.at("branches.protected"), config.at("context.default_branch")}
-    if name in protected or name == head.removeprefix(f"refs/remotes/{remote.name}/"):
+    protected = [*ALWAYS_PROTECTED, *config.at("branches.protected"), config.at("context.default_branch") or ""]
+    if name == head.removeprefix(f"refs/remotes/{remote.name}/") or any(fnmatchcase(name, each) for each in protected):
         raise _refused(name, "protected", "it is protected, or the default branch")
     if own is not None and name != own:
         raise _refused(name, "other", f"the run works on {shown(own)}", own=shown(own))

@@ -7,14 +7,15 @@ a waiver or a question of the context must be the one that faber itself asks.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from faber.errors import FaberError
 from faber.events import event_types as kinds
 from faber.events.drafts import Draft, Event
 from faber.feedback.requests import NewRequest, open_request
+from faber.git.refs import shown
 from faber.model import commands
 from faber.model.acceptance import Decision, Repeated, accept, check_artifacts
 from faber.model.consequences import consequences
@@ -22,8 +23,9 @@ from faber.model.documents import Plan, State
 from faber.model.next import next_action
 from faber.model.progress import places, step_plan, step_state
 from faber.model.reducer import fold
+from faber.store.load import plan_digest
 from faber.sync.sync_errors import ForeignEvent
-from faber.text.safe_text import redact_json
+from faber.text.safe_text import redact_json, shorten
 
 MOST_EVENTS = 5_000
 # Who may have recorded an event there; a person is never on that machine.
@@ -67,20 +69,34 @@ _FRAME = ("type", "phase", "step", "status", "message", "metadata", "artifacts",
 _OWN_ARTIFACTS = "pr_"
 
 
-def check_foreign(state: State, plan: Plan, events: Iterable[Event], now: datetime) -> State:
+class Question(NamedTuple):
+    """What faber asks about a run's context: the beginning of the prompt, and the options."""
+
+    prompt: str
+    options: Sequence[str]
+
+
+class Terms(NamedTuple):
+    """What events are measured by: the time now, and faber's own questions about a context, by their codes."""
+
+    now: datetime
+    questions: Mapping[str, Question]
+
+
+def check_foreign(state: State, plan: Plan, events: Iterable[Event], terms: Terms) -> State:
     """The state after `events`, which follow `state`; raises `ForeignEvent` for the first that may not be added."""
     due: list[Draft] = []
     earliest = _time(state["updated_at"]) - CLOCKS
     names = frozenset(name for place in places(plan) for name in place)
-    before = _own_artifacts(state)
+    before, digest = _own_artifacts(state), plan_digest(plan)
     for number, event in enumerate(events, 1):
         if number > MOST_EVENTS:
             raise _refused(event, f"there are more than {MOST_EVENTS} new events")
-        _check_frame(event, earliest, now + CLOCKS)
+        _check_frame(event, digest, earliest, terms.now + CLOCKS)
         if due and _is(event, due[0], names):
             due.pop(0)
         else:
-            due = _voice(state, plan, event, names)
+            due = _voice(state, plan, event, names, terms)
         state = fold(state, [event])
         if _own_artifacts(state) != before:
             raise _refused(event, "it names a pull request, which only faber records after it opened one")
@@ -92,7 +108,7 @@ def _own_artifacts(state: State) -> dict[str, Any]:
     return {name: value for name, value in state["artifacts"].items() if name.startswith(_OWN_ARTIFACTS)}
 
 
-def _check_frame(event: Event, earliest: datetime, latest: datetime) -> None:
+def _check_frame(event: Event, digest: str, earliest: datetime, latest: datetime) -> None:
     if event.get("actor", "agent") not in ACTORS:
         raise _refused(event, f"its actor is {str(event.get('actor'))[:40]!a}")
     if not earliest <= _time(event["timestamp"]) <= latest:
@@ -101,11 +117,11 @@ def _check_frame(event: Event, earliest: datetime, latest: datetime) -> None:
         raise _refused(event, "it claims to repeat another event")
     if _TAKEN_KEYS.fullmatch(event.get("key", "")):
         raise _refused(event, "its key is one of faber's own")
-    if "plan_digest" in event:
-        raise _refused(event, "it names a plan")
+    if "plan_digest" in event and (event["event_id"], event["plan_digest"]) != (1, digest):
+        raise _refused(event, "it names another plan")
 
 
-def _voice(state: State, plan: Plan, event: Event, names: frozenset[str]) -> list[Draft]:
+def _voice(state: State, plan: Plan, event: Event, names: frozenset[str], terms: Terms) -> list[Draft]:
     """Check an event that did not follow by itself; the events that must follow it, if there are any."""
     kind = event["type"]
     try:
@@ -114,7 +130,7 @@ def _voice(state: State, plan: Plan, event: Event, names: frozenset[str]) -> lis
             accept(state, plan, _core(event))
             return []
         if kind == kinds.FEEDBACK_REQUEST:
-            _check_request(state, plan, event, names)
+            _check_request(state, plan, event, names, terms)
             return []
         check = _WORK.get(kind)
         if check is None:
@@ -210,7 +226,7 @@ ALLOWED = NOTES | {kinds.FEEDBACK_REQUEST} | _WORK.keys()
 # --- requests --------------------------------------------------------------------------------------
 
 
-def _check_request(state: State, plan: Plan, event: Event, names: frozenset[str]) -> None:
+def _check_request(state: State, plan: Plan, event: Event, names: frozenset[str], terms: Terms) -> None:
     """A request is the one that faber would open: its place, gate, prompt and options belong together."""
     given = event["metadata"]
     context = given.get("context", {})
@@ -221,8 +237,15 @@ def _check_request(state: State, plan: Plan, event: Event, names: frozenset[str]
     if set(given) - _REQUEST_KEYS or set(context) - {"artifacts", "gate", "question"}:
         raise _refused(event, "its metadata has more than a request has")
     question = context.get("question")
-    if question is not None and (not isinstance(question, dict) or set(question) - {"code", "subject"}):
-        raise _refused(event, "its question is not one of the context")
+    if question is not None:
+        known_question = terms.questions.get(question["code"]) if set(question) == {"code", "subject"} else None
+        about = f" ({shorten(question['subject'], 300)})" if question["subject"] else ""
+        if known_question is None or (given["prompt"], given["type"], given["options"]) != (
+            known_question.prompt + about,
+            "error_resolution",
+            list(known_question.options),
+        ):
+            raise _refused(event, "its question is not one that faber asks")
     place = (event["phase"], event["step"]) if "phase" in event and "step" in event else None
     asked = NewRequest(
         given["request_id"],
@@ -266,7 +289,5 @@ def _time(text: str) -> datetime:
 
 
 def _refused(event: Event, why: str) -> ForeignEvent:
-    number, kind = event.get("event_id"), str(event.get("type"))
-    return ForeignEvent(
-        f"Event {number} ({kind[:60]!a}) cannot be imported: {why}.", event_id=number, type=kind[:60], reason=why
-    )
+    number, kind, why = event.get("event_id"), shown(str(event.get("type"))), shown(why)
+    return ForeignEvent(f"Event {number} ({kind}) cannot be imported: {why}.", event_id=number, type=kind, reason=why)

@@ -4,7 +4,7 @@ The bundle follows a commit of the run that the remote had. What it adds to that
 remote's log has in addition, meanwhile, is joined with it as `faber sync pull --merge` does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from faber.store.load import Run, load
 from faber.sync.bundle_file import check_refs, read
 from faber.sync.divergence import Comparison, compare_with, refusal, shared_state
 from faber.sync.foreign_branch import check_branch, check_name, take_branch
-from faber.sync.foreign_log import check_foreign
+from faber.sync.foreign_log import Question, Terms, check_foreign
 from faber.sync.local import blob_id, branch_of
 from faber.sync.pull import Taken, take
 from faber.sync.quarantine import quarantine
@@ -29,11 +29,14 @@ from faber.sync.trees import Tree, read_tree
 from faber.sync.verify import Constants, check_events, read_events
 
 
-def import_bundle(layout: Layout, remote: Remote, run_id: str, path: str, *, seconds: float) -> dict[str, object]:
+def import_bundle(
+    layout: Layout, remote: Remote, run_id: str, path: str, *, seconds: float, questions: Mapping[str, Question]
+) -> dict[str, object]:
     """Add what the file `path` has of the run to this copy, and move the run's branch to what it has of that.
 
     `{"run_id", "result", "events", "last_event_id", "branch"}`; `result` is `imported`, `merged`, `equal` or `ahead`.
-    Nothing is changed here where anything of it is refused. Safe to repeat after a kill.
+    `seconds` bounds each git program, `questions` are those that faber asks about a context. Nothing is changed here
+    where anything of it is refused. Safe to repeat after a kill.
     """
     run = load(layout, run_id)
     git = remote.git
@@ -54,7 +57,7 @@ def import_bundle(layout: Layout, remote: Remote, run_id: str, path: str, *, sec
         found = _compared(remote, aside.git, run, commit, seen)
         events = found.relation.behind
         if events:
-            found = _check_log(aside.git, found, name)
+            found = _check_log(aside.git, found, name, Terms(datetime.now(UTC), questions))
         branch = check_branch(layout, remote, aside.git, name, tip) if name and tip else None
         if branch is None and events and (own := branch_of(run)) is not None and git.commit_of(HEADS + own) is None:
             raise BranchNotImportable(f"The bundle lacks the run's branch {shown(own)}.", reason="missing")
@@ -66,7 +69,7 @@ def import_bundle(layout: Layout, remote: Remote, run_id: str, path: str, *, sec
         "result": "imported" if done.result == "pulled" else done.result,
         "events": done.events,
         "last_event_id": load(layout, run_id).state["last_event_id"],
-        "branch": {"branch": name, "result": moved, "commit": tip} if moved else None,
+        "branch": {"branch": shown(name or ""), "result": moved, "commit": tip} if moved else None,
     }
 
 
@@ -91,7 +94,7 @@ def _compared(remote: Remote, aside: SyncGit, run: Run, commit: str, seen: str) 
     return found
 
 
-def _check_log(aside: SyncGit, found: Comparison, branch: str | None) -> Comparison:
+def _check_log(aside: SyncGit, found: Comparison, branch: str | None, terms: Terms) -> Comparison:
     """Raise unless an agent may add what the bundle's log has in addition; `found` without other documents of it."""
     run, tree, relation, _ = found
     entries = read_events(aside, tree, relation.shared)
@@ -100,7 +103,7 @@ def _check_log(aside: SyncGit, found: Comparison, branch: str | None) -> Compari
         events = check_events(run.run_id, Constants(run.metadata, run.plan), before, entries)[0]
     except RemoteRunInvalid as error:
         raise _rewritten(run, f"is not valid: {error.fields['reason']}") from None
-    after = check_foreign(before, run.plan, events, datetime.now(UTC))
+    after = check_foreign(before, run.plan, events, terms)
     named, own = after["artifacts"].get("branch_name"), branch_of(run)
     if named != own and (own is not None or named != branch):
         name = shown(str(named))
@@ -135,4 +138,4 @@ def _take(layout: Layout, remote: Remote, found: Comparison) -> Taken:
 
 
 def _rewritten(run: Run, why: str, **fields: Any) -> LogRewritten:
-    return LogRewritten(f"The bundle's run {why}.", run_id=run.run_id, **fields)
+    return LogRewritten(f"The bundle's run {shown(why)}.", run_id=run.run_id, **fields)
