@@ -10,14 +10,17 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
+from faber.github.comment_events import name_of
 from faber.store.layout import METADATA, PLAN, STATE
 from github.comments import (
     OUTSIDER,
     PERSON,
     WEBHOOKS,
+    ended,
     environment,
     event,
     examples,
+    on_line,
     remote,
     review,
     settings,
@@ -89,8 +92,15 @@ def test_the_payloads_are_githubs() -> None:
     """What the tests start from fits the schema of GitHub's payloads, and still does as it is moved here."""
     schema = json.loads((WEBHOOKS / "schema.json").read_text("utf-8"))
     with FakeGitHub() as github:
-        for payload in [*examples(), event(github, "@faber approve"), review(github, "approved", None)]:
-            name = "pull_request_review" if "review" in payload else "issue_comment"
+        for payload in [
+            *examples(),
+            event(github, "@faber approve"),
+            review(github, "approved", None),
+            on_line(github, "@faber approve", 1),
+            ended(github, "check_run", 1),
+            ended(github, "workflow_run", 1, "timed_out"),
+        ]:
+            name = name_of(payload)
             validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{name}${payload['action']}", **schema})
             assert [problem.message for problem in validator.iter_errors(payload)] == []
 

@@ -70,6 +70,16 @@ def ended(github: FakeGitHub, kind: str, number: int, conclusion: str = "failure
     return made
 
 
+def on_line(github: FakeGitHub, body: str, comment_id: int, *, number: int = 9) -> Any:
+    """GitHub's own payload of a new comment on a line, moved to a pull request of the tests' repository."""
+    text = (WEBHOOKS / "pull_request_review_comment.json").read_text("utf-8")
+    text = text.replace("https://github.com/", "https://127.0.0.1/").replace("Codertocat/Hello-World", github.slug)
+    made = json.loads(re.sub(r"/(pulls?|issues)/2\b", rf"/\1/{number}", text))[0]
+    made["pull_request"]["number"] = number
+    made["comment"] |= {"id": comment_id, "body": body, "created_at": "2099-01-01T00:00:00Z"}
+    return made
+
+
 def write_event(directory: Path, value: Any) -> str:
     """An event file and its path."""
     path = directory / "event.json"

@@ -1,5 +1,6 @@
 """How two copies of a log stand to each other and what they make together: pure, on logs that were drawn at random."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,7 +82,12 @@ SHARED = shared()
 
 def side(drafts: list[dict[str, Any]], who: str) -> list[Extra]:
     """What one copy added after the shared events."""
-    state, found = SHARED, []
+    return side_of(SHARED, drafts, who)
+
+
+def side_of(state: State, drafts: list[dict[str, Any]], who: str = "") -> list[Extra]:
+    """What one copy added to the events whose fold is `state`."""
+    found = []
     for draft in drafts:
         state, events = appended(state, draft, who)
         found += events
@@ -188,6 +194,44 @@ def test_one_comment_heard_twice_is_one_key() -> None:
     mine, theirs = side([{**NOTE, "key": "c-1"}], "me"), side([{**answered(1), "key": "c-1"}], "them")
     (added,) = join(SHARED, PLAN, mine, theirs, NOW).added
     assert "key" not in added
+
+
+def reopened(check: str) -> dict[str, Any]:
+    """A failed check of one commit of the run's pull request."""
+    given = {"return_to": "one", "source": f"check-{check}", "commit": "a" * 40, "repair": 1, "evidence": []}
+    return {"type": "run_reopened", "phase": "two", "message": check, "metadata": given}
+
+
+def test_checks_that_arrive_on_two_machines_are_one_repair() -> None:
+    """Two checks of a commit, heard in two jobs at once, are both there and send the work back once; one check that
+    both heard is there once."""
+    mine, theirs = side([reopened("lint")], "me"), side([reopened("types")], "them")
+    joined = join(SHARED, PLAN, mine, theirs, NOW)
+    assert [event["message"] for event in joined.added] == ["lint"]
+    state = fold(SHARED, logs(joined, mine, theirs))
+    assert [loop["source"] for loop in state["retry_loops"]] == ["check-types", "check-lint"]
+    assert join(SHARED, PLAN, side([reopened("types")], "me"), theirs, NOW) == Joined("theirs", [])
+
+
+def test_a_check_heard_while_the_work_was_done_undoes_nothing() -> None:
+    """A second check of the repaired commit, heard elsewhere meanwhile, is in the log and changes no step."""
+    state = SHARED
+    for draft in (answered(1), answered(2), answered(3), reopened("lint")):
+        state, _ = appended(state, draft)
+    late, work = side_of(state, [reopened("types")]), []
+    done = state
+    for phase, step in (("one", "x"), ("two", "y"), ("two", "z")):
+        for decide in (start_step, partial(complete_step, message=None, artifacts=[])):
+            drafts = decide(done, PLAN, phase, step)
+            assert isinstance(drafts, list)
+            for draft in drafts:
+                done, events = appended(done, dict(draft))
+                work += [extra(event, strict_json.dumps(event)) for event in events]
+    assert done["retry_loops"][-1]["exited"]
+    joined = join(state, PLAN, late, work, NOW)
+    assert (joined.refused, [event["message"] for event in joined.added]) == (None, ["types"])
+    after = fold(done, joined.added)
+    assert (after["phases"], after["retry_loops"]) == (done["phases"], done["retry_loops"])
 
 
 def test_a_completed_step_is_work() -> None:

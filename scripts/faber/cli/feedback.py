@@ -238,7 +238,7 @@ def post_command(obj: Invocation, run: str, progress: bool, as_configured: bool)
 )
 @click.pass_obj
 def from_event(obj: Invocation, event_path: str) -> None:
-    """Take a person's answer from a new comment on the run's issue (GitHub's issue_comment event).
+    """Take what an event of GitHub says: a comment, a review, or a failed check.
 
     On a schedule (and on workflow_dispatch), take answers from the reactions to the comments that ask.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 from faber.events import feedback_events
 from faber.events.drafts import Draft
 from faber.events.workflow_events import run_reopened
-from faber.model.acceptance import MAX_MESSAGE, MAX_PROMPT, Decision
+from faber.model.acceptance import MAX_MESSAGE, MAX_PROMPT, Decision, Repeated
 from faber.model.answers import Responder
 from faber.model.documents import Plan, State, is_nebula_run
 from faber.model.loop_rules import repair_of
@@ -63,43 +63,51 @@ def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int
         raise IllegalTransition("The run failed; a person decides whether it continues.", reason="run_failed")
     known = _check(state, repair_of(state, failed.commit))
     loops = [loop for loop in state["retry_loops"] if loop.get("commit") == failed.commit and "repair" in loop]
-    if len(loops) >= MOST_CHECKS:
-        raise IllegalTransition(f"{MOST_CHECKS} failed checks of this commit are known.", reason="enough_checks")
     newest = next((loop["repair"] for loop in reversed(state["retry_loops"]) if "repair" in loop), 0)
     repair = known or newest + 1
     phase, step, return_to = sent_back_to(plan)
-    what = f"The check {failed.name} of the pull request #{failed.pull_request} ended with {failed.conclusion}"
-    message = shorten(f"{what} at commit {failed.commit[:12]} (repair {repair} of {most})", MAX_MESSAGE)
-    drafts = [
-        run_reopened(
-            (phase, step),
-            message if repair <= most else shorten(f"{what} at commit {failed.commit[:12]}", MAX_MESSAGE),
-            return_to=return_to,
-            source=failed.source,
-            commit=failed.commit,
-            evidence=failed.evidence,
-            repair=repair,
+    what = f'The check "{failed.name}" of the pull request #{failed.pull_request} ended with {failed.conclusion}'
+    count = f" (repair {repair} of {most})" if repair <= most else ""
+    drafts = []
+    earlier = next((loop for loop in loops if loop.get("source") == failed.source), None)
+    if earlier is None:
+        if len(loops) >= MOST_CHECKS:
+            raise IllegalTransition(f"{MOST_CHECKS} failed checks of this commit are known.", reason="enough_checks")
+        drafts.append(
+            run_reopened(
+                (phase, step),
+                shorten(f"{what} at commit {failed.commit[:12]}{count}", MAX_MESSAGE),
+                return_to=return_to,
+                source=failed.source,
+                commit=failed.commit,
+                evidence=failed.evidence,
+                repair=repair,
+            )
         )
-    ]
-    if repair > most and known is None:
-        drafts.append(_ask(state, plan, failed, what, repair, return_to))
-    return drafts
+    request_id = _request_id(state, failed)
+    asked = {request["request_id"] for request in (*state["feedback_queue"], *state["answers"])}
+    if repair > most and request_id not in asked:
+        drafts.append(_ask(plan, failed, request_id, f"{what}, after {repair - 1} repairs.", return_to))
+    return drafts if drafts or earlier is None else Repeated(earlier["event_id"])
 
 
-def _ask(state: State, plan: Plan, failed: FailedCheck, what: str, repair: int, return_to: str) -> Draft:
-    """The request to a person; its id is the same for the same commit, whoever asks."""
-    place = next(((p["id"], s["id"]) for p in plan["phases"] if p["id"] == return_to for s in p["steps"]), None)
+def _request_id(state: State, failed: FailedCheck) -> str:
+    """The same for the same commit, whoever asks."""
     digest = sha256(f"{state['run_id']} {failed.commit}".encode()).hexdigest()
+    return f"fr-checks-{digest[:12]}"
+
+
+def _ask(plan: Plan, failed: FailedCheck, request_id: str, what: str, return_to: str) -> Draft:
+    """The request to a person about the step at which the repair would begin."""
+    place = next(((p["id"], s["id"]) for p in plan["phases"] if p["id"] == return_to for s in p["steps"]), None)
     context: dict[str, object] = {"reopened": failed.source}
     for each in failed.evidence[:1]:
         context |= {"url": each["url"][:300], "failure": each["output"][-600:]}
-    prompt = f"{what}, after {repair - 1} repairs. Try to repair it again, or end the run?"
-    options = ["retry", "abort"]
     return feedback_events.feedback_request(
-        f"fr-checks-{digest[:12]}",
+        request_id,
         "error_resolution",
-        shorten(prompt, MAX_PROMPT),
-        options=options,
+        shorten(f"{what} Try to repair it again, or end the run?", MAX_PROMPT),
+        options=["retry", "abort"],
         context=context,
         place=place,
     )

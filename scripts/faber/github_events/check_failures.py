@@ -74,7 +74,7 @@ def read_check(api: RepositoryApi, kind: str, number: int) -> CheckFacts:
     return CheckFacts(
         kind,
         number,
-        one_line(str(answer.get("name") or answer.get("path") or ""), NAME_CHARS) or "(no name)",
+        _name(answer.get("name") or answer.get("path")) or "(no name)",
         text_of(answer, "conclusion") if answer.get("status") == "completed" else "",
         _commit(answer, "head_sha"),
         _url(answer),
@@ -138,7 +138,7 @@ def explain_check(api: RepositoryApi, check: CheckFacts, secrets: Iterable[str])
         found.warnings.append(_unread("jobs_not_read", error))
     for job in failed:
         number = job.get("id")
-        name = without(one_line(f"{check.name} / {job.get('name') or ''}", NAME_CHARS), secrets)
+        name = without(_name(f"{check.name} / {job.get('name') or ''}"), secrets)
         said = ""
         if isinstance(number, int) and number > 0:
             said = _log(api, number, secrets, found) or _own_words(api, number, None, secrets, found)
@@ -193,6 +193,11 @@ def _annotations(answer: object) -> list[str]:
 
 def _unread(code: str, error: WorkItemError) -> dict[str, object]:
     return {"code": code, "message": error.message}
+
+
+def _name(given: object) -> str:
+    """A name as it may stand in a sentence, between quotation marks."""
+    return one_line(str(given or ""), NAME_CHARS).replace('"', "'")
 
 
 def _list(value: object) -> list[object]:

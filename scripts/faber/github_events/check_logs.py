@@ -6,18 +6,20 @@ A log is text from outside. Terminal sequences, the runner's commands and its ti
 import re
 from collections.abc import Iterable
 
-from faber.text.safe_text import outsiders, without
+from faber.text.safe_text import inert, without
 
 MOST_LINES = 60
 MOST_CHARS = 4_000
 LINE_CHARS = 300
 # Of a log, from its end: what follows the failure is the runner's cleaning up.
 READ_BYTES = 256 * 1024
+_LONGEST = 2_000  # of a line, before anything is removed from it
 
 _TIME = re.compile(r"\A\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?", re.ASCII)
 # CSI and OSC sequences, and other escapes of two characters.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|\x9b[0-?]*[ -/]*[@-~]")
 _COMMAND = re.compile(r"\A\s*(?:##\[([a-z-]+)\]|::([a-z-]+)(?: [^\r\n]*?)?::)", re.ASCII)
+_MARKS = re.compile(r"\A\s*(?:::|##\[)[:#\[\s]*", re.ASCII)
 _FAILED = ("##[error]", "::error")
 _SHOWN = frozenset({"error", "warning", "notice"})
 _SILENT = frozenset({"endgroup", "add-mask", "stop-commands", "save-state", "set-output", "set-env", "add-path"})
@@ -33,17 +35,18 @@ def last_lines(log: str, secrets: Iterable[str] = ()) -> str:
 
 def plain_lines(text: str, secrets: Iterable[str] = ()) -> str:
     """The last lines of a text from outside, without terminal sequences and commands of the runner."""
-    said = (_said(line.rpartition("\r")[2]) for line in _ESCAPE.sub("", text).split("\n"))
-    whole = without(outsiders("\n".join(line for line in said if line is not None)), secrets)
-    kept = [line[:LINE_CHARS].rstrip() for line in whole.split("\n")]
-    shown: list[str] = []
+    shown = inert("\n".join(line.rpartition("\r")[2][:_LONGEST] for line in _ESCAPE.sub("", text).split("\n")))
+    said = (_said(line) for line in shown.split("\n"))
+    whole = inert(without("\n".join(line for line in said if line is not None), secrets))
+    kept: list[str] = []
     size = 0
-    for line in reversed("\n".join(kept).strip("\n").split("\n")[-MOST_LINES:]):
+    for line in reversed(whole.strip("\n").split("\n")[-MOST_LINES:]):
+        line = line[:LINE_CHARS].rstrip()
         size += len(line) + 1
         if size > MOST_CHARS:
             break
-        shown.append(line)
-    return "\n".join(reversed(shown)).strip("\n")
+        kept.append(line)
+    return "\n".join(reversed(kept)).strip("\n")
 
 
 def _said(line: str) -> str | None:
@@ -54,6 +57,5 @@ def _said(line: str) -> str | None:
             return None
         line = line[found.end() :]
         if name in _SHOWN:
-            # What follows a label is no command at the beginning of a line.
             return f"{name}: {line}"
-    return line
+    return _MARKS.sub("", line)

@@ -30,7 +30,7 @@ from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.text.credentials import secret_values
 
-GITHUB = Writer(actor="github", tell=announce)
+FABER = Writer(actor="faber", tell=announce)
 
 
 def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) -> Mapping[str, object]:
@@ -69,7 +69,7 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
             layout,
             found.run.run_id,
             lambda state, plan: reopen_for_check(state, plan, failed, most=most),
-            GITHUB,
+            FABER,
             key=check.source,
             known=found.run,
         )
@@ -90,7 +90,7 @@ def _recorded(run: Run, key: str) -> Committed | None:
     def nothing(state: object, plan: object) -> list[object]:
         raise IllegalTransition("This check was processed before.")
 
-    return commit(run.layout, run.run_id, nothing, GITHUB, key=key, known=run)  # type: ignore[arg-type]
+    return commit(run.layout, run.run_id, nothing, FABER, key=key, known=run)  # type: ignore[arg-type]
 
 
 def _answer(committed: Committed, resumes: bool, *, repeated: bool = False) -> dict[str, object]:

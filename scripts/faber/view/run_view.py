@@ -138,7 +138,8 @@ class RunView(NamedTuple):
     works on it, else to its newest event. `resume` is None where nothing is left. `next_command` is what a person or
     the asking session runs next. `questions` are the open ones, oldest first. `loops` are (failed phase, phase it went
     back to, reason), `healing` are (failed phase, remediation, its status). `reopened` is the failed check or review
-    whose work is not done. `events` are the newest, oldest first. What `unpriced_turns` cost nobody knows; `money` counts them as 0.
+    whose work is not done. `events` are the newest, oldest first. What `unpriced_turns` cost nobody knows; `money`
+    counts them as 0.
     """
 
     at: str
