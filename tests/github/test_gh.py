@@ -78,13 +78,11 @@ def items(gh: Gh) -> GitHubWorkItems:
     return GitHubWorkItems(lambda: Connection(PLACE, transport), GitHubSettings(max_comments=150), machine)
 
 
-@pytest.mark.parametrize("transport", ["gh", "rest"])
-def test_pull_requests_work_through_both(github: FakeGitHub, gh: Gh, transport: str) -> None:
-    """On an Enterprise Server a pull request is opened, found by its branch, edited and made ready, through gh and
-    through REST; GraphQL, which only the last needs, stands beside the REST API, and its refusals are read."""
+def test_pull_requests_on_an_enterprise_server(github: FakeGitHub) -> None:
+    """A pull request is opened, found by its branch, edited and made ready; GraphQL, which only the last needs, stands
+    beside the REST API, and a refusal says what GitHub names."""
     github.pulls.heads = {"feat": "a" * 40, "main": "b" * 40}
-    through = logged_in(HOST, gh.environ) if transport == "gh" else RestTransport(f"{github.root}/api/v3", github.token)
-    assert through
+    through = RestTransport(f"{github.root}/api/v3", github.token)
     pulls = PullRequests(Connection(PLACE, through), GitHubSettings(), Timing(sleep=lambda seconds: None))
     made = pulls.create(title="Add it", head="feat", base=pulls.default_branch(), body="Why", draft=True)
     assert (made.open, made.draft, made.commit, made.base) == (True, True, "a" * 40, "main")
@@ -95,9 +93,21 @@ def test_pull_requests_work_through_both(github: FakeGitHub, gh: Gh, transport: 
     assert (pulls.of_branch("acme", "other"), pulls.of_branch("stranger", "feat")) == ([], [])
     with pytest.raises(WorkItemInvalid, match="A pull request already exists for acme:feat"):
         pulls.create(title="Again", head="feat", base="main", body="Why", draft=False)
+
+
+def test_graphql_through_gh(github: FakeGitHub, gh: Gh) -> None:
+    """gh asks GraphQL, too, and what GitHub refuses there is read though gh ends with a status of its own."""
+    github.pulls.heads = {"feat": "a" * 40}
+    github.pulls.add("feat")
+    transport = logged_in(HOST, gh.environ)
+    assert transport
+    pulls = PullRequests(Connection(PLACE, transport), GitHubSettings(), Timing(sleep=lambda seconds: None))
+    [found] = pulls.of_branch("acme", "feat")
+    pulls.set_draft(found, True)
+    assert github.pulls.found[found.number]["draft"] is True
     github.pulls.graphql = False
     with pytest.raises(WorkItemInvalid, match="Resource not accessible by integration"):
-        pulls.set_draft(made, True)
+        pulls.set_draft(found, False)
 
 
 def test_everything_works_through_gh(github: FakeGitHub, items: GitHubWorkItems) -> None:

@@ -40,7 +40,7 @@ def test_a_nebula_has_a_pull_request(world: World, tmp_path: Path, monkeypatch: 
     subprocess.run(made, check=True, capture_output=True)
     bare = tmp_path / "projects" / "acme" / "widgets.git"
     git(project, "remote", "add", "origin", str(bare))
-    git(project, "push", "-q", "--force", "origin", "main~6:main")
+    git(project, "push", "-q", "--force", "origin", "main~4:main")
     monkeypatch.chdir(project)
     (project / ".fractary" / "faber" / "config.yaml").write_bytes(
         (world.project / ".fractary" / "faber" / "config.yaml").read_bytes()

@@ -32,7 +32,7 @@ def page(text: str) -> tuple[set[str], str]:
     return {token.type for token in (*tokens, *inner)}, shown
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(HOSTILE)
 def test_text_from_elsewhere_does_nothing(text: str) -> None:
     """Whatever a text holds, the page shows plain text and code of it: no link, image, HTML or heading, and nothing
@@ -43,7 +43,7 @@ def test_text_from_elsewhere_does_nothing(text: str) -> None:
         assert ACTS.search(shown) is None, made
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(st.sampled_from(list("ab @#*_<>&\\.-+1")), max_size=40))
 def test_text_reads_as_it_was_written(text: str) -> None:
     """What is shown of a line is the line itself: nothing is lost by making it inert."""
@@ -51,6 +51,7 @@ def test_text_reads_as_it_was_written(text: str) -> None:
     assert shown.split() == outsiders(text).split()
 
 
+@settings(max_examples=30, deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_only_fabers_part_is_replaced(before: str, after: str, first: str, second: str) -> None:
     """What stands around faber's part stays, whatever the part quotes; without the part nothing is written."""

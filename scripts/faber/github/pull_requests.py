@@ -60,10 +60,6 @@ class PullRequests:
         found = [each for each in map(_object, answer) if _head(each, "label") == f"{owner}:{branch}"]
         return sorted(map(_pull_request, found), key=lambda each: -each.number)
 
-    def numbered(self, number: int) -> PullRequest:
-        """The one of that number."""
-        return _pull_request(self._call("GET", f"/pulls/{number}"))
-
     def create(self, *, title: str, head: str, base: str, body: str, draft: bool) -> PullRequest:
         """Open one. If it is unknown whether GitHub did, the error has the field `uncertain`: look with `of_branch`."""
         given = {"title": title, "head": head, "base": base, "body": body, "draft": draft}

@@ -34,11 +34,11 @@ from faber.pull_request.pr_facts import PullRequestFacts, read_facts
 from faber.pull_request.pr_record import record_merged, record_open, recorded
 from faber.pull_request.pr_refusals import already_open, explained, no_drafts
 from faber.pull_request.readiness import opens, step_due
-from faber.sources.work_items import WorkItemError, WorkItemNotFound, WorkItemUnauthorised
+from faber.sources.work_items import WorkItemError, WorkItemUnauthorised
 from faber.steps.holding import check_held
 from faber.store.appending import Writer
 from faber.store.commit import Committed, commit
-from faber.store.config import Config, load_config
+from faber.store.config import ALWAYS_PROTECTED, Config, load_config
 from faber.store.load import Run
 from faber.store.store_errors import ForeignRun
 from faber.sync.local import branch_of
@@ -174,8 +174,7 @@ class _Work:
                     number=found.number,
                     recovery="A person decides: reopen it on GitHub and repeat this, or cancel the run.",
                 )
-            pushed = push_branch(self.remote, self.branch)
-            return self._opened(found, pushed)
+            return self._opened(found)
         except WorkItemError as error:
             raise explained(error, self.branch) from None
 
@@ -186,11 +185,9 @@ class _Work:
         found = self.github.of_branch(self.owner, self.branch)
         known = recorded(self.run.state)
         ours = known.url.lower().startswith(f"{self.github.web()}/pull/".lower())
-        if known.number is not None and ours and all(each.number != known.number for each in found):
-            try:
-                found.append(self.github.numbered(known.number))
-            except WorkItemNotFound:
-                pass
+        if known.url and not (ours and any(each.number == known.number for each in found)):
+            # Whatever the run was handed as its pull request: faber changes none that is not of its branch.
+            self._warn("another_branch", f"The run recorded {known.url}, which is no pull request of {self.branch}.")
         opened = [each for each in found if each.open]
         if opened:
             return min(opened, key=lambda each: (each.number != known.number, not self._is_of_run(each)))
@@ -206,10 +203,16 @@ class _Work:
 
     # --- opening and updating ------------------------------------------------------------------------
 
-    def _opened(self, found: PullRequest | None, pushed: str) -> PullRequestOutcome:
+    def _opened(self, found: PullRequest | None) -> PullRequestOutcome:
         base = self.order.base or (found.base if found else None) or self.into or self.github.default_branch()
-        if base == self.branch:
-            raise NothingToMerge(f"The run works on {base}, the branch that it would be merged into.", branch=base)
+        if self.branch in (base, *ALWAYS_PROTECTED, *self.config.at("branches.protected")):
+            raise NothingToMerge(
+                f"The run works on {self.branch}, which others are merged into: it is not pushed.",
+                branch=self.branch,
+                recovery="Move its commits to a branch of its own (`git switch -c NAME`), and record that "
+                f"(`faber event emit {self.run.run_id} --type branch_create --set branch=NAME`).",
+            )
+        pushed = push_branch(self.remote, self.branch)
         secrets = secret_values(os.environ)
         facts = read_facts(self.run, self.config, self.remote, secrets, commit=pushed, base=base)
         text, waits = body(facts, secrets), facts.waits
