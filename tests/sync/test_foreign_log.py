@@ -14,10 +14,10 @@ from faber.model.acceptance import Decision
 from faber.model.consequences import consequences
 from faber.model.documents import State
 from faber.model.reducer import fold, initial_state
-from faber.sync.foreign_log import ALLOWED, Question, Terms, check_foreign
+from faber.sync.foreign_log import ALLOWED, ContextQuestion, Terms, check_foreign
 from faber.sync.sync_errors import ForeignEvent
 
-ASKED = {"spec_unreadable": Question("Which specification?", ["skip", "abort"])}
+ASKED = {"spec_unreadable": ContextQuestion("Which specification?", ["skip", "abort"])}
 TERMS = Terms(datetime(2026, 1, 1, 12, tzinfo=UTC), ASKED)
 AT = "2026-01-01T12:00:00Z"
 REQUEST = "fr-20260101-0a1b2c3d"

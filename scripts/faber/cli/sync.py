@@ -15,7 +15,7 @@ from faber.git.git_errors import NoRepository
 from faber.model.ids import check_run_id, is_run_id
 from faber.store.layout import Layout
 from faber.sync.bundle_file import export as write_bundle
-from faber.sync.foreign_log import Question
+from faber.sync.foreign_log import ContextQuestion
 from faber.sync.importing import import_bundle
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
@@ -157,7 +157,7 @@ def import_file(obj: Invocation, run: str, file: str, name: str, timeout: float)
     remote = _remote(obj, name, timeout)
     from faber.context.questions import QUESTIONS
 
-    questions = {code: Question(asked.prompt, list(asked.options)) for code, asked in QUESTIONS.items()}
+    questions = {code: ContextQuestion(asked.prompt, list(asked.options)) for code, asked in QUESTIONS.items()}
     taken = import_bundle(obj.layout, remote, run_id, file, seconds=timeout, questions=questions)
     print_json({"remote": name, **taken})
 

@@ -34,7 +34,6 @@ def _reopen(state: State, event: Event) -> None:
     if state["status"] == "cancelled" or (known and known.get("exited")):
         return
     if known is None:
-        _withdraw(state, given["return_to"])
         _repeat(state, event, None, keeps=lambda gate: admits(gate, event["phase"], event.get("step")))
         state["status"], state["completed_at"] = "in_progress", None
         go_ahead(state)
@@ -58,16 +57,6 @@ def repair_of(state: State, commit: str) -> Any:
     return next((loop for loop in loops if loop.get("repair") and loop.get("commit") == commit), None)
 
 
-def _withdraw(state: State, return_to: str) -> None:
-    """Nobody is asked any more to approve work that is repeated: the gate asks again when the run gets there."""
-    phases = list(state["phases"])
-    again = phases[phases.index(return_to) :]
-    asked = [request["context"].get("gate") for request in state["feedback_queue"]]
-    gone = [gate for gate in asked if isinstance(gate, str) and covered(gate, again)]
-    state["feedback_queue"] = [each for each in state["feedback_queue"] if each["context"].get("gate") not in gone]
-    state["gates"] = {key: gate for key, gate in state["gates"].items() if key not in gone}
-
-
 def _repeat(state: State, event: Event, last: str | None, *, keeps: Callable[[str], bool] = lambda gate: False) -> None:
     phases: list[str] = []
     for name, phase in state["phases"].items():
@@ -82,8 +71,10 @@ def _repeat(state: State, event: Event, last: str | None, *, keeps: Callable[[st
             phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
         if name == last:
             break
-    # The approvals were given for work that is now repeated.
-    state["gates"] = {key: gate for key, gate in state["gates"].items() if not covered(key, phases) or keeps(key)}
+    # The approvals were given, or are asked, for work that is now repeated.
+    past = [key for key, gate in state["gates"].items() if covered(key, phases) and not (gate["answer"] and keeps(key))]
+    state["gates"] = {key: gate for key, gate in state["gates"].items() if key not in past}
+    state["feedback_queue"] = [each for each in state["feedback_queue"] if each["context"].get("gate") not in past]
     state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
 
 

@@ -69,7 +69,7 @@ _FRAME = ("type", "phase", "step", "status", "message", "metadata", "artifacts",
 _OWN_ARTIFACTS = "pr_"
 
 
-class Question(NamedTuple):
+class ContextQuestion(NamedTuple):
     """What faber asks about a run's context: the beginning of the prompt, and the options."""
 
     prompt: str
@@ -80,7 +80,7 @@ class Terms(NamedTuple):
     """What events are measured by: the time now, and faber's own questions about a context, by their codes."""
 
     now: datetime
-    questions: Mapping[str, Question]
+    questions: Mapping[str, ContextQuestion]
 
 
 def check_foreign(state: State, plan: Plan, events: Iterable[Event], terms: Terms) -> State:

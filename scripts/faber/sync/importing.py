@@ -18,7 +18,7 @@ from faber.store.load import Run, load
 from faber.sync.bundle_file import check_refs, read
 from faber.sync.divergence import Comparison, compare_with, refusal, shared_state
 from faber.sync.foreign_branch import check_branch, check_name, take_branch
-from faber.sync.foreign_log import Question, Terms, check_foreign
+from faber.sync.foreign_log import ContextQuestion, Terms, check_foreign
 from faber.sync.local import blob_id, branch_of
 from faber.sync.pull import Taken, take
 from faber.sync.quarantine import quarantine
@@ -30,7 +30,7 @@ from faber.sync.verify import Constants, check_events, read_events
 
 
 def import_bundle(
-    layout: Layout, remote: Remote, run_id: str, path: str, *, seconds: float, questions: Mapping[str, Question]
+    layout: Layout, remote: Remote, run_id: str, path: str, *, seconds: float, questions: Mapping[str, ContextQuestion]
 ) -> dict[str, object]:
     """Add what the file `path` has of the run to this copy, and move the run's branch to what it has of that.
 
