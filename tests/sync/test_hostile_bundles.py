@@ -195,6 +195,25 @@ def _reverted(w: World) -> bytes:
     return w.bundle(w.refs | {BRANCH: made})
 
 
+def _merged(w: World) -> bytes:
+    """A merge that brings a workflow which neither side has."""
+    side = w.git("commit-tree", w.git("rev-parse", f"{BRANCH}^{{tree}}"), "-m", "x", "-p", f"{BRANCH}~1")
+    tree = w.git("rev-parse", f"{w.commit({'.github/workflows/x.yml': 'on: push'})}^{{tree}}")
+    return w.bundle(w.refs | {BRANCH: w.git("commit-tree", tree, "-m", "x", "-p", BRANCH, "-p", side)})
+
+
+def _own_history(w: World) -> bytes:
+    """A run whose first event is another, after a commit of the run without events that the remote never had."""
+    entries = {path: entry for path, entry in w.forge_entries().items() if not path.startswith("events/")}
+    begun = w.git("commit-tree", "-m", "x", w.forge.tree(entries))
+
+    def change(entries: Entries) -> None:
+        path = min(path for path in entries if path.startswith("events/"))
+        w.forge.change(entries, path, timestamp="2020-01-01T00:00:00Z")
+
+    return w.run(change, parent=begun)
+
+
 def _tree(entry: str) -> Make:
     """A commit whose tree has an entry that no git writes."""
 
@@ -271,6 +290,7 @@ TRICKS: dict[str, tuple[str, Make]] = {
     "history of another project": ("branch_not_importable", _merge),
     "a workflow": ("guarded_path", lambda w: w.branch(files={".github/workflows/x.yml": "on: push"})),
     "a workflow that is gone again": ("guarded_path", _reverted),
+    "a workflow in a merge": ("guarded_path", _merged),
     "a workflow in capitals": ("guarded_path", lambda w: w.branch(files={".GitHub/workflows/x.yml": "on: push"})),
     "a link as the folder of workflows": ("guarded_path", lambda w: w.branch(files={".github": "x"}, mode="120000")),
     "faber's settings": ("guarded_path", lambda w: w.branch(files={".fractary/faber/config.yaml": "feedback: {}"})),
@@ -293,6 +313,7 @@ TRICKS: dict[str, tuple[str, Make]] = {
     "an event of the remote's, changed": ("log_rewritten", _first_event),
     "an event of the remote's, replaced": ("log_rewritten", _shorter),
     "a run without its history": ("log_rewritten", _moved),
+    "a history of its own": ("log_rewritten", _own_history),
     "the branch as the run": ("log_rewritten", lambda w: w.bundle(w.refs | {REF: w.refs[BRANCH]})),
     "another autonomy": ("log_rewritten", _replaced("metadata.json", autonomy="autonomous")),
     "another work item": ("log_rewritten", _replaced("metadata.json", work_id="8")),
@@ -413,7 +434,10 @@ def test_an_honest_bundle_is_taken_after_all_of_them(world: World, tmp_path: Pat
     refs = decode(world.run(forge)).refs | {BRANCH: odd}
     file = tmp_path / "run.bundle"
     file.write_bytes(world.bundle(dict(refs)))
+    synced = world.land.git("rev-parse", f"refs/faber/synced/origin/runs/{RUN}")
     assert bring(world, file)["result"] == "imported"
+    # The next push builds on what the remote has, not on a commit of that machine.
+    assert world.land.git("rev-parse", f"refs/faber/synced/origin/runs/{RUN}") == synced
     assert world.land.git("rev-parse", BRANCH) == odd
     assert world.land.events() == world.evil.events()
     assert not (world.land.run_dir / "work-item.json").exists()
