@@ -79,7 +79,7 @@ def items(gh: Gh) -> GitHubWorkItems:
 
 
 def test_pull_requests_on_an_enterprise_server(github: FakeGitHub) -> None:
-    """A pull request is opened, found by its branch, edited and made ready; GraphQL, which only the last needs, stands
+    """A pull request is opened, found by its branch, edited and made ready; GraphQL, which only the last needs, is
     beside the REST API, and a refusal says what GitHub names."""
     github.pulls.heads = {"feat": "a" * 40, "main": "b" * 40}
     through = RestTransport(f"{github.root}/api/v3", github.token)

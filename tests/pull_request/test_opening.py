@@ -156,12 +156,16 @@ def test_a_merged_one_is_the_end(world: World) -> None:
 
 
 def test_a_closed_one_is_not_opened_again(world: World) -> None:
-    """A pull request that a person closed is neither reopened nor followed by another one: a person decides."""
+    """A pull request that a person closed is neither reopened nor followed by another one: a person decides. One that
+    they open instead is the run's from then on."""
     number = world.open().json["number"]
     world.github.pulls.close(number)
     answer = world.open()
     assert (answer.status, answer.code, answer.json["error"]["number"]) == (3, "pull_request_closed", number)
     assert (only(world)["state"], len(posts(world))) == ("closed", 1)
+    other = world.github.pulls.add(BRANCH)
+    answer = world.open()
+    assert (answer.json["result"], answer.json["number"], len(posts(world))) == ("adopted", other, 1)
 
 
 def test_what_github_does_not_allow_is_a_warning(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faber.demo.healed_phase import RUN_ID
 from faber.pull_request.readiness import waits_for
 from pull_request.conftest import call
 from pull_request.world import World
@@ -45,8 +46,9 @@ def test_a_nebula_has_a_pull_request(world: World, tmp_path: Path, monkeypatch: 
     (project / ".fractary" / "faber" / "config.yaml").write_bytes(
         (world.project / ".fractary" / "faber" / "config.yaml").read_bytes()
     )
-    answer = call("pull-request")
-    assert (answer.status, answer.json["draft"], answer.json["base"]) == (0, False, "main"), json.dumps(answer.json)
+    answer = call("pull-request", RUN_ID)
+    assert answer.status == 0, json.dumps(answer.json)
+    assert (answer.json["draft"], answer.json["base"]) == (False, "main")
     [text] = world.bodies.values()
     assert "- `heal-quote`: Let the csv module quote" in text
     assert "- `quote` failed, and `heal-quote` healed it: " in text

@@ -187,7 +187,7 @@ class _Work:
         ours = known.url.lower().startswith(f"{self.github.web()}/pull/".lower())
         if known.url and not (ours and any(each.number == known.number for each in found)):
             # Whatever the run was handed as its pull request: faber changes none that is not of its branch.
-            self._warn("another_branch", f"The run recorded {known.url}, which is no pull request of {self.branch}.")
+            self._warn("another_branch", f"The run recorded {known.url}, not a pull request of {self.branch}.")
         opened = [each for each in found if each.open]
         if opened:
             return min(opened, key=lambda each: (each.number != known.number, not self._is_of_run(each)))

@@ -236,9 +236,10 @@ def _asks(facts: PullRequestFacts) -> list[str]:
     """How to answer the question that waits longest, here."""
     if facts.mention is None or not facts.state["feedback_queue"]:
         return []
-    lines = [f"```text\n{line}\n```" for line in commands(facts.state["feedback_queue"][0], facts.mention)]
-    reviews = facts.state["feedback_queue"][0]["type"] in ANSWERED
-    how = "Approve or request changes in a review, or write" if reviews else "To answer, write"
+    asked = facts.state["feedback_queue"][0]
+    changes = " or request changes" if "request_changes" in asked["options"] else ""
+    how = f"Approve{changes} in a review, or write" if asked["type"] in ANSWERED else "To answer, write"
+    lines = [f"```text\n{line}\n```" for line in commands(asked, facts.mention)]
     return [f"{how} a comment that starts with one of these lines:", *lines]
 
 
@@ -246,13 +247,11 @@ def _foot(facts: PullRequestFacts) -> str:
     view, record = facts.view, facts.record
     own = [session for session in record.sessions if session.role is None]
     parts = [f"Run {code(view.run_id)}"]
-    parts += [f"{len(own)} session{'s' * (len(own) != 1)}"] if own else []
+    parts += [f"{len(own)} session{'s' * (len(own) != 1)}, billed by their client"] if own else []
     parts += [duration(view.elapsed_s)] if view.elapsed_s else []
     if view.nebula:
         parts.append(cost_text(view.money.cost_usd, view.unpriced_turns))
         parts.append(tokens_text(view.money.tokens_in, view.money.tokens_out))
-    else:
-        parts.append("the client of the sessions knows what they cost")
     kept = "faber rewrites only this part; what you write above or below it stays."
     return f"---\n\n<sub>{' · '.join(part for part in parts if part)} · {kept}</sub>"
 
