@@ -113,3 +113,17 @@ def test_waits_that_overlap_count_once(tmp_path: Path) -> None:
     line = told((0, asked[0]), (10, asked[1]), (30, {"type": "feedback_received", "metadata": {"request_id": "a"}}))
     assert line.seconds("person") == 30 * 60
     assert minutes(line, "person") == [(0, 30, "done"), (10, 30, "open")]
+
+
+def test_a_reopening_ends_what_is_repeated() -> None:
+    """The step in progress was interrupted by a failed check, which is a mark; a review is none."""
+    place: Any = {"return_to": "a", "source": "check-1", "commit": "c" * 40, "evidence": []}
+    line = told(
+        (0, workflow_events.workflow_start()),
+        (1, workflow_events.step_start("a", "one")),
+        (3, workflow_events.run_reopened(("b", None), 'The check "lint" failed', **place, repair=1)),
+        (4, workflow_events.step_start("a", "one", again=True)),
+        (6, workflow_events.run_reopened(("b", None), "A person requested changes", **place)),
+    )
+    assert minutes(line, "step") == [(1, 3, "reset"), (4, 6, "reset")]
+    assert [(mark.label, mark.grave) for mark in line.marks] == [('The check "lint" failed', False)]
