@@ -117,6 +117,7 @@ def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: Messa
     place.happens("issue_comment", event(github, f"@faber answer {request} Use semicolons."))
     ((number, pull),) = github.pulls.found.items()
     assert (place.text(), pull["draft"]) == ("a;b\n", True)
+    assert pull["title"] == github.issues[NUMBER]["title"]
 
     # CI fails, and before the agent gets to it, a person requests changes.
     assert place.decide("workflow_run", failed_check(place, 40))["resume"] == "true"
@@ -124,7 +125,7 @@ def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: Messa
     assert (place.text(), pull["draft"]) == ("Name;Age\na;b\n", True)
     told = github.bodies(number)
     assert [f"commit/{place.head()}" in each for each in told] == [True, True]
-    assert "The check CI" in told[0]
+    assert 'The check "CI"' in told[0]
     assert "requested changes" in told[1]
 
     place.happens("pull_request_review", approves(place, number))
@@ -155,7 +156,7 @@ def test_the_default_workflow_to_a_merged_pull_request(place: GitHubProject, api
     assert (place.text(), pull["draft"]) == ("a;b\n", True)
     place.happens("workflow_run", failed_check(place, 40))
     assert (place.text(), pull["draft"]) == ("name;age\na;b\n", True)
-    assert "The check CI" in github.bodies(number)[-1]
+    assert 'The check "CI"' in github.bodies(number)[-1]
     place.happens("pull_request_review", wishes(place, number))
     assert (place.text(), pull["draft"]) == ("Name;Age\na;b\n", True)
     assert "requested changes" in github.bodies(number)[-1]
