@@ -221,3 +221,9 @@ def test_progress_names_every_phase() -> None:
     assert f"`{REQUEST_ID}`" in text
     assert "awaiting feedback" in text
     assert text.endswith(progress_marker("acme/shop/1"))
+
+
+@pytest.mark.parametrize(("url", "shown"), [("https://github.com/acme/shop/pull/7", True), ("x @octocat", False)])
+def test_progress_links_the_pull_request(url: str, shown: bool) -> None:
+    """The progress comment has the address of the run's pull request; any other text is not shown."""
+    assert (f"Its pull request: {url}" in progress_comment(state(artifacts={"pr_url": url}))) is shown
