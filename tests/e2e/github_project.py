@@ -55,14 +55,14 @@ class GitHubProject:
         self, name: str, payload: Any, decided: Outputs | None = None, event: str = "issue_comment"
     ) -> tuple[Any, Runner]:
         """A job of the workflows, on a machine of its own; `decided` are the outputs of job decide."""
-        github = self.github
+        github, about = self.github, payload.get("repository")  # a schedule is about none
         contexts = {
             "github": {
                 "token": github.token,
                 "server_url": github.root,
                 "repository": github.slug,
                 "event_name": event,
-                "event": payload | {"repository": payload["repository"] | {"default_branch": "main"}},
+                "event": payload | ({"repository": about | {"default_branch": "main"}} if about else {}),
                 "_header": self._header,
             },
             "secrets": {"ANTHROPIC_API_KEY": "dummy"},

@@ -15,6 +15,7 @@ from e2e.literal import LiteralAgent, Made
 from e2e.messages_api import MessagesApi
 from e2e.replies import tool
 from github.comments import NUMBER, PERSON, ended, event, review
+from github.fake_reactions import react
 from sync.clones import MACHINE_LOCAL, Clone, differing
 
 FLOW = """
@@ -144,14 +145,16 @@ def test_from_an_issue_to_a_merged_pull_request(place: GitHubProject, api: Messa
 @pytest.mark.full
 @pytest.mark.parametrize("flow", [DEFAULT], ids=["default"])
 def test_the_default_workflow_to_a_merged_pull_request(place: GitHubProject, api: MessagesApi) -> None:
-    """The same with the workflow that every project has, one thing after the other: comments open its first gate, a
+    """The same with the workflow that every project has, one thing after the other: a reaction opens its first gate, a
     failed check and a review send the work back in turn, and another review opens the last gate."""
     github, a = place.github, place.a
     api.script.always(LiteralAgent(hands(place), patience=2, branch="feat/7"))
     run, request = begin(a)
     place.happens("issue_comment", event(github, f"@faber answer {request} Use semicolons."))
     assert github.pulls.found == {}
-    place.happens("issue_comment", event(github, "@faber lgtm", comment_id=5_001))
+    asked = max(each for each, comment in github.comments.items() if "faber:request" in comment["body"])
+    react(github, asked, "+1", PERSON)
+    place.happens("schedule", {"schedule": "7,22,37,52 * * * *"})
     ((number, pull),) = github.pulls.found.items()
     assert (place.text(), pull["draft"]) == ("a;b\n", True)
     place.happens("workflow_run", failed_check(place, 40))
