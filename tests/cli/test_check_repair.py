@@ -295,9 +295,9 @@ def test_the_settings_decide(world: World) -> None:
     assert world.arrive("check_run", 32).json["reason"] == "run_closed"
 
 
-def reviewed(world: World, state: str, body: str | None, number: int = 77) -> Any:
-    """A review of the run's pull request."""
-    payload = review(world.github, state, body)
+def reviewed(world: World, state: str, body: str | None, number: int = 77, pull: int = 9) -> Any:
+    """A review of a run's pull request."""
+    payload = review(world.github, state, body, number=pull)
     payload["review"]["id"] = number
     return world.faber("feedback", "from-event", "--event-path", write_event(world.project.parent, payload))
 
@@ -381,3 +381,30 @@ def test_the_run_shows_why_it_has_work_again(world: World) -> None:
         "event", "emit", RUN, "--type", "run_reopened", "--phase", "build", "--set", "return_to=build"
     )
     assert refused.code == "has_own_command"
+
+
+@pytest.mark.parametrize("what", ["a failed check", "a review"])
+def test_an_approval_that_is_asked_for_is_withdrawn(world: World, what: str) -> None:
+    """While a gate asks to approve work that is sent back, the request ends with it, the run continues, and the gate
+    asks again; a review that requests changes is no answer to it, and no mistake."""
+    world.must("run", "init", "--run-id", "demo/two/run", "--work-id", "8", "--workflow", "short")
+    world.must("next", "demo/two/run")
+    for step, more in (("frame:classify", ("--artifact", "branch_name=work/eight")), ("build:implement", ())):
+        world.must("step", "complete", "demo/two/run", step, *more, "--next")
+    gate = world.must("step", "complete", "demo/two/run", "evaluate:test", "--next")
+    assert gate["action"] == "wait"
+    url = f"https://127.0.0.1/{world.github.slug}/pull/10"
+    world.must(
+        "event", "emit", "demo/two/run", "--type", "pr_create", "--set", f"url={url}", "--set", f"commit={FIRST}"
+    )
+    world.github.checks.pull(10, "work/eight", FIRST)
+    if what == "a review":
+        told = reviewed(world, "changes_requested", "Shorter.", pull=10).json
+    else:
+        world.github.checks.check(31, "lint", FIRST, pulls=(10,))
+        told = world.arrive("check_run", 31).json
+    assert (told["reason"], told["resume"], told["request_id"]) == ("reopened", True, None)
+    assert world.must("feedback", "show", "demo/two/run")["open"] == []
+    assert world.must("next", "demo/two/run")["step"] == "implement"
+    world.must("step", "complete", "demo/two/run", "build:implement", "--next")
+    assert world.must("step", "complete", "demo/two/run", "evaluate:test", "--next")["action"] == "wait"

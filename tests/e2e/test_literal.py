@@ -155,7 +155,7 @@ def test_a_step_that_failed_is_healed(bench: Bench) -> None:
     assert bench.refused == []
 
 
-@pytest.mark.full  # tests/e2e/test_machines.py continues a run in a second clone, too
+@pytest.mark.full  # tests/e2e/test_issue_to_merge.py continues a run in other clones, too
 @newest
 def test_a_run_moves_to_a_second_clone(bench: Bench, tmp_path: Path) -> None:
     """`/faber:sync push` here and `/faber:sync pull` in another clone; there a plain prompt gets the run to its end."""

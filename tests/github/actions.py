@@ -220,6 +220,7 @@ class Runner:
             text=True,
             timeout=180,
             check=False,
+            start_new_session=True,  # a runner's steps have no terminal
         )
         if "id" in step:
             machine.contexts["steps"][step["id"]] = {"outputs": dict(_rows(output))}

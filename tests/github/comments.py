@@ -65,6 +65,8 @@ def ended(github: FakeGitHub, kind: str, number: int, conclusion: str = "failure
     made = json.loads((WEBHOOKS / f"{kind}.json").read_text("utf-8"))[0]
     made[kind] |= {"id": number, "conclusion": conclusion}
     made["repository"] |= {"full_name": github.slug, "html_url": f"https://127.0.0.1/{github.slug}"}
+    if kind == "workflow_run":
+        made[kind]["head_repository"] |= {"full_name": github.slug}
     return made
 
 

@@ -39,6 +39,7 @@ class FakePulls:
     def add(self, branch: str, *, title: str = "A change", body: str = "", **more: Any) -> int:
         """An open pull request of a branch; `more` are keys of the answer (`draft`, `base`); its number."""
         number = max([*self.github.issues, *self.found, 100]) + 1
+        self.github.add_issue(number, title, body)  # people comment on it as on an issue
         given = {"head": branch, "base": DEFAULT_BRANCH, "draft": False, "login": "octocat"} | more
         self.found[number] = {
             "number": number,
@@ -49,10 +50,11 @@ class FakePulls:
         } | given
         return number
 
-    def merge(self, number: int) -> str:
+    def merge(self, number: int, commit: str | None = None) -> str:
         """What a person does on its page; the commit that it is merged as."""
-        self.found[number] |= {"state": "closed", "merged_as": f"{number:040x}", "at": self._now(number)["head"]["sha"]}
-        return f"{number:040x}"
+        commit = commit or f"{number:040x}"
+        self.found[number] |= {"state": "closed", "merged_as": commit, "at": self._now(number)["head"]["sha"]}
+        return commit
 
     def close(self, number: int) -> None:
         """What a person does who does not want it."""

@@ -9,7 +9,7 @@ from faber.github.pull_requests import PullRequests
 from faber.pull_request import opening
 from faber.pull_request.pr_record import Recorded
 from github.fake import Fault
-from pull_request.world import BRANCH, RUN, STEP, World, start
+from pull_request.world import BRANCH, RUN, STEP, World, must, start
 from support.repositories import commit, git
 
 
@@ -268,3 +268,26 @@ def test_no_branch_but_its_own_is_touched(world: World) -> None:
     assert [warning["code"] for warning in answer.json["warnings"]] == ["another_branch"]
     assert (answer.json["result"], world.bodies[other]) == ("created", "Not yours.")
     assert world.state["artifacts"]["pr_number"] == str(answer.json["number"])
+
+
+def test_a_gate_after_it_is_asked_at_once(world: World) -> None:
+    """Where a person is to approve what follows, no agent is needed to ask: the pull request waits as a draft."""
+    workflows = world.project / ".fractary" / "faber" / "workflows"
+    workflows.mkdir(exist_ok=True)
+    (workflows / "gated.yaml").write_text(GATED)
+    must(world.call, "run", "init", "--run-id", "gated", "--work-id", "7", "--workflow", "gated", *AUTONOMOUS)
+    must(world.call, "event", "emit", "gated", "--type", "branch_create", "--set", f"branch={BRANCH}")
+    must(world.call, "next", "gated")
+    told = must(world.call, "pull-request", "gated", "--as-configured")
+    assert (told["completed"], told["draft"], told["status"]) == ("release:open-pr", True, "awaiting_feedback")
+    assert told["waits"] == ["A person has to answer: Announce it?"]
+    must(world.call, "feedback", "respond", "gated", "approve")
+    assert must(world.call, "pull-request", "gated", "--as-configured")["draft"] is False
+
+
+AUTONOMOUS = ("--autonomy", "autonomous")
+GATED = """
+phases:
+  - {id: release, steps: [{id: open-pr, instruction: Open it., pull_request: true}]}
+  - {id: after, gates: [{prompt: "Announce it?"}], steps: [{id: announce, instruction: Announce it.}]}
+"""

@@ -28,7 +28,7 @@ def pull_request(
     """
     from faber.console.recorded_answer import handed_out
     from faber.github.notifications import tell, with_report
-    from faber.pull_request.completing import complete_run_if_done
+    from faber.pull_request.completing import go_on_without_agent
     from faber.store.commit import Committed
 
     obj.run = run
@@ -41,8 +41,12 @@ def pull_request(
         shown = {key: value for key, value in answer.items() if value not in (None, [])}
         print_json({"pull_request": shown, **handed_out(obj, outcome.run, Committed(events, outcome.run, False))})
         return
-    if as_configured and outcome.step and (ended := complete_run_if_done(outcome.run, obj.writer)):
-        recorded.append(ended)
+    if as_configured and outcome.step and (more := go_on_without_agent(outcome.run, obj.writer)):
+        recorded.append(more)
+        if more.state["feedback_queue"]:  # a draft while a gate is open
+            again = keep_pull_request(more.run, order, obj.writer)
+            recorded += again.committed
+            answer |= {key: value for key, value in again.as_dict().items() if key in ("draft", "waits")}
     if recorded:
         events = [event for each in recorded for event in each.events]
         last = recorded[-1].run

@@ -39,10 +39,19 @@ def done_repairs(state: State) -> list[Done]:
     """What is complete, the newest last."""
     groups: dict[str, tuple[RetryLoop, ...]] = {}
     for loop in state["retry_loops"]:
-        if "source" in loop and loop.get("exited"):
+        if "source" in loop and _is_done(state, loop):
             name = loop.get("commit", "") if "repair" in loop else loop["source"]
             groups[name] = (*groups.get(name, ()), loop)
     return [Done(loops) for loops in groups.values()][-MOST:]
+
+
+def _is_done(state: State, loop: RetryLoop) -> bool:
+    """True if the work is repeated as far as the pull request, which may still wait for a person's approval."""
+    names = list(state["phases"])
+    if loop.get("exited") or loop["phase"] not in names or loop["return_to"] not in names:
+        return bool(loop.get("exited"))
+    again = names[names.index(loop["return_to"]) : names.index(loop["phase"])]
+    return bool(again) and all(state["phases"][name]["status"] in ("completed", "skipped") for name in again)
 
 
 def post_repairs(run: Run, config: Config) -> PostReport:

@@ -160,6 +160,8 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
             if comment.state == "changes_requested" and bound.reason in ("nothing_asked", "run_closed"):
                 return _reopen(arrival, said)
             raise Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
+        if comment.state == "changes_requested" and bound.request and "gate" in bound.request["context"]:
+            return _reopen(arrival, said)  # a gate can only be approved or rejected
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
         return _record(arrival, said, bound, _run_of(bound, runs))

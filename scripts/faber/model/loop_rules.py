@@ -71,8 +71,10 @@ def _repeat(state: State, event: Event, last: str | None, *, keeps: Callable[[st
             phase["completed_at"] = phase["ended_event"] = phase["failed_step"] = phase["error"] = None
         if name == last:
             break
-    # The approvals were given for work that is now repeated.
-    state["gates"] = {key: gate for key, gate in state["gates"].items() if not covered(key, phases) or keeps(key)}
+    # The approvals were given, or are asked, for work that is now repeated.
+    past = [key for key, gate in state["gates"].items() if covered(key, phases) and not (gate["answer"] and keeps(key))]
+    state["gates"] = {key: gate for key, gate in state["gates"].items() if key not in past}
+    state["feedback_queue"] = [each for each in state["feedback_queue"] if each["context"].get("gate") not in past]
     state["current_phase"], state["current_step"] = event["metadata"]["return_to"], None
 
 

@@ -3,6 +3,7 @@
 from faber.model.acceptance import Decision
 from faber.model.commands import Examined, complete_step
 from faber.model.documents import Plan, State
+from faber.model.gates import closed_gate
 from faber.model.progress import next_place, step_state
 from faber.steps.holding import held
 from faber.steps.next_step import start_next
@@ -34,11 +35,11 @@ def complete_due_step(run: Run, by: Writer, due: tuple[str, str], message: str) 
     return [*made, commit(run.layout, run.run_id, held(run.layout, by.session_id, decide), by, known=run)]
 
 
-def complete_run_if_done(run: Run, by: Writer) -> Committed | None:
-    """Complete the run whose last step is complete; nothing where anything is left: an agent is to do that."""
-    if run.state["status"] != "in_progress" or next_place(run.state, run.plan) is not None:
-        return None
-    return start_next(run, by).committed
+def go_on_without_agent(run: Run, by: Writer) -> Committed | None:
+    """Complete the run whose last step is complete, or ask what the next gate asks; nothing where an agent is to do
+    what is left."""
+    left = next_place(run.state, run.plan) is not None and closed_gate(run.state, run.plan) is None
+    return None if left or run.state["status"] != "in_progress" else start_next(run, by).committed
 
 
 def _in_progress(state: State, place: tuple[str, str]) -> bool:

@@ -27,7 +27,7 @@ _WHY = {"missing": "evidence is missing", "waived": "a person waived the evidenc
 def title_of(facts: PullRequestFacts) -> str:
     """The title: the specification's, else what was asked."""
     spec = facts.specification
-    title = (spec.get("title") if spec else None) or facts.view.title or facts.view.run_id
+    title = (spec.get("title") if spec else None) or facts.view.title or facts.asked_for or facts.view.run_id
     return redact(one_line(str(title), MAX_TITLE))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any, NamedTuple
 
+from faber.errors import FaberError
 from faber.events.drafts import Event
 from faber.events.event_types import STEP_COMPLETE
 from faber.feedback.feedback_history import PastRequest
@@ -17,9 +18,13 @@ from faber.sources.specification import parse
 from faber.store import log, strict
 from faber.store.clock import utc_now
 from faber.store.config import Config
+from faber.store.files import read_json
+from faber.store.layout import WORK_ITEM
 from faber.store.load import Run
+from faber.store.strict_json import InvalidJSON
 from faber.sync.remotes import Remote
 from faber.sync.sync_git import SyncGit
+from faber.sync.trees import MAX_WORK_ITEM
 from faber.text.safe_text import redact_json
 from faber.view.read_view import read_view
 from faber.view.run_record import RunRecord, record_of
@@ -38,10 +43,12 @@ class Proof(NamedTuple):
 class PullRequestFacts(NamedTuple):
     """Everything that the page says. `specification` has the keys of `sources.specification.parse`, and its `path`;
     `reviews`
-    are the proofs of the phases that check the others: those that go back to an earlier one where they fail. `waits`
-    says why it is a draft. `mention` is how a comment calls faber, None where comments are not read."""
+    are the proofs of the phases that check the others: those that go back to an earlier one where they fail.
+    `waits` says why it is a draft. `asked_for` is the issue's title as it was last fetched, '' where nobody fetched it.
+    `mention` is how a comment calls faber, None where comments are not read."""
 
     view: RunView
+    asked_for: str
     record: RunRecord
     state: State
     specification: dict[str, Any] | None
@@ -75,6 +82,7 @@ def read_facts(
     heard = hosted and config.at("feedback.from_comments") != "never"
     return PullRequestFacts(
         view=view,
+        asked_for=clean(_issue_title(run)),
         record=record_of(events, view),
         state=run.state,
         specification=clean(specification_at(remote.git, commit, run)),
@@ -85,6 +93,14 @@ def read_facts(
         closes=issue_of(run.state) if hosted else None,
         mention=str(config.at("feedback.mention")) if heard else None,
     )
+
+
+def _issue_title(run: Run) -> str:
+    try:
+        item = read_json(os.path.join(run.directory, WORK_ITEM), MAX_WORK_ITEM)
+    except (OSError, InvalidJSON, FaberError):
+        return ""
+    return str(item.get("title") or "") if isinstance(item, dict) else ""
 
 
 def specification_at(git: SyncGit, commit: str, run: Run) -> dict[str, Any] | None:
