@@ -70,7 +70,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--quick", action="store_true", help="few moments: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="at four moments only: shows that it works")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--every", type=int, metavar="N", help="interrupt at two of N moments. Default: at all")
     parser.add_argument("--acts", type=int, metavar="N", help="act to the end at each Nth of these. Default: at all")

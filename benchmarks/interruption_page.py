@@ -73,13 +73,16 @@ def rules(data: Data) -> str:
 
 def telling(data: Data) -> str:
     """The README's line."""
-    rows = data["arms"].values()
-    bare, summed, noted, faber, _ = map(percent, rows)
-    row = data["arms"]["new session, faber"]
+    bare, _, noted, row, _ = data["arms"].values()
+    resumed = bare["interruptions"]
+    whole = [resumed[each] for each in ("SIGKILL", "output limit", "usage limit")]
+    there = {name: sum(each[name] for each in whole) for name in ("present", "of")}
     return (
-        f"Measured in the real client ([how](docs/worth.md)): after {row['count']} interruptions of five kinds a new "
-        f"session with faber gets {faber} % of what it has to know, {row['wrong'] or 'nothing'} of it wrong. "
-        f"`--resume` gets {bare} %, a summary {summed} %, notes that a script never forgets to keep {noted} %."
+        f"Measured in the real client with a scripted agent ([how](docs/worth.md)): after {row['count']} interruptions "
+        f"of one run, of five kinds, the next session with faber has {percent(row)} % of what it has to know, "
+        f"{row['wrong'] or 'nothing'} of it wrong. `--resume` has {percent(there)} % while its transcript is whole, "
+        f"{percent(resumed['/compact'])} % after `/compact` and {percent(resumed['new machine'])} % on a new machine; "
+        f"notes that a script never forgets to keep have {percent(noted)} %."
     )
 
 

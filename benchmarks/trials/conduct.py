@@ -68,7 +68,8 @@ class Run:
             "findings": [asdict(each) for each in findings],
             "points": [asdict(each) for each in self.points],
             "ended": self.ended,
-            "void": tally.refused or self._silent(),
+            # An endpoint may name the key that it refuses.
+            "void": tally.refused.replace(self.setup.key, "[key]")[:300] or self._silent(),
             "answers": self.answers,
             "work_calls": tally.work_calls,
             "faber_calls": tally.faber_calls,

@@ -47,7 +47,7 @@ def figures(lines: Sequence[Line]) -> dict[str, Any]:
         "void": sum(line["kind"] == "finished" and bool(line["void"]) for line in lines),
         "charged_usd": round(charged(list(lines)), 6),
         "unpriced_turns": sum(line["unpriced_turns"] for line in lines if line["kind"] == "finished"),
-        "arms": {name: _arm(runs) for name, runs in arms.items()},
+        "arms": {name: {**_arm(runs), "void": _voids(lines, name)} for name, runs in arms.items()},
         "compared": [compare(arms[first], arms[second], first, second)._asdict() for first, second in COMPARISONS],
         "loss": _loss(arms)._asdict(),
         "measures": {name: _measured(arms, name)._asdict() for name in MEASURES},
@@ -85,6 +85,11 @@ def _arm(runs: Sequence[Line]) -> dict[str, Any]:
         "peeked": sum(run["peeked"] for run in runs),
         "not_done": dict(sorted(_counts(run["ended"] for run in runs if run["ended"] != "done").items())),
     }
+
+
+def _voids(lines: Sequence[Line], arm: str) -> int:
+    """How often a run of an arm told nothing: more in one arm than in another would lean the comparison."""
+    return sum(line["kind"] == "finished" and bool(line["void"]) and line.get("arm") == arm for line in lines)
 
 
 def _held(runs: Sequence[Line], about: str) -> list[int]:
@@ -170,6 +175,7 @@ def _of_arm(name: str, arm: Mapping[str, Any]) -> list[str]:
     held = {about: "/".join(map(str, arm["held"][about])) for about in ABOUT}
     first = f"{name:20}{arm['solved']:>6} of {arm['runs']:<3} {ends['low']:5.2f} to {ends['high']:4.2f}"
     more = [f"{arm['reached']} of {arm['interruptions']} interruptions reached"] if arm["interruptions"] else []
+    more += [f"{arm['void']} void"] if arm["void"] else []
     more += [f"{arm['peeked']} looked at what is hidden"] if arm["peeked"] else []
     more += [f"{count} ended as {how}" for how, count in arm["not_done"].items()]
     line = f"{first}{held['answer']:>11}{held['forbidden']:>11}{calls:>7g}"

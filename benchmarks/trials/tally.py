@@ -92,7 +92,7 @@ class Tally:
         subtype = str(event.get("subtype"))
         self.stopped = subtype if subtype.startswith("error_max_") else ""
         failed = event.get("is_error") is True and not subtype.startswith("error_")
-        self.refused = str(event.get("result"))[:300] if failed else ""
+        self.refused = str(event.get("result")) if failed else ""
         cost = event.get("total_cost_usd")
         models = (event.get("modelUsage") or {}).values()
         # For a model that it does not know, the client reckons with the price of another.

@@ -223,6 +223,14 @@ def test_the_figures_are_those_of_the_lines() -> None:
     assert found["arms"]["plain, interrupted"]["held"]["answer"] == [4, 10]
 
 
+def test_a_void_run_counts_for_its_arm() -> None:
+    """The report says in which arm runs were void: one that loses its bad runs looks better than it is."""
+    found = figures.figures([*lines(), line("t", 11, "faber, interrupted", False, void="the client ended by itself")])
+    assert [found["arms"][arm.name]["void"] for arm in ARMS] == [0, 0, 0, 1]
+    assert "faber, interrupted       9 of 10" in figures.text(found)
+    assert "1 void" in figures.text(found).split("faber, interrupted ")[1].split("solved, in pairs")[0]
+
+
 def test_a_half_block_is_in_no_pair() -> None:
     """A run whose counterpart is missing counts in its arm and in no comparison."""
     found = figures.figures([*lines(), line("t", 11, "faber, interrupted", True)])

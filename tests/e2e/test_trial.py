@@ -58,10 +58,11 @@ def test_a_killed_client_is_resumed(setup: Setup, api: MessagesApi, tmp_path: Pa
 
 @pytest.mark.full
 def test_an_endpoint_that_refuses_makes_the_run_void(setup: Setup, api: MessagesApi, tmp_path: Path) -> None:
-    """A refusal of the endpoint is no result of the arm: the run is void and says what the endpoint said."""
-    api.script.always(error(400, "no such model here"))
+    """A refusal of the endpoint is no result of the arm: the run is void and says what the endpoint said, but
+    for the key."""
+    api.script.always(error(400, f"no such model here for {KEY}"))
     found = came(setup, tmp_path, False)
-    assert "no such model here" in found["void"]
+    assert "no such model here for [key]" in found["void"]
     assert not found["solved"]
 
 

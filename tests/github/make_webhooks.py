@@ -3,7 +3,8 @@ knows of their shape as a JSON Schema. Both are under the MIT licence, as LICENS
 
     python3 tests/github/make_webhooks.py
 
-Needs npm. The payloads are of GitHub's fictional user Codertocat; nothing in them is changed.
+Needs npm. The payloads are of GitHub's fictional user Codertocat; the one real author of a commit is replaced, and
+nothing else is changed.
 """
 
 import json
@@ -25,6 +26,7 @@ CHOSEN = {
     "check_run": (1,),
     "workflow_run": (1,),
 }
+AUTHOR = {"email": "21031067+Codertocat@users.noreply.github.com", "name": "Codertocat"}
 ACTIONS = {
     "issue_comment": ("created", "deleted", "edited"),
     "pull_request_review": ("submitted", "dismissed"),
@@ -75,6 +77,9 @@ def main() -> None:
         listed = json.loads((package(EXAMPLES, directory) / "api.github.com" / "index.json").read_text("utf-8"))
         for event, places in CHOSEN.items():
             examples = next(entry["examples"] for entry in listed if entry["name"] == event)
+            for place in places:
+                if commit := examples[place].get(event, {}).get("head_commit"):
+                    commit["author"] |= AUTHOR
             write(f"{event}.json", [examples[place] for place in places])
         definitions = json.loads((package(SCHEMAS, directory) / "schema.json").read_text("utf-8"))["definitions"]
         roots = [f"{event}${action}" for event, actions in ACTIONS.items() for action in actions]

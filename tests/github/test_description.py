@@ -1,12 +1,14 @@
 """The fake GitHub and the description that it is held to: both can find fault."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 from typing import Any
 
 import pytest
 
+from github.comments import WEBHOOKS
 from github.description import (
     SUBSET,
     Operation,
@@ -28,6 +30,14 @@ def found(method: str, path: str) -> Operation:
     one = operation(method, path)
     assert one
     return one
+
+
+def test_the_payloads_name_no_real_person() -> None:
+    """Each address in a payload is that of a fictional user, or of GitHub itself."""
+    words = "".join(each.read_text("utf-8") for each in WEBHOOKS.glob("*.json"))
+    found = re.findall(r'"email": "([^"]+)"', words)
+    assert found
+    assert [each for each in found if not re.fullmatch(r"(?:\S*(?i:codertocat|octocat)|noreply)@\S+", each)] == []
 
 
 def test_the_subset_is_whole() -> None:

@@ -160,6 +160,17 @@ def test_a_case_has_only_keys_that_count(name: str) -> None:
     assert {each["type"] for each in case["graders"]} <= {"tool_used", "regex"}
 
 
+def test_what_a_run_leaves_is_not_kept() -> None:
+    """The repository has nothing of a case but what somebody wrote: the client saves a resumed conversation beside its
+    history, with the paths of the machine."""
+    written = ("case.yaml", "history.jsonl", "scaffold.sh", "README.md")
+    kept = subprocess.run(["git", "ls-files", "evals"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [path for path in kept.split() if not path.endswith(written)] == []
+    session = json.loads((ROOT / "evals" / "resume-session" / "history.jsonl").read_text().split("\n")[0])["sessionId"]
+    left = f"evals/resume-session/{session}.jsonl"
+    assert subprocess.run(["git", "check-ignore", "-q", left], cwd=ROOT, check=False).returncode == 0
+
+
 def test_the_client_accepts_every_case(evaluate: Evaluate) -> None:
     """The client reads all cases, and warns of no grader that cannot pass; with a ceiling of nothing it runs none."""
     outcome = evaluate(text("never asked"), "--ablation", "none", "--max-cost-usd", "0")
