@@ -171,6 +171,23 @@ def test_a_loop_ends_when_its_phase_is_complete(faber: Faber, make: Make) -> Non
     assert (types.count("retry_loop_enter"), types.count("retry_loop_exit")) == (1, 1)
 
 
+def test_a_failure_that_was_overcome_is_still_told(faber: Faber, make: Make) -> None:
+    """Once its step has succeeded, the context lists a failure as overcome, however old it is."""
+    make([{"id": "plan", "steps": [{"id": "write", "retries": 1}]}, *LOOP])
+    fail(faber, "plan:write")
+    do(faber, "plan:write", "build:code")
+    fail(faber, "evaluate:test")
+    context = faber("context", "r", "--part", "errors").json["items"]
+    assert [(each["step"], each.get("overcome")) for each in context] == [("write", True), ("test", None)]
+    do(faber, "build:code", "evaluate:test")
+    for number in range(20):
+        faber("event", "emit", "r", "--type", "decision_point", "--message", f"Decided {number}")
+    context = faber("context", "r").json
+    told = [(each["phase"], each["step"], each["message"]) for each in context["overcome_errors"]]
+    assert (told, context["unresolved_errors"]) == ([("plan", "write", "red"), ("evaluate", "test", "red")], [])
+    assert "Overcome: evaluate:test: red" in faber("context", "r", "--format", "text").out
+
+
 # --- gates -----------------------------------------------------------------------------------------
 
 RELEASE = [
