@@ -111,7 +111,7 @@ _ROUNDS = range(4)
 _EXACT = frozenset(
     {
         "answer_with", "branch_name", "code", "command", "mode", "option", "phase", "request_id", "run_id", "severity",
-        "show", "source", "spec_path", "status", "step", "what", "work_id",
+        "show", "source", "spec_path", "status", "step", "switch_with", "what", "work_id",
     }
 )  # fmt: skip
 _SQUEEZED = (1_000, 500, 250, 120, 60, 30)

@@ -111,6 +111,10 @@ class ContextSources:
             return None
         branch, notices = started()
         self.notices += notices
+        if branch is not None and branch["exists"] and branch["worktree"] is None:
+            from shlex import quote
+
+            branch["switch_with"] = f"git switch {quote(branch['name'])}"
         return branch
 
     def _warn(self, code: str, message: str) -> None:
