@@ -307,7 +307,7 @@ def test_a_branch_that_is_checked_out_nowhere_comes_with_the_command(
     program, *arguments = shlex.split(faber("context", run).json["branch"]["switch_with"])
     assert (program, git(*arguments)) == ("git", "")
     branch = faber("context", run).json["branch"]
-    assert (branch["checked_out"], "switch_with" in branch) == (True, False)
+    assert (branch["checked_out"], branch["switch_with"]) == (True, None)
 
 
 def test_outside_a_repository_is_a_warning(faber: Faber, run: str) -> None:

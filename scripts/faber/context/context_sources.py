@@ -111,10 +111,11 @@ class ContextSources:
             return None
         branch, notices = started()
         self.notices += notices
-        if branch is not None and branch["exists"] and branch["worktree"] is None:
+        if branch is not None:
             from shlex import quote
 
-            branch["switch_with"] = f"git switch {quote(branch['name'])}"
+            nowhere = branch["exists"] and branch["worktree"] is None
+            branch["switch_with"] = f"git switch {quote(branch['name'])}" if nowhere else None
         return branch
 
     def _warn(self, code: str, message: str) -> None:

@@ -81,7 +81,7 @@ class BranchPart(TypedDict):
     behind: int | None
     dirty_files: list[DirtyFile] | None
     dirty_count: int | None
-    switch_with: NotRequired[str]
+    switch_with: NotRequired[str | None]
 
 
 class Inspection:
