@@ -1,6 +1,7 @@
 """`faber context`: the contract of the consolidated document."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -295,6 +296,18 @@ def test_text_says_that_a_branch_is_not_there(faber: Faber, run: str, git: Calla
     answer = faber("context", run, "--format", "text")
     assert answer.status == 0
     assert "  Branch: feat/none (not there locally)\n" in answer.out
+
+
+def test_a_branch_that_is_checked_out_nowhere_comes_with_the_command(
+    faber: Faber, run: str, git: Callable[..., str]
+) -> None:
+    """`branch.switch_with` checks the run's branch out, whatever its name; once it is checked out there is none."""
+    git("branch", "feat/it's;x")
+    faber("event", "emit", run, "--type", "branch_create", "--metadata", json.dumps({"branch": "feat/it's;x"}))
+    program, *arguments = shlex.split(faber("context", run).json["branch"]["switch_with"])
+    assert (program, git(*arguments)) == ("git", "")
+    branch = faber("context", run).json["branch"]
+    assert (branch["checked_out"], branch["switch_with"]) == (True, None)
 
 
 def test_outside_a_repository_is_a_warning(faber: Faber, run: str) -> None:

@@ -1,6 +1,7 @@
 """`faber next`, gates and evidence: what an agent does next is decided from the log."""
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from e2e.literal import LiteralAgent, Made
+from e2e.replies import ToolUse
+from e2e.request import Request
 from faber.store.bundle import PROGRAM
 from faber.text.program_word import shell_word
 
@@ -169,6 +173,45 @@ def test_a_loop_ends_when_its_phase_is_complete(faber: Faber, make: Make) -> Non
     assert [e["type"] for e in answer["recorded"]] == ["step_complete", "phase_complete", "retry_loop_exit"]
     types = [e["type"] for e in faber("event", "list", "r").json["events"]]
     assert (types.count("retry_loop_enter"), types.count("retry_loop_exit")) == (1, 1)
+
+
+def test_an_agent_goes_back_by_itself_where_the_plan_says_so(faber: Faber, make: Make) -> None:
+    """Who does to the letter what the step loop says continues after a step that failed, as the answer says, and stops
+    only where the plan has no attempt left."""
+    make(LOOP)
+    asked = "faber next r"
+    messages: list[Any] = [{"role": "user", "content": faber("protocol", "step-loop").out + f"\n1. `{asked}`\n"}]
+    agent = LiteralAgent(lambda what, answer: Made(failure="It is red." if answer["step"] == "test" else ""))
+    commands: list[str] = []
+    while isinstance(block := agent(Request(1, "/", {}, {"messages": messages}, "turn")).blocks[0], ToolUse):
+        commands.append(json.loads(block.sent)["command"])
+        said = faber(*shlex.split(commands[-1])[1:]).out
+        called = {"type": "tool_use", "id": str(len(commands)), "name": "Bash", "input": json.loads(block.sent)}
+        result = {"type": "tool_result", "tool_use_id": str(len(commands)), "content": said}
+        messages += [{"role": "assistant", "content": [called]}, {"role": "user", "content": [result]}]
+        assert len(commands) < 20
+    assert [" ".join(each.split()[1:5]) for each in commands] == [
+        "next r",
+        *["step complete r build:code", "step fail evaluate:test --next"] * 3,
+    ]
+    assert following(faber)[0] == "failed"
+
+
+def test_a_failure_that_was_overcome_is_still_told(faber: Faber, make: Make) -> None:
+    """Once its step has succeeded, the context lists a failure as overcome, however old it is."""
+    make([{"id": "plan", "steps": [{"id": "write", "retries": 1}]}, *LOOP])
+    fail(faber, "plan:write")
+    do(faber, "plan:write", "build:code")
+    fail(faber, "evaluate:test")
+    context = faber("context", "r", "--part", "errors").json["items"]
+    assert [(each["step"], each.get("overcome")) for each in context] == [("write", True), ("test", None)]
+    do(faber, "build:code", "evaluate:test")
+    for number in range(20):
+        faber("event", "emit", "r", "--type", "decision_point", "--message", f"Decided {number}")
+    context = faber("context", "r").json
+    told = [(each["phase"], each["step"], each["message"]) for each in context["overcome_errors"]]
+    assert (told, context["unresolved_errors"]) == ([("plan", "write", "red"), ("evaluate", "test", "red")], [])
+    assert "Overcome: evaluate:test: red" in faber("context", "r", "--format", "text").out
 
 
 # --- gates -----------------------------------------------------------------------------------------

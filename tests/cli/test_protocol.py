@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Faber
+from e2e import literal
 from faber.agents.known_clients import CLIENTS, KnownClient
 from faber.hooks.hook_call import Call
 from faber.hooks.start import session_start
@@ -52,6 +53,16 @@ def test_an_unknown_protocol_is_refused(faber: Faber, name: str) -> None:
     answer = faber("protocol", name)
     assert (answer.status, answer.code) == (2, "invalid_input")
     assert answer.json["error"]["known"] == NAMES
+
+
+@pytest.mark.parametrize("skill", ["resume", "run", "next"])
+def test_a_skill_says_no_half_of_a_command(skill: str) -> None:
+    """Whoever runs the commands of a skill to the letter runs only faber: what depends on an answer is named by its
+    key."""
+    said = (ROOT / "skills" / skill / "SKILL.md").read_text().replace("${CLAUDE_PLUGIN_ROOT}", "/plugin")
+    orders = literal.orders(said)
+    assert orders
+    assert [order for order in orders if "/plugin/bin/faber" not in order] == []
 
 
 def test_an_error_tells_an_agent_the_programs_path(faber: Faber, agent: None) -> None:

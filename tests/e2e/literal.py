@@ -133,10 +133,10 @@ class LiteralAgent:
         typed = _typed(happened)
         added = [each.said for each in happened if each.said and not each.by_person]
         for words in (prompt, *reversed(added)):
-            orders = _orders(_meant(words, typed))
-            if not orders:
+            found = orders(_meant(words, typed))
+            if not found:
                 continue
-            for order in orders:
+            for order in found:
                 order = order.replace(" DIR", f" {typed[-1]}" if typed else " DIR")
                 reply, mark = _spoken(order, f"{prompt}\n{words}", happened)
                 if mark not in done:
@@ -289,7 +289,7 @@ def _meant(prompt: str, typed: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _orders(words: str) -> list[str]:
+def orders(words: str) -> list[str]:
     """The commands and files (`read PATH`) that `words` say to run and to read, in order, files first."""
     reads = [f"read {path}" for path in _READ.findall(words)]
     first: list[str] = []
@@ -396,4 +396,4 @@ def _report(turn: Sequence[Happened]) -> str:
     return str(last.get("instruction") or last.get("why") or "There is nothing more to do.")
 
 
-__all__ = ["Hands", "LiteralAgent", "Made", "call", "conversation", "no_work"]
+__all__ = ["Hands", "LiteralAgent", "Made", "call", "conversation", "no_work", "orders"]

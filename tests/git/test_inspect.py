@@ -205,6 +205,21 @@ class TestBranch:
         assert branch is not None
         assert {"status": "AA", "path": "c"} in branch["dirty_files"]
 
+    def test_files_in_new_directories(self, root: Path) -> None:
+        """Of a new directory the files are named that are not ignored, at any depth; a large one or a repository is
+        named as a whole. That costs one process."""
+        for path in ("docs/a b.md", "docs/deep/ü.md", "docs/x.pyc", "[docs]/one", *(f"many/{n}" for n in range(201))):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text("")
+        (root / "docs/.gitignore").write_text("*.pyc\n")
+        subprocess.run(["git", "init", "-q", root / "inner"], check=True)
+        waves: list[int] = []
+        branch, notices = inspect_branch(root, "feat/x", run=counting(waves))
+        assert branch is not None
+        assert (notices, waves) == ([], [4, 1])
+        paths = ["[docs]/one", "docs/.gitignore", "docs/a b.md", "docs/deep/ü.md", "inner/", "many/"]
+        assert branch["dirty_files"] == [{"status": "??", "path": path} for path in paths]
+
     def test_many_dirty_files(self, root: Path) -> None:
         """Of many dirty files 200 are reported, with the total."""
         for number in range(250):

@@ -208,6 +208,16 @@ def test_what_the_conversation_holds_is_not_asked_for_again() -> None:
     assert "Before any work" not in brief(made(), PLAN, FABER, loaded=True)
 
 
+def test_a_failure_that_was_overcome_is_named() -> None:
+    """The brief says why earlier work was done again, but not while that failure is among the unresolved ones."""
+    loop = {"event_id": 3, "phase": "build", "return_to": "frame", "at": "", "reason": "build failed (1 of 3): float"}
+    said = "Overcome, do not try it again: build failed (1 of 3): float"
+    open_error = {"event_id": 2, "phase": "build", "step": "build-1", "message": "float"}
+    for limit in (FULL, SHORT):
+        assert said in brief(made(retry_loops=[loop]), PLAN, FABER, limit=limit)
+        assert said not in brief(made(retry_loops=[loop], errors=[open_error]), PLAN, FABER, limit=limit)
+
+
 def test_an_open_question_is_a_persons() -> None:
     """A brief names the open request with its prompt and options, and that only a person answers it."""
     state = made(status="awaiting_feedback", feedback_request=REQUEST)

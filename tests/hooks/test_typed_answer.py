@@ -29,6 +29,7 @@ from faber.feedback.answer_codes import (
 from faber.feedback.requests import NewRequest, open_request, respond
 from faber.hooks import provenance, waiting
 from faber.hooks.hook_call import Call
+from faber.hooks.session_memory import remember
 from faber.hooks.stopping import stop
 from faber.hooks.typed_answer import TypedAnswer, cuts, user_prompt_submit
 from faber.model import commands
@@ -62,9 +63,22 @@ class Session:
 
     def ask(self, request_id: str = "fr-1", kind: str = "review", **more: Any) -> str:
         """The run asks; returns a code for it."""
+        self.ask_only(request_id, kind, **more)
+        return self.code(request_id)
+
+    def ask_only(self, request_id: str = "fr-1", kind: str = "review", **more: Any) -> None:
+        """The run asks; no code is made."""
         asked = NewRequest(request_id, kind, "Is it right?", **more)
         commit(self.layout, RUN, lambda s, p: open_request(s, p, asked))
-        return self.code(request_id)
+
+    def answered_elsewhere(self) -> None:
+        """A person approves in a terminal of their own."""
+        person: Any = {"name": "A", "source": "terminal", "url": None, "comment_id": None}
+        commit(
+            self.layout,
+            RUN,
+            lambda s, p: respond(s, p, request_id="fr-1", response="approve", comment=None, responder=person),
+        )
 
     def code(self, request_id: str = "fr-1") -> str:
         code = new_code(self.layout, "s", OpenCode(RUN, request_id))
@@ -610,16 +624,18 @@ def test_the_handler_is_quick_about_other_prompts(session: Session, monkeypatch:
     assert session.types("Please look at the second file, and tell me what it does.") == {}
 
 
-def test_an_answer_given_elsewhere_is_told_with_the_next_prompt(session: Session) -> None:
-    """Once a person answered in another place, the next prompt brings the model the command that continues, once."""
-    session.ask()
+@pytest.mark.parametrize("client", ["cli", "sdk-cli"])
+def test_an_answer_given_elsewhere_is_told_with_the_next_prompt(
+    session: Session, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """Once a person answered in another place, the next prompt brings the model the command that continues, once, also
+    in a client without a terminal."""
+    monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", client)
+    session.ask_only()
+    for _ in range(2):
+        assert bool(session.stops()) == (client == "cli")
     assert session.types("continue") == {}
-    person: Any = {"name": "A", "source": "terminal", "url": None, "comment_id": None}
-    commit(
-        session.layout,
-        RUN,
-        lambda s, p: respond(s, p, request_id="fr-1", response="approve", comment=None, responder=person),
-    )
+    session.answered_elsewhere()
     for prompt in ("continue with v2a", "continue"):
         told = session.types(prompt)
         if prompt == "continue with v2a":
@@ -628,3 +644,11 @@ def test_an_answer_given_elsewhere_is_told_with_the_next_prompt(session: Session
         else:
             assert told == {}
     assert [answer[:2] for answer in session.answers] == [("fr-1", "approve")]
+
+
+def test_a_resumed_session_is_told_of_an_answer_once(session: Session) -> None:
+    """What the session was told when it was resumed, its next prompt does not say again."""
+    session.ask()
+    session.answered_elsewhere()
+    remember(session.call(), RUN, load(session.layout, RUN).state["last_event_id"])
+    assert session.types("continue") == {}

@@ -16,7 +16,7 @@ MAIN = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
 
 # What is this machine's own: when it was asked, and where the branch is checked out.
 MACHINE_LOCAL = {("generated_at",), ("branch", "worktree"), ("branch", "checked_out"), ("branch", "dirty_files")}
-MACHINE_LOCAL |= {("branch", "dirty_count"), ("branch", "shallow")}
+MACHINE_LOCAL |= {("branch", "dirty_count"), ("branch", "shallow"), ("branch", "switch_with")}
 
 
 class Answer(NamedTuple):

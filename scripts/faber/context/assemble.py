@@ -6,7 +6,7 @@ from faber.context.context_document import ConsolidatedContext, ContextPosition,
 from faber.context.context_sources import ContextOptions, ContextSources
 from faber.context.failures import failed_phases
 from faber.context.nebula_context import nebula_part
-from faber.context.past_failure import what_reopened
+from faber.context.past_failure import overcome_errors, what_reopened
 from faber.context.questions import answer_to, asked_as, open_decisions
 from faber.context.recent_work import never_shown, next_phase, recent_events, step_messages
 from faber.context.resume import next_steps, resume_point
@@ -80,6 +80,8 @@ def reconstitute(run: Run, config: Config, options: ContextOptions) -> Consolida
         "omitted": never_shown(run, len(events)),
         "generated_at": options.now,
     }
+    if overcome := overcome_errors(run):
+        context["overcome_errors"] = overcome
     if reopened := what_reopened(run):
         context["reopened"] = reopened
     if "paused" in state:

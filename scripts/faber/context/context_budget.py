@@ -98,6 +98,7 @@ ROWS = (
     Row("run", "next_steps.remaining", (20, 8, 1, 1), from_end=True),
     Row("nebula", "failures", (10, 5, 1, 0), from_end=True),
     Row("nebula", "nebula.phases", (20, 10, 1, 0), from_end=True),
+    Row("errors", "overcome_errors", (5, 5, 3, 1)),
     Row("answers", "feedback_request.context", (1, 1, 0, 0), whole=True),
     Row("answers", "feedback", (5, 5, 1, 1)),
     Row("sessions", "session_summary.decisions", (ALL, ALL, 3, 1)),
@@ -110,7 +111,7 @@ _ROUNDS = range(4)
 _EXACT = frozenset(
     {
         "answer_with", "branch_name", "code", "command", "mode", "option", "phase", "request_id", "run_id", "severity",
-        "show", "source", "spec_path", "status", "step", "what", "work_id",
+        "show", "source", "spec_path", "status", "step", "switch_with", "what", "work_id",
     }
 )  # fmt: skip
 _SQUEEZED = (1_000, 500, 250, 120, 60, 30)

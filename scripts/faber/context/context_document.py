@@ -215,6 +215,7 @@ class ConsolidatedContext(ContextPosition):
     paused: NotRequired[Pause]
     nebula: NotRequired[NebulaPart]
     unresolved_errors: list[ErrorEntry]
+    overcome_errors: NotRequired[list[ErrorEntry]]
     failures: NotRequired[list[FailedPhase]]
     reopened: NotRequired[PastFailure]
     decisions_made: list[DecisionEntry]

@@ -8,6 +8,7 @@ from faber.context.assemble import context_warning
 from faber.context.context_budget import items_of, size, squeeze
 from faber.context.context_document import ContextWarning
 from faber.context.context_sources import ContextSources
+from faber.context.past_failure import overcome_errors
 from faber.context.recent_work import shown, step_messages
 from faber.errors import UsageError
 from faber.events.drafts import Event
@@ -208,6 +209,11 @@ def _decision(event: Event) -> dict[str, object]:
     return {name: event.get(key) for name, key in names.items()}
 
 
+def _errors(sources: ContextSources) -> PartContent:
+    overcome = [{**error, "overcome": True} for error in overcome_errors(sources.run)]
+    return PartContent({}, [*overcome, *sources.run.state["errors"]])
+
+
 READERS: dict[str, Callable[[ContextSources], PartContent]] = {
     "spec": _specification,
     "issue": _issue,
@@ -215,6 +221,6 @@ READERS: dict[str, Callable[[ContextSources], PartContent]] = {
     "sessions": _sessions,
     "decisions": _decisions,
     "branch": _branch,
-    "errors": lambda sources: PartContent({}, sources.run.state["errors"]),
+    "errors": _errors,
     "steps": lambda sources: PartContent({}, step_messages(sources.run.state)),
 }

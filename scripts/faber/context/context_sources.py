@@ -111,6 +111,11 @@ class ContextSources:
             return None
         branch, notices = started()
         self.notices += notices
+        if branch is not None:
+            from shlex import quote
+
+            nowhere = branch["exists"] and branch["worktree"] is None
+            branch["switch_with"] = f"git switch {quote(branch['name'])}" if nowhere else None
         return branch
 
     def _warn(self, code: str, message: str) -> None:

@@ -17,6 +17,7 @@ from faber.events.event_types import (
 from faber.model.documents import State
 from faber.model.next import PastFailure
 from faber.model.progress import step_state
+from faber.model.state_parts import ErrorEntry
 from faber.store import log
 from faber.store.load import Run
 from faber.text.safe_text import shorten
@@ -26,6 +27,10 @@ MAX_MESSAGE = 500
 KEPT_MESSAGES = 5
 MAX_OUTPUT = 1_500  # of a command, from its end
 MAX_OUTSIDE = 12_000  # of all failed checks and reviews, from their ends
+KEPT_OVERCOME = 5
+MOST_BEFORE = 100  # events before a retry among which its failure is looked for
+MOST_LOOKED_FOR = 1_000
+FAILURES = (STEP_ERROR, PHASE_ERROR, RUN_REOPENED)
 
 
 def past_failure(run: Run, phase: str, step: str) -> PastFailure | None:
@@ -69,6 +74,56 @@ def what_reopened(run: Run) -> PastFailure | None:
         most = MAX_OUTSIDE // max(1, len(found["evidence"]))
         found["evidence"] = [{**each, "output": str(each.get("output", ""))[-most:]} for each in found["evidence"]]
     return found
+
+
+def overcome_errors(run: Run) -> list[ErrorEntry]:
+    """The newest failures that are no longer open, the oldest first: what was tried, and is not to be tried again.
+
+    Of the log only the failures' own files are read, and looked for in a bounded number of places.
+    """
+    unfinished = (loop for loop in run.state["retry_loops"] if "source" in loop and not loop.get("exited"))
+    still_open = {entry["event_id"] for entry in (*run.state["errors"], *unfinished)}
+    found: dict[int, ErrorEntry] = {}
+    for event_id in _may_be_failures(run.state) if not run.foreign else ():
+        entry = log.probe(run.directory, event_id, FAILURES) if event_id not in still_open else None
+        try:
+            if entry is not None:
+                found[event_id] = _overcome(log.read_event(run.directory, entry.file))
+        except FaberError:
+            continue  # `faber doctor` names it
+        if len(found) == KEPT_OVERCOME:
+            break
+    return [found[event_id] for event_id in sorted(found)]
+
+
+def _may_be_failures(state: State) -> list[int]:
+    """The ids of events among which the failures are, the newest first."""
+    ids: set[int] = set()
+    for loop in state["retry_loops"]:
+        if "source" not in loop:
+            ids.update(range(loop["event_id"] - MOST_BEFORE, loop["event_id"]))
+        elif loop.get("exited"):
+            ids.add(loop["event_id"])
+    for phase in state["phases"].values():
+        for step in phase["steps"].values():
+            if step["failures"]:
+                # A step that was done again failed before that; one that was skipped, before its end.
+                again = None if step["status"] == "skipped" else step["started_event"]
+                newest = again or step["ended_event"] or 0
+                ids.update(range(max(step["first_event"] or 0, newest - MOST_BEFORE), newest + 1))
+    return sorted(ids, reverse=True)[:MOST_LOOKED_FOR]
+
+
+def _overcome(event: Event) -> ErrorEntry:
+    said = event.get("error", {}).get("message") or event.get("message") or ""
+    return {
+        "event_id": event["event_id"],
+        "type": event["type"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+        "at": event["timestamp"],
+        "message": shorten(str(said), MAX_MESSAGE),
+    }
 
 
 def _covered(state: State, first: str, last: str) -> list[str]:

@@ -119,6 +119,7 @@ def _summary(context: ConsolidatedContext) -> str:
         lines += [f"  Decided: {_line(decision)}" for decision in summary["decisions"]]
     lines += [f"  Decided: {_line(decision['decision'])}" for decision in context["decisions_made"][-3:]]
     lines += [f"  Unresolved: {_line(_error(error))}" for error in context["unresolved_errors"]]
+    lines += [f"  Overcome: {_line(_error(error))}" for error in context.get("overcome_errors", [])]
     if "reopened" in context:
         lines.append(f"  Re-opened: {_line(context['reopened']['error'])}")
         for piece in context["reopened"]["evidence"]:

@@ -9,7 +9,9 @@ from faber.git.asking import Begin, GitQuestion
 from faber.git.programs import reason
 from faber.git.refs import branch_problem, is_commit, shown
 from faber.git.repository import Repository
+from faber.git.untracked import listed
 from faber.processes.runner import LIMIT, SECONDS, ProgramResult
+from faber.store.external_files import StrPath
 from faber.text.safe_text import inert
 
 COMMITS = 10
@@ -79,6 +81,7 @@ class BranchPart(TypedDict):
     behind: int | None
     dirty_files: list[DirtyFile] | None
     dirty_count: int | None
+    switch_with: NotRequired[str | None]
 
 
 class Inspection:
@@ -142,7 +145,7 @@ class Inspection:
             message = "This is a shallow clone: counts and changes may be incomplete."
             self._warn("shallow_clone", message, "Run `git fetch --unshallow` to get the whole history.")
         changes, counts = self._compared(default)
-        dirty = parse_status(self.answers["status"].out) if self._believed("status") else None
+        dirty = self._dirty(worktree or self.directory) if self._believed("status") else None
         return {
             "name": self.name,
             "exists": True,
@@ -211,6 +214,15 @@ class Inspection:
         elif not answer.ok:
             self._warn("git_failed", f"{asked} and failed: {reason(answer)}", "Run `git status` in the repository.")
         return answer.ok
+
+    def _dirty(self, worktree: StrPath) -> list[DirtyFile]:
+        found = parse_status(self.answers["status"].out)
+        inside = listed(worktree, [entry["path"] for entry in found if entry["status"] == "??"], self.begin)
+        return [
+            entry if path is None else {"status": "??", "path": path}
+            for entry in found
+            for path in inside.get(entry["path"], [None])
+        ]
 
     def _absent(self, refs: dict[str, Ref]) -> BranchPart:
         name = shown(self.name)

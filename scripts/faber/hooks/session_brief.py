@@ -116,6 +116,7 @@ def brief(
     lines += _steps(state, plan, bounds)
     lines += _artifacts(state)
     lines += [Line(6, f"Unresolved error: {_error(e, bounds.error)}") for e in state["errors"][-bounds.errors :]]
+    lines += _overcome(state, bounds)
     lines += decided(state, 7, bounds.decisions, bounds.decision)
     lines.append(
         Line(4, "This comes from the run's log. Check your work against it, and do not repeat finished steps.")
@@ -241,6 +242,14 @@ def _artifacts(state: State) -> list[Line]:
         if isinstance(state["artifacts"].get(name), str)
     ]
     return [Line(5, "Artifacts: " + ", ".join(found))] if found else []
+
+
+def _overcome(state: State, bounds: Bounds) -> list[Line]:
+    """Why earlier work was done again, once that failure is no longer open."""
+    failed = [entry.get("phase") for entry in state["errors"]]
+    loops = [loop for loop in state["retry_loops"] if loop["phase"] not in failed and "source" not in loop]
+    said = [line(loop["reason"] or "", bounds.error) for loop in loops[-bounds.errors :]]
+    return [Line(6, f"Overcome, do not try it again: {each}") for each in said if each]
 
 
 def _error(entry: ErrorEntry, limit: int) -> str:

@@ -7,12 +7,20 @@ from faber.hooks.provenance import attended
 
 
 def stop(call: Call) -> None:
-    """Print what the client shows to the person; nothing where nobody sits at a terminal or nothing waits."""
-    if not attended(call):
+    """Print what the client shows to the person; nothing where nobody sits at a terminal or nothing waits.
+
+    Without a terminal the session gets a code that is shown to nobody and could not be used: it only marks the request,
+    so that the first prompt after the answer says that there is one.
+    """
+    if call.given.get("agent_id") is not None:
         return
     from faber.hooks.hook_recording import working_on
-    from faber.hooks.waiting import waiting
+    from faber.hooks.waiting import marked, waiting
 
     run = working_on(call)
-    if run and (shown := waiting(call, run)):
+    if run is None:
+        return
+    if not attended(call):
+        marked(call, run)
+    elif shown := waiting(call, run):
         say(json.dumps({"systemMessage": shown}) + "\n")

@@ -41,6 +41,7 @@ def user_prompt_submit(call: Call) -> None:
 def _answered_elsewhere(call: Call, known: AnswerCodes) -> None:
     """A person answered a request of this session in a terminal of their own or on the issue: the model, which stopped
     for it, cannot know. Told once."""
+    from faber.context import session_record
     from faber.hooks.session_brief import next_command
     from faber.model.documents import CLOSED
     from faber.store.load import load
@@ -54,6 +55,9 @@ def _answered_elsewhere(call: Call, known: AnswerCodes) -> None:
         gone = {code.request_id for code in known.codes.values() if code.run_id == run_id} - open_requests
         for request_id in gone:
             void(call.layout, call.session or "", read_codes(call.layout, call.session or "") or known, request_id)
+        told = session_record.read(call.layout, call.session or "")
+        if told and (told.run_id, told.event_id) == (run_id, state["last_event_id"]):
+            continue  # the session has just been told, when it was resumed
         if gone and not open_requests and state["status"] not in (*CLOSED, "failed"):
             _add(
                 f"faber: a person answered the request that run {run_id} waited for. To continue the run: "

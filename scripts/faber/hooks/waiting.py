@@ -2,7 +2,7 @@
 with which they answer."""
 
 from faber.context.resume import resume_point
-from faber.feedback.answer_codes import OpenCode, new_code
+from faber.feedback.answer_codes import OpenCode, new_code, read_codes
 from faber.hooks.hook_call import Call
 from faber.hooks.lines import line
 from faber.hooks.provenance import has_transcript, misplaced
@@ -47,6 +47,16 @@ def waiting(call: Call, run: Run) -> str | None:
             *([f"({more} more will be asked after it.)"] if more > 0 else []),
         ]
     )
+
+
+def marked(call: Call, run: Run) -> None:
+    """Note for the session's next prompt that the run waits, unless that is noted: a code that nobody is shown."""
+    asked = run.state["feedback_request"]
+    if asked is None or not call.session:
+        return
+    stands_for, known = OpenCode(run.run_id, asked["request_id"]), read_codes(call.layout, call.session)
+    if known is None or stands_for not in known.codes.values():
+        new_code(call.layout, call.session, stands_for, has_transcript(call))
 
 
 def how(asked: FeedbackRequest, code: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import re
 from binascii import crc32
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from faber.errors import UnsafeFile
@@ -106,14 +107,14 @@ def check_own(event: Event, entry: LogEntry) -> Event:
     return event
 
 
-def probe(run_dir: str, event_id: int) -> LogEntry | None:
-    """The event of that id if it exists, looked up under the name of every registered type.
+def probe(run_dir: str, event_id: int, types: Iterable[str] | None = None) -> LogEntry | None:
+    """The event of that id if it exists, looked up under the name of every registered type, or of these `types`.
 
     This finds the next event without listing a directory of a hundred thousand. A dangling link is not
     an event.
     """
     base = os.path.join(run_dir, EVENTS, "")
-    for name in known_types():
+    for name in types or known_types():
         file = event_file(event_id, name)
         # access() returns where stat() raises: forty times on every read of a run, for a file that rarely exists.
         if os.access(base + file, os.F_OK):

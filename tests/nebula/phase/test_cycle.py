@@ -527,6 +527,28 @@ def test_resuming_after_any_checkpoint_repeats_no_finished_stage(tmp_path: Path)
         assert git(one.path, "rev-parse", "HEAD^{tree}") == tree, stop
 
 
+def test_a_coder_that_is_asked_again_is_told_what_was_written(one: Bench) -> None:
+    """After a kill in the midst of a turn the next prompt names the files of the phase, those of that turn apart."""
+    prompts: list[str] = []
+
+    def dies(path: Path, prompt: str) -> Any:
+        (path / "half.py").write_text("def")
+        raise Killed.Now
+
+    first = Work(one, [writes({"src/p.py": "1"}), dies], [objects("A")])
+    with pytest.raises(Killed.Now):
+        first.loop().run_task()
+
+    def goes_on(path: Path, prompt: str) -> str:
+        prompts.append(prompt)
+        (path / "half.py").write_text("def f(): ...")
+        return "Done."
+
+    reviews = [approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})]
+    assert Work(one, [goes_on], reviews).loop().run_from_checkpoint(first.saved[-1]).approved
+    assert "Committed:\n- src/p.py\n\nNot committed yet, and perhaps not finished:\n- half.py\n" in prompts[0]
+
+
 def test_a_commit_without_its_checkpoint_is_filtered_not_coded_again(one: Bench) -> None:
     """Killed between the commit and its checkpoint: the coder's turn is not paid for twice."""
     first = Work(one, [writes({"p": "1"}), writes({"p": "2"})], [objects("A")])

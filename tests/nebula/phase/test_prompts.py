@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faber.nebula.phase.findings import Finding, make_finding
 from faber.nebula.phase.phase_task import PhaseTask
-from faber.nebula.phase.prompts import ReviewSubject, coder_prompt, conflict_prompt, fenced, reviewer_prompt
+from faber.nebula.phase.prompts import ReviewSubject, Written, coder_prompt, conflict_prompt, fenced, reviewer_prompt
 
 GOLDENS = Path(__file__).parents[2] / "fixtures" / "prompts"
 
@@ -71,6 +71,15 @@ def prompts() -> dict[str, Callable[[], str]]:
 def test_golden(name: str) -> None:
     """The prompt is, letter for letter, what its golden file holds; a change is looked at."""
     assert prompts()[name]() == (GOLDENS / f"{name}.md").read_text()
+
+
+def test_the_coder_is_told_what_was_written() -> None:
+    """A coder that is asked again is told the files so far, uncommitted ones apart; of many the first, and how many."""
+    many = [f"src/m{number}.py" for number in range(60)]
+    prompt = coder_prompt(PLAIN, cycle=1, written=Written(many[:50], 70, ["docs/new.md"]))
+    assert "## Files so far\n\nCommitted:\n- src/m0.py\n" in prompt
+    assert "- src/m49.py\n- and 20 more\n\nNot committed yet, and perhaps not finished:\n- docs/new.md\n" in prompt
+    assert "Build on it; do not start over." in prompt
 
 
 @given(st.text(alphabet="`a\n", max_size=60))

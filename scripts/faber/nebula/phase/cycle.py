@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from faber.agents.outcome import Outcome, TurnResult
 from faber.events import nebula_events
-from faber.git import diff
-from faber.git.git_errors import EmbeddedRepository
+from faber.git import diff, stash
+from faber.git.git_errors import EmbeddedRepository, GitFailed
+from faber.git.refs import shown
 from faber.nebula.phase.agents import Agents
 from faber.nebula.phase.checkpoint import Checkpoint
 from faber.nebula.phase.cycle_checks import COMMIT_CHECK, CycleChecks
@@ -27,7 +28,16 @@ from faber.nebula.phase.outcomes import (
 )
 from faber.nebula.phase.phase_progress import LoopSetup, PhaseProgress
 from faber.nebula.phase.phase_task import PhaseTask
-from faber.nebula.phase.prompts import DIFF, ReviewSubject, bullets, coder_prompt, conflict_prompt, reviewer_prompt
+from faber.nebula.phase.prompts import (
+    DIFF,
+    SHOWN_FILES,
+    ReviewSubject,
+    Written,
+    bullets,
+    coder_prompt,
+    conflict_prompt,
+    reviewer_prompt,
+)
 from faber.nebula.phase.reviews import Review, take_review, without_reviewer
 from faber.nebula.phase.turns import AGENT_TRIES, Turns
 from faber.nebula.plan.scopes import outside
@@ -219,7 +229,21 @@ class Loop:
             findings=progress.open_findings,
             failed_filter=(state.filter_check_name, state.filter_output) if state.filter_check_name else None,
             notes=progress.notes,
+            written=self._written(),
         )
+
+    def _written(self) -> Written | None:
+        """The phase's files so far, also those of a turn that was killed: the coder remembers none."""
+        progress, tree = self.progress, self.progress.tree
+        committed = diff.Files([], 0)
+        try:
+            found = stash.status(tree.git, tree.exclude)
+            if progress.head != self._review_base:
+                committed = diff.diff_files(tree.git, self._review_base, progress.head, SHOWN_FILES)
+        except GitFailed:
+            return None  # the commit after the turn says what is wrong
+        uncommitted = [shown(path) for path in (*found.tracked, *found.untracked)]
+        return Written(committed.paths, committed.total, uncommitted) if uncommitted or committed.total else None
 
     def _commit(self, cycle: int, turn: TurnResult) -> bool:
         """Commit what the coder left; true if there was anything new, its own commits included."""

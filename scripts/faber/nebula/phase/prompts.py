@@ -15,6 +15,15 @@ CODER_OUTPUT = 4_000
 FILTER_OUTPUT = 6_000
 DIFF = 40_000
 SHOWN_FINDINGS = 60
+SHOWN_FILES = 50
+
+
+class Written(NamedTuple):
+    """The files of a phase so far: the first of `total` that are committed, and those that are not committed."""
+
+    committed: Sequence[str]
+    total: int
+    uncommitted: Sequence[str]
 
 
 def coder_prompt(
@@ -24,17 +33,20 @@ def coder_prompt(
     findings: Sequence[Finding] = (),
     failed_filter: tuple[str, str] | None = None,
     notes: Sequence[str] = (),
+    written: Written | None = None,
 ) -> str:
     """The coder's prompt for `cycle`.
 
     `findings` are the open ones, `failed_filter` is the name and output of the check that failed last, `notes` are
-    sentences about the worktree or the last turn.
+    sentences about the worktree or the last turn, `written` the phase's files so far.
     """
     parts = [_head(task, cycle), *_project(task), section("Task", task.body.strip() or task.title)]
     if task.scope:
         parts.append(section("Scope", "Change only files that match these globs:\n" + bullets(task.scope)))
     if task.partial_work:
         parts.append(section("Earlier work", task.partial_work.strip()))
+    if written:
+        parts.append(section("Files so far", _files_so_far(written)))
     if failed_filter is not None:
         name, output = failed_filter
         shown = fenced(output, FILTER_OUTPUT)
@@ -43,7 +55,7 @@ def coder_prompt(
         parts.append(section("Open findings", "Fix what the reviewer objects to:\n" + finding_lines(findings)))
     if notes:
         parts.append(section("Notes", bullets(notes)))
-    if cycle == 1 and not task.partial_work:
+    if cycle == 1 and not (task.partial_work or written):
         start = "Do the task in this directory."
     else:
         start = "This directory contains the work so far. Build on it; do not start over."
@@ -128,6 +140,18 @@ _ANSWER = """Read the files you need in this directory. Then answer with one JSO
 `findings` contains only new objections; `earlier` contains every finding listed above. `tree` identifies what you \
 reviewed: copy it. Approve only if the task is complete and no critical or major finding is open. If in doubt, do not \
 approve."""
+
+
+def _files_so_far(written: Written) -> str:
+    said = []
+    for what, files, total in (
+        ("Committed", written.committed, written.total),
+        ("Not committed yet, and perhaps not finished", written.uncommitted, len(written.uncommitted)),
+    ):
+        if files:
+            more = [f"and {total - SHOWN_FILES} more"] if total > SHOWN_FILES else []
+            said.append(f"{what}:\n{bullets([*files[:SHOWN_FILES], *more])}")
+    return "\n\n".join(said)
 
 
 # --- parts -----------------------------------------------------------------------------------------
