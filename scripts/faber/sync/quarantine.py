@@ -62,7 +62,7 @@ def _check_needed(git: SyncGit, needed: Sequence[str]) -> None:
     asked = git.run("rev-list", "-1", *needed, "--not", "--all", codes=(0, 1, 128))
     if asked.code != 0 or asked.line:
         raise BundleInvalid(
-            f"The bundle builds on a commit, {asked.line[:12] or 'one of ' + needed[0][:12]}, which no ref here has.",
+            f"The bundle builds on a commit that no ref here has{asked.line and ': ' + asked.line[:12]}.",
             commit=asked.line or None,
             recovery="Run `faber sync pull RUN` first, then repeat.",
         )
