@@ -130,6 +130,8 @@ def _of_step(step: dict[str, Any]) -> Iterator[str]:
         yield f"{label} gives the agent a token"
     if jobs == {"work"} and "GIT_CONFIG_KEY" in given and "sync pull" not in command:
         yield f"{label} has a token after the agent"
+    if 'bin/faber" ' in command and "::stop-commands::" not in command and "sync export" not in command:
+        yield f"{label} prints the words of others as commands to the runner"
     if "npm" in command and "npm ci --ignore-scripts" not in command:
         yield f"{label} installs what no lock has"
     if jobs == {"land"} and re.search(r"\b(git|switch|checkout|make|node)\b", command):
@@ -164,6 +166,7 @@ def test_the_workflow_is_safe() -> None:
         ("run: ${{ inputs.run }}\n          #", "run: ${{ needs.work.outputs.run }}\n          #", "believes job work"),
         ("if: always() #", "if: success() #", "is lost"),
         ("npm ci --ignore-scripts", "npm install", "no lock"),
+        ('echo "::stop-commands::$stop"', "true", "words of others"),
         ('bin/faber" sync push "$RUN" --merge || st', 'bin/faber"; git checkout x || st', "more with the agent's work"),
     ],
 )  # fmt: skip

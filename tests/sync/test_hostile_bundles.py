@@ -1,9 +1,11 @@
 """Bundles of a machine that is an attacker's: each is refused with a code, and changes nothing here."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +15,11 @@ import pytest
 from faber.errors import FaberError
 from faber.store import log, strict_json
 from faber.store.layout import Layout
-from faber.sync import quarantine
+from faber.sync import importing, quarantine
 from faber.sync.bundle_file import MAX_OBJECTS, Bundle, decode, encode
 from faber.sync.importing import import_bundle
 from faber.sync.remotes import open_remote
-from faber.sync.sync_errors import BundleInvalid
+from faber.sync.sync_errors import BundleInvalid, ForeignEvent
 from support.git_environment import COMMITTER
 from sync.clones import REF, RUN, Clone, work
 from sync.test_hostile import Entries, Forge, last
@@ -238,6 +240,37 @@ def _lacking(w: World) -> bytes:
     return encode(Bundle(w.refs | {BRANCH: made}, decode(w.honest).needed, packed))
 
 
+def _packed(w: World, *objects: tuple[int, int, bytes, bytes]) -> bytes:
+    """The honest bundle with more objects in its pack: type, size, what names a base, and content."""
+    bundle = decode(w.honest)
+    count = int.from_bytes(bundle.pack[8:12], "big") + len(objects)
+    pack = bundle.pack[:8] + count.to_bytes(4, "big") + bundle.pack[12:-20]
+    for kind, size, base, content in objects:
+        pack += bytes([kind << 4 | size & 15 | 128]) + _sized(size >> 4) + base + zlib.compress(content)
+    return encode(bundle._replace(pack=pack + hashlib.sha1(pack, usedforsecurity=False).digest()))
+
+
+def _sized(size: int) -> bytes:
+    """A number as a pack has it: seven bits in a byte."""
+    return bytes([size & 127 | 128]) + _sized(size >> 7) if size > 127 else bytes([size])
+
+
+def _grown(w: World) -> bytes:
+    """An object that a difference of a few bytes makes of a small one: the same MB 320 times."""
+    base = b"0" * (1 << 20)
+    change = _sized(len(base)) + _sized(320 * len(base)) + bytes([0x80 | 0x40, 0x10]) * 320
+    oid = hashlib.sha1(b"blob %d\0" % len(base) + base, usedforsecurity=False).digest()
+    return _packed(w, (3, len(base), b"", base), (7, len(change), oid, change))
+
+
+def _nested(w: World) -> bytes:
+    """A few trees that hold each other ten times each: more paths than any memory holds."""
+    inner = w.git("mktree", told=f"100644 blob {w.git('hash-object', '-w', '--stdin', told='x')}\tx\n")
+    for _ in range(9):
+        inner = w.git("mktree", told="".join(f"040000 tree {inner}\t{name}\n" for name in "abcdefghij"))
+    return w.bundle(w.refs | {BRANCH: w.git("commit-tree", inner, "-m", "x", "-p", BRANCH)})
+
+
 def _many_objects(w: World) -> bytes:
     bundle = decode(w.honest)
     head = bundle.pack[:8] + (MAX_OBJECTS + 1).to_bytes(4, "big")
@@ -269,6 +302,7 @@ TRICKS: dict[str, tuple[str, Make]] = {
     "a bundle with a filter": ("bundle_invalid", _header(b"# v2 git bundle", b"# v3 git bundle\n@filter=blob:none")),
     "configuration in the header": ("bundle_invalid", _header(b"\n", b"\n[core] fsmonitor = touch PWNED\n")),
     "more objects than are counted": ("bundle_invalid", _many_objects),
+    "trees that hold each other": ("bundle_invalid", _nested),
     "a prerequisite that nobody has": ("bundle_invalid", _header(b"\n-", b"\n-" + b"1" * 40 + b"\n-")),
     # refs
     "the default branch, too": ("bundle_invalid", _refs(refs__heads__main="")),
@@ -294,6 +328,7 @@ TRICKS: dict[str, tuple[str, Make]] = {
     "a workflow in capitals": ("guarded_path", lambda w: w.branch(files={".GitHub/workflows/x.yml": "on: push"})),
     "a link as the folder of workflows": ("guarded_path", lambda w: w.branch(files={".github": "x"}, mode="120000")),
     "faber's settings": ("guarded_path", lambda w: w.branch(files={".fractary/faber/config.yaml": "feedback: {}"})),
+    "owners of code": ("guarded_path", lambda w: w.branch(files={"docs/CODEOWNERS": "* @me"})),
     "a workflow of faber": ("guarded_path", lambda w: w.branch(files={".fractary/faber/workflows/x.yaml": "x"})),
     "a tree with .git": ("bundle_invalid", _tree("100644 .git")),
     "a tree with ..": ("bundle_invalid", _tree("100644 ..")),
@@ -401,7 +436,25 @@ def test_what_inflates_is_refused(world: World, monkeypatch: pytest.MonkeyPatch)
             patch.setattr(quarantine, limit, 300_000 if limit == "MAX_INFLATED" else 150_000)
             with pytest.raises(BundleInvalid, match="bytes"):
                 bring(world, file)
+    file.write_bytes(_grown(world))
+    with pytest.raises(BundleInvalid, match="allocate"):  # before there is memory for it
+        bring(world, file)
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantine, "MAX_OBJECT", 150_000)
+        file.write_bytes(_packed(world, (3, 200_000, b"", b"0" * 200_000)))
+        with pytest.raises(BundleInvalid, match="bytes"):  # what nothing refers to is kept, too
+            bring(world, file)
     assert world.state() == before
+
+
+def test_a_log_that_is_too_long_is_not_read(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New events are counted before any of them is read."""
+    file = tmp_path / "run.bundle"
+    file.write_bytes(world.honest)
+    monkeypatch.setattr(importing, "MOST_EVENTS", 0)
+    monkeypatch.setattr(importing, "compare_with", None)
+    with pytest.raises(ForeignEvent, match="more than 0 new events"):
+        bring(world, file)
 
 
 @pytest.mark.parametrize("odd", ["directory", "link", "pipe", "huge", "gone"])

@@ -16,7 +16,7 @@ from faber.sync.sync_errors import BranchNotImportable, GuardedPath
 from faber.sync.sync_git import SyncGit
 
 # What a job's permissions rest on: workflows and their owners, and faber's own settings.
-GUARDED = (".github", f"{STORE}/config.yaml", f"{STORE}/workflows")
+GUARDED = (".github", "CODEOWNERS", "docs/CODEOWNERS", f"{STORE}/config.yaml", f"{STORE}/workflows")
 _SHOWN = 10
 
 

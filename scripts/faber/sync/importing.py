@@ -18,12 +18,12 @@ from faber.store.load import Run, load
 from faber.sync.bundle_file import check_refs, read
 from faber.sync.divergence import Comparison, compare_with, refusal, shared_state
 from faber.sync.foreign_branch import check_branch, check_name, take_branch
-from faber.sync.foreign_log import ContextQuestion, Terms, check_foreign
+from faber.sync.foreign_log import MOST_EVENTS, ContextQuestion, Terms, check_foreign
 from faber.sync.local import blob_id, branch_of
 from faber.sync.pull import Taken, take
 from faber.sync.quarantine import quarantine
 from faber.sync.remotes import HEADS, Remote, seen_ref, set_refs, synced_ref
-from faber.sync.sync_errors import BranchNotImportable, LogRewritten, RemoteRunInvalid, RunNotAtRemote
+from faber.sync.sync_errors import BranchNotImportable, ForeignEvent, LogRewritten, RemoteRunInvalid, RunNotAtRemote
 from faber.sync.sync_git import SyncGit
 from faber.sync.trees import Tree, read_tree
 from faber.sync.verify import Constants, check_events, read_events
@@ -82,8 +82,11 @@ def _compared(remote: Remote, aside: SyncGit, run: Run, commit: str, seen: str) 
     if commit != seen and not aside.is_ancestor(base, seen):
         raise _rewritten(run, "follows none that the remote had")
     try:
-        found = compare_with(remote._replace(git=aside), run, commit, None)
         begun = read_tree(aside, base if commit != seen else commit).log
+        # Before any of them is read.
+        if len(read_tree(aside, commit).events) > len(begun) + MOST_EVENTS:
+            raise ForeignEvent(f"The bundle's run has more than {MOST_EVENTS} new events.", limit=MOST_EVENTS)
+        found = compare_with(remote._replace(git=aside), run, commit, None)
     except RemoteRunInvalid as error:
         raise _rewritten(run, f"is not valid: {error.fields['reason']}") from None
     if found.relation.shared < len(begun):

@@ -13,6 +13,7 @@ from faber.sync.sync_errors import ObjectsMissing, RemoteTimeout, SyncFailed
 SECONDS = 120.0
 STALE = 60.0  # seconds
 LIMIT = 512 * 1024 * 1024  # bytes
+ALLOCATION = 256 * 1024 * 1024  # bytes, at once, for objects that are not trusted
 _ANY_STATUS = range(-64, 256)
 _MISSING = (
     "missing blob",
@@ -85,6 +86,7 @@ class SyncGit:
         if self.objects:
             extra["GIT_OBJECT_DIRECTORY"] = self.objects
             extra["GIT_NO_LAZY_FETCH"] = "1"
+            extra["GIT_ALLOC_LIMIT"] = str(ALLOCATION)  # a few bytes can say how to make an object of any size
             extra["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.path.join(self.repository.common_directory, "objects")
         try:
             return self._git.run(*arguments, stdin=stdin, extra=extra, codes=_ANY_STATUS, hooks=hooks, limit=limit)
