@@ -122,6 +122,7 @@ def test_what_a_person_chose_since_stays(world: World) -> None:
     found["title"] = "My title"
     commit(world.project, {"shop/more.py": "pass\n"}, "More")
     assert world.open().json["result"] == "updated"
+    assert world.open().json["draft"] is False
     assert (found["draft"], found["title"]) == (False, "My title")
     assert found["body"].startswith("My own words.\n\n<!-- faber:pull-request ")
     assert found["body"].endswith("<!-- /faber:pull-request -->\n\nAnd more.")

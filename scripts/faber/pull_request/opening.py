@@ -223,9 +223,12 @@ class _Work:
         if result == "updated":
             found, ours = self._update(found, text)
             result = result if ours else "adopted"
-        if result != "adopted":
+        ours, chosen = result != "adopted", self._is_chosen(found, bool(waits))
+        if ours and not chosen:
             found = self._ready(found, bool(waits))
-        self._commit(partial(record_open, found=found, commit=pushed, ours=result != "adopted"))
+        # A person's choice is not recorded as faber's: it would be undone the next time.
+        left = found._replace(draft=not found.draft) if ours and chosen else found
+        self._commit(partial(record_open, found=left, commit=pushed, ours=ours))
         step = None if waits else self._complete(found)
         return self._outcome(result, found, pushed, waits, step)
 
@@ -260,12 +263,15 @@ class _Work:
             found = self.github.edit(found.number, new)
         return found, True
 
-    def _ready(self, found: PullRequest, draft: bool) -> PullRequest:
-        """The pull request as a draft or ready; what a person chose since faber last did stays."""
+    def _is_chosen(self, found: PullRequest, draft: bool) -> bool:
+        """True if a person made it a draft, or ready, since faber last did: that stays."""
         known = recorded(self.run.state)
+        same = known.url == found.url and known.state != ""
+        return same and found.draft != draft and (known.state == "draft") != found.draft
+
+    def _ready(self, found: PullRequest, draft: bool) -> PullRequest:
+        """The pull request as a draft or ready."""
         if found.draft == draft:
-            return found
-        if known.url == found.url and known.state and (known.state == "draft") != found.draft:
             return found
         if draft and any(notice.code == "draft_refused" for notice in self.warnings):
             return found
