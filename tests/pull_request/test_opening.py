@@ -129,6 +129,15 @@ def test_what_a_person_chose_since_stays(world: World) -> None:
     assert "3 commits" in found["body"]
 
 
+def test_what_a_person_wrote_leaves_less_room(world: World) -> None:
+    """faber's part and what a person wrote around it are together at most as long as GitHub allows."""
+    world.open()
+    only(world)["body"] = f"{'My own words. ' * 4_600}\n\n{only(world)['body']}"
+    assert world.open().status == 0
+    assert only(world)["body"].startswith("My own words. ")
+    assert 60_000 < len(only(world)["body"]) <= 65_536
+
+
 def test_a_persons_own_is_adopted(world: World) -> None:
     """A pull request that a person opened for the branch is recorded as the run's; its text and state stay."""
     git(world.project, "push", "-q", "origin", BRANCH)

@@ -21,7 +21,7 @@ from faber.github.pull_requests import (
 from faber.model.acceptance import Decision
 from faber.model.documents import CLOSED, Plan, State, nebula_of
 from faber.pull_request.completing import complete_due_step
-from faber.pull_request.markers import enclosed, is_of, replaced
+from faber.pull_request.markers import enclosed, is_of, replaced, room
 from faber.pull_request.pr_body import body, title_of
 from faber.pull_request.pr_errors import (
     GitHubOutOfReach,
@@ -215,7 +215,8 @@ class _Work:
         pushed = push_branch(self.remote, self.branch)
         secrets = secret_values(os.environ)
         facts = read_facts(self.run, self.config, self.remote, secrets, commit=pushed, base=base)
-        text, waits = body(facts, secrets), facts.waits
+        text = body(facts, secrets, room(found.body if found else "", self.run.run_id))
+        waits = facts.waits
         result = "updated"
         if found is None:
             made = self._create(facts, text, base)
