@@ -129,6 +129,15 @@ def test_what_a_person_chose_since_stays(world: World) -> None:
     assert "3 commits" in found["body"]
 
 
+def test_an_owners_name_has_no_case(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the configuration or the remote writes the repository in capitals, its pull request is found."""
+    number = world.open().json["number"]
+    monkeypatch.setenv("GH_REPO", f"127.0.0.1/{world.github.slug.title()}")
+    answer = world.open()
+    assert (answer.status, answer.json.get("number"), len(posts(world))) == (0, number, 1)
+    assert "another_branch" not in [warning["code"] for warning in answer.json["warnings"]]
+
+
 def test_what_a_person_wrote_leaves_less_room(world: World) -> None:
     """faber's part and what a person wrote around it are together at most as long as GitHub allows."""
     world.open()
