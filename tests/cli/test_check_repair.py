@@ -258,6 +258,9 @@ def test_a_check_that_is_not_the_runs_changes_nothing(world: World) -> None:
         world.github.checks.check(31, "lint", **({"commit": FIRST} | there))
         told = world.arrive(kind, 31, **payload)
         assert told.json["reason"] == reason, name
+    # Anybody can offer the run's commit from a fork, against a base where it fails.
+    world.github.checks.workflow(40, "CI", FIRST, {}, repository="stranger/widgets")
+    assert world.arrive("workflow_run", 40).json["reason"] == "fork"
     world.github.checks.check(31, "lint", FIRST)
     for changed, reason in (
         ({"repository": "octocat/widgets"}, "fork"),
