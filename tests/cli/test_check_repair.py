@@ -307,9 +307,13 @@ def reviewed(world: World, state: str, body: str | None, number: int = 77, pull:
 
 def test_a_review_that_requests_changes_reopens_the_run(world: World) -> None:
     """Its words and its comments on lines are at the first step as a person's answer, and with the steps after it; an
-    approval changes nothing."""
+    approval changes nothing, and faber answers only one that speaks to it."""
     world.github.comment_on_line(77, "src/a.py", 12, "Why?")
-    assert reviewed(world, "approved", None, 76).json["reason"] == "run_closed"
+    config = world.project / ".fractary" / "faber" / "config.yaml"
+    config.write_text(settings(world.github, refusals=True))
+    for number, body, replies in ((75, "Nice.", 0), (76, "@faber approve", 1)):
+        told = reviewed(world, "approved", body, number).json
+        assert (told["reason"], len(world.github.bodies(9))) == ("run_closed", replies)
     told = reviewed(world, "changes_requested", "Say what an empty file does.")
     assert (told.status, told.json["reason"], told.json["resume"]) == (0, "reopened", True)
     action = world.must("next", RUN)

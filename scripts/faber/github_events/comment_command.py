@@ -167,9 +167,16 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
         return _record(arrival, said, bound, _run_of(bound, runs))
     except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
-        if replies:
+        if replies and not _between_people(arrival, refusal):
             refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
         raise
+
+
+def _between_people(arrival: _Arrival, refusal: Refusal) -> bool:
+    """True if somebody approves the pull request as usual, which faber did not ask for."""
+    comment = arrival.comment
+    unasked = comment.state == "approved" and refusal.reason in ("nothing_asked", "run_closed")
+    return unasked and arrival.mention.lower() not in comment.body.lower()
 
 
 def _check_permission(source: Commenting, comment: NewComment) -> None:
