@@ -335,6 +335,20 @@ def test_a_review_that_requests_changes_reopens_the_run(world: World) -> None:
     assert (refused.status, refused.json["reason"]) == (4, "not_pushed_by_faber")
 
 
+def test_a_review_is_heard_while_something_else_is_asked(world: World) -> None:
+    """Where the open question is not about the work, a review that requests changes re-opens the run, which still
+    waits for the answer."""
+    world.github.checks.check(31, "lint", FIRST)
+    world.arrive("check_run", 31)
+    world.must("next", RUN)
+    world.must("feedback", "request", RUN, "--type", "clarification", "--prompt", "Tabs?")
+    told = reviewed(world, "changes_requested", "Say what an empty file does.").json
+    assert (told["reason"], told["status"], told["resume"]) == ("reopened", "awaiting_feedback", False)
+    assert world.must("next", RUN)["action"] == "wait"
+    world.must("feedback", "respond", RUN, "No.")
+    assert {each["response"] for each in world.must("next", RUN)["feedback"]} == {"request_changes", "No."}
+
+
 def test_a_comment_on_a_line_counts_like_one_on_the_pull_request(world: World) -> None:
     """By itself, with the mention: the answer says which line. As a part of a review that decides, or without the
     mention, it says nothing."""
