@@ -202,6 +202,12 @@ def test_what_github_does_not_allow_is_a_warning(world: World) -> None:
 
 REFUSALS = {
     "base": ((), ("--base", "nowhere"), 4, "pull_request_refused"),
+    "renamed": (
+        (Fault(307, "Moved", {"location": "/repositories/1/pulls"}, method="POST", path="/pulls"),),
+        (),
+        4,
+        "pull_request_refused",
+    ),
     "limited": (
         (Fault(403, "Limit", {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"}, path="/pulls"),),
         (),
