@@ -174,6 +174,14 @@ def test_a_merged_one_is_the_end(world: World) -> None:
     assert (world.state["artifacts"]["pr_state"], world.state["status"]) == ("merged", "completed")
 
 
+def test_a_merged_draft_completes_no_step_behind_a_gate(world: World) -> None:
+    """Merged before a person approved the step, the pull request is recorded; the step is not said to be completed."""
+    world.github.pulls.merge(world.open().json["number"])
+    answer = world.open("--as-configured")
+    assert (answer.json["result"], answer.json["completed"]) == ("merged", None)
+    assert world.state["status"] == "awaiting_feedback"
+
+
 def test_a_closed_one_is_not_opened_again(world: World) -> None:
     """A pull request that a person closed is neither reopened nor followed by another one: a person decides. One that
     they open instead is the run's from then on."""

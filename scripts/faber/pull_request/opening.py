@@ -310,7 +310,8 @@ class _Work:
         done = complete_due_step(self.run, self.by, due, f"Pull request {found.number}: {found.url}")
         self.committed += done
         self.run = done[-1].run if done else self.run
-        return ":".join(due) if done else None
+        ended = self.run.state["phases"][due[0]]["steps"][due[1]]["status"] == "completed"
+        return ":".join(due) if ended else None  # else the gate before it asks
 
     def _outcome(
         self, result: str, found: PullRequest, pushed: str, waits: tuple[str, ...], step: str | None
