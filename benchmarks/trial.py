@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = Path(__file__).resolve().with_name("trial-protocol.md")
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
+sys.path.append(str(ROOT / "scripts"))
 
 from trials import figures, schedule, tasks  # noqa: E402
 from trials.conduct import conduct  # noqa: E402
