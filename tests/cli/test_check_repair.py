@@ -258,6 +258,9 @@ def test_a_check_that_is_not_the_runs_changes_nothing(world: World) -> None:
         world.github.checks.check(31, "lint", **({"commit": FIRST} | there))
         told = world.arrive(kind, 31, **payload)
         assert told.json["reason"] == reason, name
+    # Anybody can offer the run's commit from a fork, against a base where it fails.
+    world.github.checks.workflow(40, "CI", FIRST, {}, repository="stranger/widgets")
+    assert world.arrive("workflow_run", 40).json["reason"] == "fork"
     world.github.checks.check(31, "lint", FIRST)
     for changed, reason in (
         ({"repository": "octocat/widgets"}, "fork"),
@@ -304,9 +307,13 @@ def reviewed(world: World, state: str, body: str | None, number: int = 77, pull:
 
 def test_a_review_that_requests_changes_reopens_the_run(world: World) -> None:
     """Its words and its comments on lines are at the first step as a person's answer, and with the steps after it; an
-    approval changes nothing."""
+    approval changes nothing, and faber answers only one that speaks to it."""
     world.github.comment_on_line(77, "src/a.py", 12, "Why?")
-    assert reviewed(world, "approved", None, 76).json["reason"] == "run_closed"
+    config = world.project / ".fractary" / "faber" / "config.yaml"
+    config.write_text(settings(world.github, refusals=True))
+    for number, body, replies in ((75, "Nice.", 0), (76, "@faber approve", 1)):
+        told = reviewed(world, "approved", body, number).json
+        assert (told["reason"], len(world.github.bodies(9))) == ("run_closed", replies)
     told = reviewed(world, "changes_requested", "Say what an empty file does.")
     assert (told.status, told.json["reason"], told.json["resume"]) == (0, "reopened", True)
     action = world.must("next", RUN)
@@ -326,6 +333,20 @@ def test_a_review_that_requests_changes_reopens_the_run(world: World) -> None:
     world.github.checks.pull(9, "work/seven", "e" * 40)
     refused = reviewed(world, "changes_requested", "More.", 79)
     assert (refused.status, refused.json["reason"]) == (4, "not_pushed_by_faber")
+
+
+def test_a_review_is_heard_while_something_else_is_asked(world: World) -> None:
+    """Where the open question is not about the work, a review that requests changes re-opens the run, which still
+    waits for the answer."""
+    world.github.checks.check(31, "lint", FIRST)
+    world.arrive("check_run", 31)
+    world.must("next", RUN)
+    world.must("feedback", "request", RUN, "--type", "clarification", "--prompt", "Tabs?")
+    told = reviewed(world, "changes_requested", "Say what an empty file does.").json
+    assert (told["reason"], told["status"], told["resume"]) == ("reopened", "awaiting_feedback", False)
+    assert world.must("next", RUN)["action"] == "wait"
+    world.must("feedback", "respond", RUN, "No.")
+    assert {each["response"] for each in world.must("next", RUN)["feedback"]} == {"request_changes", "No."}
 
 
 def test_a_comment_on_a_line_counts_like_one_on_the_pull_request(world: World) -> None:

@@ -68,10 +68,13 @@ class FakeChecks:
         commit: str,
         jobs: dict[int, tuple[str, str, str | None]],
         conclusion: str = "failure",
+        repository: str | None = None,
     ) -> None:
-        """A workflow's run that has ended, without pull requests; its jobs have a name, a conclusion, and a log."""
+        """A workflow's run that has ended, for a branch of `repository`, without pull requests; its jobs have a name,
+        a conclusion, and a log."""
         made = example("workflow-run") | {"id": number, "name": name, "head_sha": commit, "conclusion": conclusion}
         made |= {"status": "completed", "pull_requests": []}
+        made["head_repository"] |= {"full_name": repository or self.github.slug}
         made["html_url"] = f"https://github.com/{self.github.slug}/actions/runs/{number}"
         self.workflows[number] = made
         job = example("job-paginated")["jobs"][0] | {"created_at": "2020-01-20T17:40:39Z"}

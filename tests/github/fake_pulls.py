@@ -87,7 +87,7 @@ class FakePulls:
         given = {name: values[0] for name, values in parse_qs(query).items()}
         owner, _, branch = given.get("head", "").partition(":")
         for number, one in sorted(self.found.items(), reverse=True):
-            fits = owner in ("", self.github.slug.split("/")[0]) and branch in ("", one["head"])
+            fits = owner.lower() in ("", self.github.slug.split("/")[0]) and branch in ("", one["head"])
             if fits and given.get("state", "open") in ("all", one["state"]):
                 simple = example("pull-request-simple-items")[0]
                 whole = self._now(number)

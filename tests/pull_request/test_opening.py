@@ -122,10 +122,29 @@ def test_what_a_person_chose_since_stays(world: World) -> None:
     found["title"] = "My title"
     commit(world.project, {"shop/more.py": "pass\n"}, "More")
     assert world.open().json["result"] == "updated"
+    assert world.open().json["draft"] is False
     assert (found["draft"], found["title"]) == (False, "My title")
     assert found["body"].startswith("My own words.\n\n<!-- faber:pull-request ")
     assert found["body"].endswith("<!-- /faber:pull-request -->\n\nAnd more.")
     assert "3 commits" in found["body"]
+
+
+def test_an_owners_name_has_no_case(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the configuration or the remote writes the repository in capitals, its pull request is found."""
+    number = world.open().json["number"]
+    monkeypatch.setenv("GH_REPO", f"127.0.0.1/{world.github.slug.title()}")
+    answer = world.open()
+    assert (answer.status, answer.json.get("number"), len(posts(world))) == (0, number, 1)
+    assert "another_branch" not in [warning["code"] for warning in answer.json["warnings"]]
+
+
+def test_what_a_person_wrote_leaves_less_room(world: World) -> None:
+    """faber's part and what a person wrote around it are together at most as long as GitHub allows."""
+    world.open()
+    only(world)["body"] = f"{'My own words. ' * 4_600}\n\n{only(world)['body']}"
+    assert world.open().status == 0
+    assert only(world)["body"].startswith("My own words. ")
+    assert 60_000 < len(only(world)["body"]) <= 65_536
 
 
 def test_a_persons_own_is_adopted(world: World) -> None:
@@ -153,6 +172,14 @@ def test_a_merged_one_is_the_end(world: World) -> None:
         assert [warning["code"] for warning in answer.json["warnings"]] == ["commits_after_merge"]
     assert [event["metadata"]["commit"] for event in world.events("pr_merge")] == [merged]
     assert (world.state["artifacts"]["pr_state"], world.state["status"]) == ("merged", "completed")
+
+
+def test_a_merged_draft_completes_no_step_behind_a_gate(world: World) -> None:
+    """Merged before a person approved the step, the pull request is recorded; the step is not said to be completed."""
+    world.github.pulls.merge(world.open().json["number"])
+    answer = world.open("--as-configured")
+    assert (answer.json["result"], answer.json["completed"]) == ("merged", None)
+    assert world.state["status"] == "awaiting_feedback"
 
 
 def test_a_closed_one_is_not_opened_again(world: World) -> None:
@@ -183,6 +210,12 @@ def test_what_github_does_not_allow_is_a_warning(world: World) -> None:
 
 REFUSALS = {
     "base": ((), ("--base", "nowhere"), 4, "pull_request_refused"),
+    "renamed": (
+        (Fault(307, "Moved", {"location": "/repositories/1/pulls"}, method="POST", path="/pulls"),),
+        (),
+        4,
+        "pull_request_refused",
+    ),
     "limited": (
         (Fault(403, "Limit", {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"}, path="/pulls"),),
         (),

@@ -7,14 +7,14 @@ from faber.events.drafts import Draft
 def pull_request_recorded(
     url: str, number: int, *, commit: str, base: str, draft: bool, ours: bool, known: bool
 ) -> Draft:
-    """The run has this pull request, whose branch was pushed at `commit`. `ours` is false of one that a person opened,
-    `known` is true where the run had recorded it before."""
+    """The run has this pull request, whose branch was pushed at `commit`. `draft` is how faber left it,
+    `ours` is false of one that a person opened, `known` is true where the run had recorded it before."""
     kind = event_types.PR_UPDATE if known else event_types.PR_CREATE
     state = "draft" if draft else "open"
     metadata = {"url": url, "number": number, "commit": commit, "base": base, "draft": draft, "ours": ours}
     return {
         "type": kind,
-        "message": f"Pull request {number} is {'a draft' if draft else 'ready'} at {commit[:12]}",
+        "message": f"Pull request {number} is left {'a draft' if draft else 'ready'} at {commit[:12]}",
         "metadata": metadata,
         "artifacts": [
             {"name": "pr_number", "value": str(number)},

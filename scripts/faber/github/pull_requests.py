@@ -57,7 +57,7 @@ class PullRequests:
         if not isinstance(answer, list):
             raise WorkItemInvalid("GitHub's answer is not a list of pull requests.")
         # An older server ignores a `head` that it does not understand.
-        found = [each for each in map(_object, answer) if _head(each, "label") == f"{owner}:{branch}"]
+        found = [each for each in map(_object, answer) if _is_of(each, owner, branch)]
         return sorted(map(_pull_request, found), key=lambda each: -each.number)
 
     def create(self, *, title: str, head: str, base: str, body: str, draft: bool) -> PullRequest:
@@ -132,6 +132,13 @@ def _pull_request(value: object) -> PullRequest:
         commit=_head(found, "sha"),
         base=_text(_object(base), "ref"),
     )
+
+
+def _is_of(found: Mapping[str, Any], owner: str, branch: str) -> bool:
+    """True for a pull request of that branch. Owners' names have no case; a label may be missing (a deleted fork)."""
+    label = _object(found.get("head")).get("label")
+    whose, _, name = label.partition(":") if isinstance(label, str) else ("", "", "")
+    return (whose.lower(), name) == (owner.lower(), branch)
 
 
 def _head(found: Mapping[str, Any], key: str) -> str:

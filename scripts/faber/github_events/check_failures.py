@@ -32,7 +32,8 @@ class RepositoryApi(Protocol):
 
 
 class CheckFacts(NamedTuple):
-    """A check as the API describes it now; `job` is true where its log is that of a job of GitHub Actions."""
+    """A check as the API describes it now. `repository` is the one whose branch a workflow ran for: a fork can offer
+    this commit against another base. It is empty where that was deleted, and None of a check, which does not say."""
 
     kind: str
     number: int
@@ -43,6 +44,7 @@ class CheckFacts(NamedTuple):
     pulls: tuple[int, ...]
     app: str
     output: Payload
+    repository: str | None
 
     @property
     def source(self) -> str:
@@ -70,7 +72,8 @@ class Explained(NamedTuple):
 def read_check(api: RepositoryApi, kind: str, number: int) -> CheckFacts:
     """A check run, or the run of a workflow."""
     answer = as_object(api.read(f"{'check-runs' if kind == CHECK else 'actions/runs'}/{number}"))
-    app, output = answer.get("app"), answer.get("output")
+    app, output, head = answer.get("app"), answer.get("output"), answer.get("head_repository")
+    repository = text_of(head, "full_name") if isinstance(head, dict) else ""
     return CheckFacts(
         kind,
         number,
@@ -81,6 +84,7 @@ def read_check(api: RepositoryApi, kind: str, number: int) -> CheckFacts:
         tuple(_pulls(answer.get("pull_requests"))),
         text_of(app, "slug") if isinstance(app, dict) else "",
         output if isinstance(output, dict) else {},
+        repository if kind == WORKFLOW else None,
     )
 
 

@@ -52,6 +52,8 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
         check = read_check(api, name, number)
         if check.conclusion not in FAILED:
             raise Refusal("ignored", "not_failed")
+        if check.repository is not None and check.repository.lower() != slug.lower():
+            raise Refusal("ignored", "fork")
         found = find_own(layout, source.web(), api, pulls_of(api, check), check.commit)
         if recorded := _recorded(found.run, check.source):
             return _answer(recorded, config.at("feedback.from_comments") == "resume", repeated=True)

@@ -27,6 +27,7 @@ from faber.model.answers import Responder
 from faber.model.commands import resume_run
 from faber.model.documents import CLOSED, Plan, State
 from faber.model.model_errors import AlreadyAnswered, IllegalTransition, NotAnOption
+from faber.model.state_parts import FeedbackRequest
 from faber.notify.news import announce
 from faber.sources.work_items import Commenting, WorkItemError
 from faber.store import log
@@ -160,16 +161,28 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
             if comment.state == "changes_requested" and bound.reason in ("nothing_asked", "run_closed"):
                 return _reopen(arrival, said)
             raise Refusal(bound.result, bound.reason, run_id=bound.run_id, open_requests=list(bound.open_requests))
-        if comment.state == "changes_requested" and bound.request and "gate" in bound.request["context"]:
-            return _reopen(arrival, said)  # a gate can only be approved or rejected
+        if comment.state == "changes_requested" and bound.request and not _takes_changes(bound.request, said):
+            return _reopen(arrival, said)
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
         return _record(arrival, said, bound, _run_of(bound, runs))
     except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
-        if replies:
+        if replies and not _between_people(arrival, refusal):
             refusal.outcome |= post_reply(arrival.source, arrival.comment, refusal.outcome, mention=arrival.mention)
         raise
+
+
+def _takes_changes(asked: FeedbackRequest, said: CommentCommand) -> bool:
+    """True if a review that requests changes answers this request, or names it. A gate can only be approved or
+    rejected, and other questions are not about the work."""
+    return "gate" not in asked["context"] and (asked["type"] in ANSWERED or said.request_id is not None)
+
+
+def _between_people(arrival: _Arrival, refusal: Refusal) -> bool:
+    """True if somebody approves the pull request as usual, which faber did not ask for."""
+    plain = arrival.mention.lower() not in arrival.comment.body.lower()
+    return plain and arrival.comment.state == "approved" and refusal.reason in ("nothing_asked", "run_closed")
 
 
 def _check_permission(source: Commenting, comment: NewComment) -> None:

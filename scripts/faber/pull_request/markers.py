@@ -5,7 +5,7 @@ Pure.
 
 import re
 
-from faber.github.posting import safe_name
+from faber.github.posting import MAX_COMMENT, safe_name
 
 END = "<!-- /faber:pull-request -->"
 _BEGIN = re.compile(r"<!-- faber:pull-request [A-Za-z0-9._/%-]{1,500} -->")
@@ -19,6 +19,12 @@ def begin(run_id: str) -> str:
 def enclosed(text: str, run_id: str) -> str:
     """faber's part as it stands in a body."""
     return f"{begin(run_id)}\n{text.strip()}\n{END}"
+
+
+def room(body: str, run_id: str) -> int:
+    """How many characters faber's part may have beside what else is in the body."""
+    around = replaced(body, "", run_id)
+    return MAX_COMMENT - len(enclosed("", run_id) if around is None else around)
 
 
 def replaced(body: str, text: str, run_id: str) -> str | None:

@@ -21,7 +21,7 @@ from faber.github.pull_requests import (
 from faber.model.acceptance import Decision
 from faber.model.documents import CLOSED, Plan, State, nebula_of
 from faber.pull_request.completing import complete_due_step
-from faber.pull_request.markers import enclosed, is_of, replaced
+from faber.pull_request.markers import enclosed, is_of, replaced, room
 from faber.pull_request.pr_body import body, title_of
 from faber.pull_request.pr_errors import (
     GitHubOutOfReach,
@@ -215,7 +215,8 @@ class _Work:
         pushed = push_branch(self.remote, self.branch)
         secrets = secret_values(os.environ)
         facts = read_facts(self.run, self.config, self.remote, secrets, commit=pushed, base=base)
-        text, waits = body(facts, secrets), facts.waits
+        text = body(facts, secrets, room(found.body if found else "", self.run.run_id))
+        waits = facts.waits
         result = "updated"
         if found is None:
             made = self._create(facts, text, base)
@@ -223,9 +224,12 @@ class _Work:
         if result == "updated":
             found, ours = self._update(found, text)
             result = result if ours else "adopted"
-        if result != "adopted":
+        ours, chosen = result != "adopted", self._is_chosen(found, bool(waits))
+        if ours and not chosen:
             found = self._ready(found, bool(waits))
-        self._commit(partial(record_open, found=found, commit=pushed, ours=result != "adopted"))
+        # A person's choice is not recorded as faber's: it would be undone the next time.
+        left = found._replace(draft=not found.draft) if ours and chosen else found
+        self._commit(partial(record_open, found=left, commit=pushed, ours=ours))
         step = None if waits else self._complete(found)
         return self._outcome(result, found, pushed, waits, step)
 
@@ -260,12 +264,15 @@ class _Work:
             found = self.github.edit(found.number, new)
         return found, True
 
-    def _ready(self, found: PullRequest, draft: bool) -> PullRequest:
-        """The pull request as a draft or ready; what a person chose since faber last did stays."""
+    def _is_chosen(self, found: PullRequest, draft: bool) -> bool:
+        """True if a person made it a draft, or ready, since faber last did: that stays."""
         known = recorded(self.run.state)
+        same = known.url == found.url and known.state != ""
+        return same and found.draft != draft and (known.state == "draft") != found.draft
+
+    def _ready(self, found: PullRequest, draft: bool) -> PullRequest:
+        """The pull request as a draft or ready."""
         if found.draft == draft:
-            return found
-        if known.url == found.url and known.state and (known.state == "draft") != found.draft:
             return found
         if draft and any(notice.code == "draft_refused" for notice in self.warnings):
             return found
@@ -303,7 +310,8 @@ class _Work:
         done = complete_due_step(self.run, self.by, due, f"Pull request {found.number}: {found.url}")
         self.committed += done
         self.run = done[-1].run if done else self.run
-        return ":".join(due) if done else None
+        ended = self.run.state["phases"][due[0]]["steps"][due[1]]["status"] == "completed"
+        return ":".join(due) if ended else None  # else the gate before it asks
 
     def _outcome(
         self, result: str, found: PullRequest, pushed: str, waits: tuple[str, ...], step: str | None

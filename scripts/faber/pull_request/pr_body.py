@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from faber.feedback.feedback_history import PastAnswer, PastRequest
-from faber.github.posting import MAX_COMMENT, code, commands, hidden
+from faber.github.posting import code, commands, hidden
 from faber.github.pull_request_reviews import ANSWERED
 from faber.pull_request.pr_facts import Proof, PullRequestFacts
 from faber.pull_request.prose import paragraphs, prose
@@ -31,7 +31,7 @@ def title_of(facts: PullRequestFacts) -> str:
     return redact(one_line(str(title), MAX_TITLE))
 
 
-def body(facts: PullRequestFacts, secrets: Iterable[str], room: int = MAX_COMMENT) -> str:
+def body(facts: PullRequestFacts, secrets: Iterable[str], room: int) -> str:
     """faber's part of the body, in at most `room` characters: of a longer one the last sections are left out."""
     parts = [part for part in (*_top(facts), *_judged(facts), _folded(facts), _how(facts), _foot(facts)) if part]
     kept = list(secrets)

@@ -17,6 +17,9 @@ _RIGHTS = (
     "pull requests'."
 )
 
+_MOVED = (301, 302, 307, 308)  # GitHub redirects; faber follows that only where it reads
+_RENAMED = "Correct the remote's address (`git remote set-url`), and work_items.github.repository where that is set."
+
 
 def already_open(error: WorkItemError) -> bool:
     """True if GitHub refused to open a second pull request of the branch."""
@@ -43,6 +46,8 @@ def explained(error: WorkItemError, branch: str) -> FaberError:
         error.recovery = _RIGHTS
     elif isinstance(error, WorkItemNotFound):
         error.recovery = "Check that the credential may see the repository, and write to it."
+    elif isinstance(error, WorkItemInvalid) and error.fields.get("status") in _MOVED:
+        return PullRequestRefused("The repository was renamed, or moved.", branch=branch, recovery=_RENAMED)
     elif isinstance(error, WorkItemInvalid) and error.fields.get("status") == 422:
         field = "base" if "base invalid" in said else "head" if "head invalid" in said else None
         recovery = {
