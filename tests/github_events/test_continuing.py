@@ -29,6 +29,21 @@ def test_an_approval_leaves_no_work_to_an_agent(world: World) -> None:
     assert world.state["status"] == "completed"
 
 
+@pytest.mark.parametrize("ci", [True, False])
+def test_who_reads_the_progress_is_told_how_steps_after_it_continue(
+    world: World, ci: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody works on a run when a job of CI ends, so that the progress says what to write; elsewhere somebody may."""
+    if ci:
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    world.configure(post="all", comments="resume")
+    run = begin(world, {"OTHER": OTHER, "GATES": ""})
+    must(world.call, "pull-request", run, "--as-configured")
+    must(world.call, "feedback", "post", run, "--as-configured")
+    (progress,) = [body for body in world.github.bodies(7) if f"faber:progress {run}" in body]
+    assert ("Steps are left. To let an agent continue, write a comment: `@faber resume`" in progress) is ci
+
+
 @pytest.mark.parametrize(
     ("replaced", "expected"),
     [
@@ -42,6 +57,12 @@ def test_an_approval_leaves_no_work_to_an_agent(world: World) -> None:
 def test_what_follows_decides(world: World, replaced: dict[str, str], expected: tuple[bool, bool]) -> None:
     """An agent goes on after the pull request if a step is left that no gate keeps from it, or does what else the
     step asks for."""
+    begin(world, replaced)
+    assert said(world, "@faber resume") == expected
+
+
+def begin(world: World, replaced: dict[str, str]) -> str:
+    """A run of that workflow whose first step is in progress, which opens the pull request."""
     flow = FLOW
     for old, new in ({"EVIDENCE": ""} | replaced).items():
         flow = flow.replace(old, new)
@@ -53,4 +74,4 @@ def test_what_follows_decides(world: World, replaced: dict[str, str], expected: 
     (run,) = {each["run_id"] for each in must(world.call, "run", "list")["runs"]} - {RUN}
     must(world.call, "event", "emit", run, "--type", "branch_create", "--set", f"branch={BRANCH}")
     must(world.call, "next", run)
-    assert said(world, "@faber resume") == expected
+    return str(run)

@@ -162,8 +162,9 @@ def progress_marker(run_id: str) -> str:
     return f"<!-- faber:progress {safe_name(run_id)} -->"
 
 
-def progress_comment(state: State) -> str:
-    """The run's progress, phase by phase, and the marker as the last line."""
+def progress_comment(state: State, resume: str | None = None) -> str:
+    """The run's progress, phase by phase, and the marker as the last line. `resume` is the comment that lets an agent
+    continue it, where nobody does and one could."""
     rows = ["| phase | | steps |", "|---|---|---|"]
     for name, phase in list(state["phases"].items())[:MAX_PHASES]:
         done = sum(step["status"] in ("completed", "skipped") for step in phase["steps"].values())
@@ -173,6 +174,8 @@ def progress_comment(state: State) -> str:
     url = pull_request_of(state)
     if _WEB.fullmatch(url):
         parts.append(f"Its pull request: {url}")
+    if resume:
+        parts.append(f"Steps are left. To let an agent continue, write a comment: {code(resume)}")
     if asked := state["feedback_request"]:
         posted = asked["notification_sent"].get("comment_url")
         where = f" ({posted})" if isinstance(posted, str) and _WEB.fullmatch(posted) else ""

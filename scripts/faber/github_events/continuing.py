@@ -2,9 +2,10 @@
 
 from copy import deepcopy
 
+from faber.context.resume import left_to_agents
 from faber.model.gates import closed_gate
 from faber.model.progress import step_plan
-from faber.pull_request.readiness import left_to_agents, step_due
+from faber.pull_request.readiness import step_due
 from faber.store.load import Run
 
 

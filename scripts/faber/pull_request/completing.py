@@ -1,10 +1,10 @@
 """Completes the step that opens the pull request, as the command for steps does, and the run with its last step."""
 
+from faber.context.resume import left_to_agents
 from faber.model.acceptance import Decision
 from faber.model.commands import Examined, complete_step
 from faber.model.documents import Plan, State
 from faber.model.progress import step_state
-from faber.pull_request.readiness import left_to_agents
 from faber.steps.holding import held
 from faber.steps.next_step import start_next
 from faber.steps.step_evidence import verify

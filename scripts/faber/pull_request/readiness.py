@@ -21,11 +21,6 @@ def step_due(state: State, plan: Plan) -> tuple[str, str] | None:
     return place if place is not None and opens(plan, place) else None
 
 
-def left_to_agents(state: State, plan: Plan) -> bool:
-    """True if a step is left, and no gate stands before it: faber itself completes a run, and asks what a gate asks."""
-    return next_place(state, plan) is not None and closed_gate(state, plan) is None
-
-
 def waits_for(state: State, plan: Plan) -> tuple[str, ...]:
     """Why the pull request is not ready to be merged, as inert Markdown; nothing where it is."""
     found = [f"A person has to answer: {prose(asked['prompt'], 300)}" for asked in state["feedback_queue"]]
