@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
 from faber.feedback.answer_matching import read_answer
-from faber.github.comment_parser import ANSWERING, WHOLE
+from faber.github.comment_parser import ANSWERING, REACTIONS, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
 from faber.model.model_errors import NotAnOption
@@ -23,8 +23,6 @@ from faber.text.safe_text import inert, shorten, without
 MAX_COMMENT = 65_536
 WIDTH = 76
 MAX_CONTEXT = 600
-# GitHub's names of the reactions that count: how they look, and the answer that they stand for.
-REACTIONS = {"+1": ("👍", "yes"), "-1": ("👎", "no")}
 _OWN = ("artifacts", "gate", "waive", "question")
 
 
