@@ -55,7 +55,7 @@ def test_who_reads_the_progress_is_told_how_steps_after_it_continue(
     ids=["another step", "another phase", "a gate", "evidence"],
 )
 def test_what_follows_decides(world: World, replaced: dict[str, str], expected: tuple[bool, bool]) -> None:
-    """An agent goes on after the pull request if a step is left that no gate keeps from it, or does what else the
+    """An agent continues after the pull request if a step is left that no gate keeps from it, or does what else the
     step asks for."""
     begin(world, replaced)
     assert said(world, "@faber resume") == expected
