@@ -564,13 +564,14 @@ def test_the_environment_names_the_event_too(world: World, monkeypatch: pytest.M
 def test_a_steps_outputs_hold_nothing_of_the_event(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The outputs are four fixed keys; no text of a comment or a request is among them."""
+    """The outputs are five fixed keys; no text of a comment or a request is among them."""
     outputs = tmp_path / "outputs"
     outputs.write_text("earlier=1\n")
     monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
     asked = world.ask()
     world.comment(f"@faber approve {asked} result=x\rresume=maybe")
-    assert outputs.read_text() == (f"earlier=1\nresult=recorded\nresume=true\nrun_id={RUN}\nrequest_id={asked}\n")
+    said = f"result=recorded\nresume=true\npull_request=false\nrun_id={RUN}\nrequest_id={asked}\n"
+    assert outputs.read_text() == f"earlier=1\n{said}"
 
 
 def test_no_secret_reaches_an_event(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,8 @@ def test_the_calls_are_bounded_and_every_run_has_its_turn(
     monkeypatch.setenv("GITHUB_EVENT_NAME", "workflow_dispatch")
     told = asked.look().json
     assert (told["run_id"], told["runs_left"]) == (RUN, 1)
-    assert outputs.read_text().endswith(f"result=recorded\nresume=true\nrun_id={RUN}\nrequest_id={asked.request_id}\n")
+    named = f"run_id={RUN}\nrequest_id={asked.request_id}\n"
+    assert outputs.read_text().endswith(f"result=recorded\nresume=true\npull_request=false\n{named}")
 
 
 def test_reactions_that_cannot_be_read_are_an_error(world: World) -> None:

@@ -171,6 +171,8 @@ def test_a_command_is_read(body: str, verb: str, request_id: str | None, text: s
         (" @faber yes please", "yes", "please"),
         ("@faber, Please approve", "approve", None),
         ("\n   @faber lgtm, thanks a lot", "lgtm", "thanks a lot"),
+        ("@faber 👍", "yes", None),
+        ("@faber: 👎", "no", None),
         ("@faber Request changes: rename it\nand test it", "request_changes", "rename it\nand test it"),
         ("@faber needs changes: x", "request_changes", "x"),
         ("@faber go ahead!", "go_ahead", None),

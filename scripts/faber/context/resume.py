@@ -8,6 +8,7 @@ from typing import NamedTuple, TypedDict
 
 from faber.context.what_next import what_next
 from faber.model.documents import CLOSED, Plan, ResumeMode, ResumePoint, RunStatus, State, is_nebula_run
+from faber.model.gates import closed_gate
 from faber.model.next import Action, Warned
 from faber.model.pending_feedback import revised
 from faber.model.progress import is_settled, next_place, reopening, unfinished, unplanned
@@ -87,6 +88,11 @@ def resume_point(state: State, plan: Plan) -> Resume:
             _ids(request.get("event_id")),
         )
     return _unfinished_place(state, plan)
+
+
+def left_to_agents(state: State, plan: Plan) -> bool:
+    """True if a step is left, and no gate stands before it: faber itself completes a run, and asks what a gate asks."""
+    return next_place(state, plan) is not None and closed_gate(state, plan) is None
 
 
 def _unfinished_place(state: State, plan: Plan) -> Resume:

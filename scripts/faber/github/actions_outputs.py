@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 OUTPUTS: dict[str, Callable[[object], bool]] = {
     "result": lambda value: value in ("recorded", "denied", "stale", "ambiguous", "ignored"),
     "resume": lambda value: isinstance(value, bool),
+    "pull_request": lambda value: isinstance(value, bool),
     "run_id": lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9._/-]{1,400}", value) is not None,
     "request_id": lambda value: isinstance(value, str) and re.fullmatch(r"fr-[A-Za-z0-9-]{1,97}", value) is not None,
 }

@@ -30,6 +30,8 @@ WORDS = {
     **{word: "request_changes" if meant == ("request_changes",) else word for word, meant in ALIASES.items()},
     **{verb: verb for verb in VERBS},
 }
+# GitHub's names of the reactions that count: how they look, and the answer that they stand for, in a comment, too.
+REACTIONS = {"+1": ("👍", "yes"), "-1": ("👎", "no")}
 MOST_WORDS = max(word.count("_") + 1 for word in WORDS)
 MAX_TEXT = 2_000
 MAX_REQUEST_ID = 100
@@ -303,6 +305,9 @@ def _words(line: str) -> tuple[str, str] | None:
     if gap is None:
         return None
     at, phrase, found = gap.end(), "", None
+    for sign, meant in REACTIONS.values():
+        if line.startswith(sign, at):
+            line = line[:at] + meant + line[at + len(sign) :]
     for _ in range(MOST_WORDS):
         word = _WORD.match(line, at)
         if word is None:

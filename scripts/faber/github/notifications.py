@@ -1,6 +1,7 @@
 """Decides what to post about a run on its issue. It runs after an event was recorded and without a lock; if posting
 fails, the command still succeeds."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ def tell_as_configured(layout: Layout, run: Run) -> PostReport:
         return PostReport()
     requests, report = _unposted(run), PostReport()
     if run.state["work_id"] is not None and (requests or mode == "all"):
-        report = _post(run, config, requests, progress=mode == "all", fresh=False)
+        report = _post(run, config, requests, progress=mode == "all", fresh=False, stopped=_is_stopped(run))
     if any("source" in loop for loop in run.state["retry_loops"]):
         from faber.github.repair_comments import post_repairs  # hardly any run was re-opened
 
@@ -108,9 +109,24 @@ def _unposted(run: Run) -> list[FeedbackRequest]:
     return [asked for asked in run.state["feedback_queue"] if not asked["notification_sent"].get("issue_comment")]
 
 
+def _is_stopped(run: Run) -> bool:
+    """True if an agent could continue the run, and none does, as a job of CI ends; elsewhere somebody may."""
+    if os.environ.get("GITHUB_ACTIONS") != "true" or run.state["status"] != "in_progress":
+        return False
+    from faber.context.resume import left_to_agents
+
+    return left_to_agents(run.state, run.plan)
+
+
 def _post(
-    run: Run, config: "Config | None", requests: list[FeedbackRequest], *, progress: bool, fresh: bool
+    run: Run,
+    config: "Config | None",
+    requests: list[FeedbackRequest],
+    *,
+    progress: bool,
+    fresh: bool,
+    stopped: bool = False,
 ) -> PostReport:
     from faber.github.run_comments import post_comments  # hardly any command posts
 
-    return post_comments(run, config, requests, progress=progress, fresh=fresh)
+    return post_comments(run, config, requests, progress=progress, fresh=fresh, stopped=stopped)

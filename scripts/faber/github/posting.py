@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
 from faber.feedback.answer_matching import read_answer
-from faber.github.comment_parser import ANSWERING, WHOLE
+from faber.github.comment_parser import ANSWERING, REACTIONS, WHOLE
 from faber.model.answers import FREE_TEXT
 from faber.model.documents import State
 from faber.model.model_errors import NotAnOption
@@ -23,8 +23,6 @@ from faber.text.safe_text import inert, shorten, without
 MAX_COMMENT = 65_536
 WIDTH = 76
 MAX_CONTEXT = 600
-# GitHub's names of the reactions that count: how they look, and the answer that they stand for.
-REACTIONS = {"+1": ("👍", "yes"), "-1": ("👎", "no")}
 _OWN = ("artifacts", "gate", "waive", "question")
 
 
@@ -162,8 +160,9 @@ def progress_marker(run_id: str) -> str:
     return f"<!-- faber:progress {safe_name(run_id)} -->"
 
 
-def progress_comment(state: State) -> str:
-    """The run's progress, phase by phase, and the marker as the last line."""
+def progress_comment(state: State, resume: str | None = None) -> str:
+    """The run's progress, phase by phase, and the marker as the last line. `resume` is the comment that lets an agent
+    continue it, where nobody does and one could."""
     rows = ["| phase | | steps |", "|---|---|---|"]
     for name, phase in list(state["phases"].items())[:MAX_PHASES]:
         done = sum(step["status"] in ("completed", "skipped") for step in phase["steps"].values())
@@ -173,6 +172,8 @@ def progress_comment(state: State) -> str:
     url = pull_request_of(state)
     if _WEB.fullmatch(url):
         parts.append(f"Its pull request: {url}")
+    if resume:
+        parts.append(f"Steps are left. To let an agent continue, write a comment: {code(resume)}")
     if asked := state["feedback_request"]:
         posted = asked["notification_sent"].get("comment_url")
         where = f" ({posted})" if isinstance(posted, str) and _WEB.fullmatch(posted) else ""

@@ -14,8 +14,9 @@ from faber.foreign.run_rows import active_runs
 from faber.github.api_responses import PER_PAGE
 from faber.github.binding import written_before
 from faber.github.comment_events import REACTION, Account, NewComment
+from faber.github.comment_parser import REACTIONS
 from faber.github.issues import ACTIONS_LOGIN
-from faber.github.posting import REACTIONS, request_marker
+from faber.github.posting import request_marker
 from faber.model.state_parts import FeedbackRequest
 from faber.sources.work_items import Commenting, PostedComment, Reaction, WorkItemInvalid, WorkItemNotFound
 from faber.store.layout import Layout

@@ -23,14 +23,21 @@ from faber.text.credentials import secret_values
 
 
 def post_comments(
-    run: Run, config: Config | None, requests: list[FeedbackRequest], *, progress: bool, fresh: bool
+    run: Run,
+    config: Config | None,
+    requests: list[FeedbackRequest],
+    *,
+    progress: bool,
+    fresh: bool,
+    stopped: bool = False,
 ) -> PostReport:
-    """Post `requests`, and the progress if wanted. `fresh`: no earlier attempt can have posted them.
+    """Post `requests`, and the progress if wanted. `fresh`: no earlier attempt can have posted them. `stopped`: an
+    agent could continue the run, and none does.
 
     Each failure becomes a warning, and the rest is still posted.
     """
     try:
-        comments = _RunComments(run, config)
+        comments = _RunComments(run, config, stopped=stopped)
     except FaberError as error:
         return PostReport(warnings=(not_posted(error, run.run_id),))
     for request in requests:
@@ -43,7 +50,7 @@ def post_comments(
 class _RunComments:
     """Posts comments about one run. Each failure becomes a warning, and the rest is still posted."""
 
-    def __init__(self, run: Run, config: Config | None) -> None:
+    def __init__(self, run: Run, config: Config | None, *, stopped: bool) -> None:
         layout, state = run.layout, run.state
         work_id = state["work_id"]
         if work_id is None:
@@ -54,6 +61,7 @@ class _RunComments:
         self._board = Board(source, work_id, secret_values(os.environ))
         self._links = Links(source.web(), branch if isinstance(branch, str) else None)
         self._mention = str(config.at("feedback.mention"))
+        self._stopped = stopped and config.at("feedback.from_comments") == "resume"
         self._run = run
         self._state = state
         self._posted: list[dict[str, object]] = []
@@ -79,7 +87,7 @@ class _RunComments:
 
     def progress(self) -> None:
         """Update the progress comment, or post it."""
-        text = progress_comment(self._state)
+        text = progress_comment(self._state, f"{self._mention} resume" if self._stopped else None)
         known = self._state["progress_comment"]
         if known:
             try:

@@ -20,6 +20,7 @@ from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in
 from faber.github.refusal_replies import REASONS, post_reply
 from faber.github.work_item_source import open_commenting
 from faber.github_events.check_failures import RepositoryApi, review_evidence, review_state
+from faber.github_events.continuing import continued
 from faber.github_events.event_refusals import ELSEWHERE, Refusal, check_repository, not_certain
 from faber.github_events.own_pulls import find_own
 from faber.model.acceptance import Decision
@@ -315,7 +316,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
         "event_id": event["event_id"] if event else None,
         "repeated": committed.repeated,
         "counted": counted,
-        "resume": counted and arrival.may_resume and position["status"] == "in_progress",
+        **continued(committed.run, counted and arrival.may_resume and position["status"] == "in_progress"),
         "status": position["status"],
         "next": position["next_command"],
         "comment_id": arrival.comment.comment_id,
@@ -346,5 +347,6 @@ def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, o
         committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
         resumed = run_position(committed.run, None)
         outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
+        made = committed.run
         outcome["next"] = resumed["next_command"]
-    return outcome | {"resume": arrival.may_resume}
+    return outcome | continued(made, arrival.may_resume)

@@ -9,6 +9,7 @@ FIXED: dict[str, object] = {
     "request_id": None,
     "action": None,
     "resume": False,
+    "pull_request": False,
     "next": None,
     "comment_id": None,
 }

@@ -1,10 +1,10 @@
 """Completes the step that opens the pull request, as the command for steps does, and the run with its last step."""
 
+from faber.context.resume import left_to_agents
 from faber.model.acceptance import Decision
 from faber.model.commands import Examined, complete_step
 from faber.model.documents import Plan, State
-from faber.model.gates import closed_gate
-from faber.model.progress import next_place, step_state
+from faber.model.progress import step_state
 from faber.steps.holding import held
 from faber.steps.next_step import start_next
 from faber.steps.step_evidence import verify
@@ -38,7 +38,7 @@ def complete_due_step(run: Run, by: Writer, due: tuple[str, str], message: str) 
 def go_on_without_agent(run: Run, by: Writer) -> Committed | None:
     """Complete the run whose last step is complete, or ask what the next gate asks; nothing where an agent is to do
     what is left."""
-    left = next_place(run.state, run.plan) is not None and closed_gate(run.state, run.plan) is None
+    left = left_to_agents(run.state, run.plan)
     return None if left or run.state["status"] != "in_progress" else start_next(run, by).committed
 
 
