@@ -42,7 +42,7 @@ from faber.text.credentials import secret_values
 PERSON = Writer(actor="person", tell=announce)
 
 
-class _Arrival(NamedTuple):
+class Arrival(NamedTuple):
     """A comment that speaks to faber, and the project's configuration and issues."""
 
     layout: Layout
@@ -68,7 +68,7 @@ def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], La
         raise Refusal("ignored", comment.reason)
     try:
         layout = find_layout()
-        config = _listening(layout)
+        config = listening(layout)
         said = _said(comment, config.at("feedback.mention"))
         problem = author_problem(comment)
         if problem:
@@ -84,7 +84,7 @@ def handle_comment(event: Fields, name: str | None, find_layout: Callable[[], La
             raise Refusal("ignored", "no_run", recovery=ELSEWHERE)
         if comment.review is not None:
             _check_alone(cast(RepositoryApi, source), comment)
-        return _handle(_Arrival(layout, config, source, comment), said, runs)
+        return _handle(Arrival(layout, config, source, comment), said, runs)
     except Refusal as refusal:
         refusal.outcome.setdefault("comment_id", comment.comment_id)
         raise
@@ -101,34 +101,12 @@ def _check_alone(api: RepositoryApi, comment: NewComment) -> None:
         raise Refusal("ignored", "part_of_review")
 
 
-def _listening(layout: Layout) -> Config:
+def listening(layout: Layout) -> Config:
+    """The project's configuration; raises `Refusal` where it says not to listen."""
     config = load_config(layout)
     if config.at("feedback.from_comments") == "never":
         raise Refusal("ignored", "switched_off")
     return config
-
-
-def handle_schedule(layout: Layout) -> Mapping[str, object]:
-    """Take what people say by reactions to requests, of which GitHub tells nobody."""
-    from faber.github.reactions import Reacted, read_reactions
-
-    config = _listening(layout)
-    source = open_commenting(config, layout, os.environ)
-
-    def take(reacted: Reacted) -> Mapping[str, object]:
-        arrival, (run, request) = _Arrival(layout, config, source, reacted.said), reacted[:2]
-        try:
-            if reacted.problem:
-                named = {"run_id": run.run_id, "request_id": request["request_id"], "options": request["options"]}
-                raise Refusal("ambiguous", reacted.problem, **named)
-            command = CommentCommand(reacted.word, None, None, 1)
-            return _record(arrival, command, BoundCommand(run.state, request), run)
-        except Refusal as refusal:
-            if config.at("feedback.post_refusals"):
-                refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
-            return refusal.outcome
-
-    return read_reactions(source, layout, take)
 
 
 def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambiguous:
@@ -143,7 +121,7 @@ def _said(comment: NewComment, mention: str) -> CommentCommand | Ignored | Ambig
     return found
 
 
-def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
+def _handle(arrival: Arrival, said: CommentCommand | Ignored | Ambiguous, runs: list[Run]) -> Mapping[str, object]:
     comment = arrival.comment
     comment_id = comment.comment_id if comment.event == COMMENT else None
     if earlier := _recorded(runs, arrival.comment.key):
@@ -166,7 +144,7 @@ def _handle(arrival: _Arrival, said: CommentCommand | Ignored | Ambiguous, runs:
             return _reopen(arrival, said)
         if said.verb in ASKING:
             return _status_or_resume(arrival, said.verb, _run_of(bound, runs))
-        return _record(arrival, said, bound, _run_of(bound, runs))
+        return record_answer(arrival, said, bound, _run_of(bound, runs))
     except Refusal as refusal:
         # Only people who may answer get here: nobody else can make faber write a reply.
         if replies and not _between_people(arrival, refusal):
@@ -180,7 +158,7 @@ def _takes_changes(asked: FeedbackRequest, said: CommentCommand) -> bool:
     return "gate" not in asked["context"] and (asked["type"] in ANSWERED or said.request_id is not None)
 
 
-def _between_people(arrival: _Arrival, refusal: Refusal) -> bool:
+def _between_people(arrival: Arrival, refusal: Refusal) -> bool:
     """True if somebody approves the pull request as usual, which faber did not ask for."""
     plain = arrival.mention.lower() not in arrival.comment.body.lower()
     return plain and arrival.comment.state == "approved" and refusal.reason in ("nothing_asked", "run_closed")
@@ -205,7 +183,7 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
     return None
 
 
-def _recorded_before(arrival: _Arrival, run: Run, event_id: int) -> Mapping[str, object]:
+def _recorded_before(arrival: Arrival, run: Run, event_id: int) -> Mapping[str, object]:
     # A repetition finishes a killed first attempt and changes nothing else.
     committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.comment.key, known=run)
     outcome = _recorded_answer(arrival, committed)
@@ -220,7 +198,8 @@ def _run_of(bound: BoundCommand, runs: list[Run]) -> Run:
     return next(run for run in runs if run.run_id == bound.state["run_id"])
 
 
-def _record(arrival: _Arrival, command: CommentCommand, bound: BoundCommand, run: Run) -> Mapping[str, object]:
+def record_answer(arrival: Arrival, command: CommentCommand, bound: BoundCommand, run: Run) -> Mapping[str, object]:
+    """Record the answer in the run that it is bound to; raises `Refusal` where it cannot be one."""
     assert bound.request is not None
     run_id, request_id = run.run_id, bound.request["request_id"]
     if arrival.comment.state in VERBS_OF_STATES and bound.request["type"] not in ANSWERED:
@@ -261,7 +240,7 @@ def _responder(comment: NewComment) -> Responder:
     }
 
 
-def _reopen(arrival: _Arrival, said: CommentCommand) -> Mapping[str, object]:
+def _reopen(arrival: Arrival, said: CommentCommand) -> Mapping[str, object]:
     """A review that requests changes, while nothing is asked, gives the run that opened the pull request work again."""
     comment, source = arrival.comment, arrival.source
     words, warnings = _whole_text(arrival, said)
@@ -287,7 +266,7 @@ def _reopen(arrival: _Arrival, said: CommentCommand) -> Mapping[str, object]:
     return recorded | warnings | {"reason": "reopened"}
 
 
-def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[str, object]]:
+def _whole_text(arrival: Arrival, command: CommentCommand) -> tuple[str, dict[str, object]]:
     """The words of the answer, with what a review says on lines; and a warning where that could not be read."""
     comment, text = arrival.comment, command.text or ""
     if comment.place and text:
@@ -300,7 +279,7 @@ def _whole_text(arrival: _Arrival, command: CommentCommand) -> tuple[str, dict[s
         return text, {"warnings": [{"code": "line_comments_not_read", "message": error.message}]}
 
 
-def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, object]:
+def _recorded_answer(arrival: Arrival, committed: Committed) -> Mapping[str, object]:
     event = committed.events[0] if committed.events else None
     given = event.get("metadata", {}) if event else {}
     # A merge of two copies of the run keeps an answer that came second, without counting it.
@@ -323,7 +302,7 @@ def _recorded_answer(arrival: _Arrival, committed: Committed) -> Mapping[str, ob
     }
 
 
-def _status_or_resume(arrival: _Arrival, verb: str, made: Run) -> Mapping[str, object]:
+def _status_or_resume(arrival: Arrival, verb: str, made: Run) -> Mapping[str, object]:
     """`status` and `resume`: nothing is recorded, but that a person resumes a run that failed."""
     position = run_position(made, None)
     outcome: dict[str, object] = {

@@ -30,7 +30,7 @@ def handle_event(event_path: str, find_layout: Callable[[], Layout]) -> Mapping[
     name = os.environ.get("GITHUB_EVENT_NAME") or name_of(event)
     try:
         if name in SCHEDULED:
-            from faber.github_events.comment_command import handle_schedule
+            from faber.github_events.reaction_answers import handle_schedule
 
             outcome = handle_schedule(find_layout())
         elif name in ("check_run", "workflow_run"):
