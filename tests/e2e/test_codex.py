@@ -160,8 +160,9 @@ def test_a_read_only_sandbox(codex: Codex, plugin_root: Path, reads: tuple[str, 
         assert error["code"] == "sandbox_read_only"
         assert f"-s workspace-write -c '{wanted}'" in error["recovery"]
         assert result.session_id in error["recovery"]
-    stopped = codex.run(f"1. Run `{faber} protocol step-loop`.\n2. Run `{faber} next csv`.", sandbox="read-only")
-    assert [each.name for each in stopped.tool_uses] == ["Bash"] * 3  # the last one wants to record
+    codex.run(f"1. Run `{faber} protocol step-loop`.\n2. Run `{faber} next csv`.", sandbox="read-only")
+    # The last one wants to record. What the model was told counts: Codex's stream sometimes lacks the last command.
+    assert ["sandbox_read_only" in each.text for each in codex.api.turns[-1].results] == [False, False, True]
 
 
 def test_a_sandbox_that_may_write_in_the_workspace(codex: Codex, plugin_root: Path) -> None:

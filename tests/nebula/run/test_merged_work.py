@@ -133,8 +133,7 @@ def test_a_branch_that_was_reset_gets_its_files_back(tmp_path: Path, how: str) -
             write(path, {"b.txt": "b\n"})
 
     def restore(path: Path, prompt: str) -> None:
-        (named,) = re.findall(r"^- (\S+\.txt)$", prompt, re.MULTILINE)
-        (wanted,) = re.findall(r"`(git show [0-9a-f]+:)PATH`", prompt)
+        ((wanted, named),) = re.findall(r"`(git show [0-9a-f]+:)PATH`[^:]*:\n- (\S+\.txt)$", prompt, re.MULTILINE)
         content = git(path, *shlex.split(wanted + named)[1:])
         write(path, {named: content + "\n"})
 
