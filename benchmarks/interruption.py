@@ -27,8 +27,9 @@ from typing import Any
 import measure
 
 sys.path[:0] = [str(measure.ROOT / "tests")]
-from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Moment, Place, Recovery  # noqa: E402
+from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Moment, Recovery  # noqa: E402
 from interruption_nebula import played  # noqa: E402
+from interruption_place import Place  # noqa: E402
 from interruption_rules import RULES  # noqa: E402
 
 from e2e.messages_api import MessagesApi  # noqa: E402 - the path is set first

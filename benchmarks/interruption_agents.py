@@ -8,6 +8,7 @@ act on it.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -131,7 +132,7 @@ class Act(NamedTuple):
 
 
 @dataclass
-class Agent:
+class Agent(ABC):
     """What both have in common: `acted` is each useful act; `moment` is called before a request is answered."""
 
     project: Path
@@ -145,9 +146,9 @@ class Agent:
         reply = self.answer(request)
         return text("Enough is seen.") if self.stops and self.acted else reply
 
+    @abstractmethod
     def answer(self, request: Request) -> Reply:
         """The next response."""
-        raise NotImplementedError
 
     def worked(self) -> list[str]:
         """The steps that it worked on, in order."""

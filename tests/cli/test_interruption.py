@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATES = "Dates stay in ISO 8601: the import of accounting reads nothing else."
 QUESTION = "Start phase release (Release)?"
 BRIEF = "Status: in_progress. Resume point: {next} (continue).\nDone, do not repeat: frame (all 3 steps), {done}\n"
-NOTES = '# Notes on issue 158, "x"\n\n- [x] frame:fetch-work\n- [x] {done}\n\nNext: {next}\n'
+NOTES = '# Notes on "x"\n\n- [x] frame:fetch-work\n- [x] {done}\n\nNext: {next}\n'
 SAID = "Finished frame:fetch-work: Read. Next is x:y.\nFinished {done}: Written. Next is {next}.\n"
 STEP = (
     '{{"action":"step","phase":"build","step":"{step}",'
