@@ -3,10 +3,12 @@
 import re
 import unicodedata
 from bisect import bisect_left
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from faber.sources.markdown import Heading, Item, Outline, outline, split_front_matter
 from faber.sources.spec_files import files
+from faber.sources.specification_document import SpecificationParts, SpecifiedPhase, SpecifiedTask
 
 _FILE_WORDS = (
     "to|be|and|or|create|created|modify|modified|change|changed|changes|update|updated|add|added|edit|touch|touched"
@@ -62,8 +64,8 @@ class _Document(NamedTuple):
         return [item for item in self.outline.items[first:past] if item.text]
 
 
-def extract(text: str) -> tuple[dict[str, Any], str | None]:
-    """`(the keys of specification.parse, the problem of the front matter or None)`."""
+def extract(text: str) -> tuple[SpecificationParts, str | None]:
+    """`(the parts, the problem of the front matter or None)`."""
     front, body, problem = split_front_matter(text)
     parts = outline(body)
     document = _Document(parts, [plain(h.title) for h in parts.headings], [item.line for item in parts.items])
@@ -121,7 +123,7 @@ def _fields(parts: Outline) -> dict[str, str]:
     return {name.lower(): value.strip(" \t*_") for name, value in reversed(_FIELD.findall(lines))}
 
 
-def _plain_value(front: dict[str, Any], key: str) -> str | None:
+def _plain_value(front: Mapping[str, object], key: str) -> str | None:
     value = next((value for name, value in front.items() if name.lower() == key), None)
     return str(value) if isinstance(value, (str, int, float)) and str(value) else None
 
@@ -129,7 +131,7 @@ def _plain_value(front: dict[str, Any], key: str) -> str | None:
 # --- the content of sections ------------------------------------------------------------------------
 
 
-def _tasks(items: list[Item]) -> list[dict[str, Any]]:
+def _tasks(items: list[Item]) -> list[SpecifiedTask]:
     """The checkboxes among the items, at any depth; without checkboxes, the items at the top level.
 
     A bullet under a checkbox explains it; a checkbox under a checkbox is separate work.
@@ -140,9 +142,9 @@ def _tasks(items: list[Item]) -> list[dict[str, Any]]:
     ]
 
 
-def _criteria(document: _Document, sections: list[Heading]) -> list[dict[str, Any]]:
+def _criteria(document: _Document, sections: list[Heading]) -> list[SpecifiedTask]:
     lines = [line for line, _ in document.outline.paragraphs]
-    criteria: list[dict[str, Any]] = []
+    criteria: list[SpecifiedTask] = []
     for section in sections:
         tasks = _tasks(document.items(section.body, section.end))
         first, past = bisect_left(lines, section.body), bisect_left(lines, section.end)
@@ -152,7 +154,7 @@ def _criteria(document: _Document, sections: list[Heading]) -> list[dict[str, An
     return criteria
 
 
-def _phases(document: _Document, plans: list[Heading], criteria: list[Heading]) -> list[dict[str, Any]]:
+def _phases(document: _Document, plans: list[Heading], criteria: list[Heading]) -> list[SpecifiedPhase]:
     # The acceptance criteria of a phase are separated from its tasks, unless a plan is inside them.
     starts = [section.line for section in criteria]
 
@@ -160,7 +162,7 @@ def _phases(document: _Document, plans: list[Heading], criteria: list[Heading]) 
         before = bisect_left(starts, item.line) - 1
         return before >= 0 and item.line < criteria[before].end and criteria[before].line > phase.line
 
-    def as_phase(heading: Heading) -> dict[str, Any]:
+    def as_phase(heading: Heading) -> SpecifiedPhase:
         items = document.items(heading.body, heading.end)
         tasks = _tasks([item for item in items if not is_criterion(item, heading)])
         return {

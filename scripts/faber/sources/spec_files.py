@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from faber.sources.markdown import Heading, Outline
+from faber.sources.specification_document import SpecifiedFile
 
 # Only this much of an entry is matched, so that no entry can make the patterns slow.
 _ENTRY = 1000
@@ -21,7 +21,7 @@ _CODE = re.compile(r"\s*([^\s#]\S*)(?:\s+(?:#|//|--?|—|–|←|<-)\s*(.*))?\s*
 _BETWEEN = " \t-–—:;,."
 
 
-def files(document: Outline, sections: list[Heading]) -> list[dict[str, Any]]:
+def files(document: Outline, sections: list[Heading]) -> list[SpecifiedFile]:
     """`[{path, description}]` of the sections, each path once, in the order of the lines.
 
     It reads list items and subheadings that start with a path (or have one in backticks), table rows
@@ -32,7 +32,7 @@ def files(document: Outline, sections: list[Heading]) -> list[dict[str, Any]]:
     entries += [(table.line, entry) for table in document.tables for entry in _rows(table.header, table.rows)]
     entries += [(line, entry) for line, code in document.fences for entry in _code(code)]
     entries.sort(key=lambda entry: entry[0])
-    result: dict[str, dict[str, Any]] = {}
+    result: dict[str, SpecifiedFile] = {}
     position = 0
     for section in sections:  # both are sorted and the sections do not overlap: one pass
         while position < len(entries) and entries[position][0] < section.body:

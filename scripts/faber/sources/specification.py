@@ -6,10 +6,11 @@ as notices, never raised.
 
 import errno
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 from faber.errors import Notice, Severity
+from faber.sources.specification_document import Specification, SpecificationParts
 from faber.store.external_files import StrPath, Unreadable, read_text
 from faber.text.safe_text import inert, shorten
 
@@ -21,19 +22,26 @@ Memo = Callable[[str, str, Callable[[str], Any]], Any]
 # Increased whenever the result of `parse` for the same text changes.
 _MEMO_NAME = "specification-1"
 
+
+class _Parsed(TypedDict):
+    """What `memo` keeps: JSON values."""
+
+    spec: SpecificationParts
+    notices: list[dict[str, Any]]
+
+
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _MISSING = "does not exist (it may not have been created yet)"
 
 
-def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[dict[str, Any] | None, list[Notice]]:
+def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[Specification | None, list[Notice]]:
     """The specification at `spec_path`, or None, and notices that say why (context reconstitution 0.2).
 
     `spec_path` is relative to the repository's `root`, or absolute; an absolute path that does not exist, or is not
     inside, is tried below `root` ("/specs/X.md" is <root>/specs/X.md). The real path, all links resolved, must lie
     inside the real root and outside its `.git`, and be a readable regular file of at most 2 MB.
 
-    The specification has the keys of `parse`, `path` (relative to `root`) and `content` (the whole text). `memo` may
-    cache the parsed form between calls; it takes and returns only JSON values.
+    `memo` may cache the parsed form between calls; it takes and returns only JSON values.
 
     Notices: those of `parse`, `spec_path_invalid` (WARNING: the file does not exist yet, or is outside the repository)
     and `spec_unreadable` (ERROR: the file exists, but cannot be used).
@@ -45,22 +53,19 @@ def load(root: StrPath, spec_path: str, *, memo: Memo | None = None) -> tuple[di
         text = read_text(path, LIMIT)
     except (Unreadable, OSError) as error:
         return None, [_unusable(spec_path, error)]
-    parsed = memo(_MEMO_NAME, text, _parse_to_json) if memo else _parse_to_json(text)
+    parsed: _Parsed = memo(_MEMO_NAME, text, _parse_to_json) if memo else _parse_to_json(text)
     relative = os.path.relpath(path, os.path.realpath(root))
     notices = [_notice(fields)._replace(source=relative) for fields in parsed["notices"]]
     return {"path": relative, **parsed["spec"], "content": text}, notices
 
 
-def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
-    """The parts that the protocol extracts from a specification: a JSON object, null or [] for missing parts.
+def parse(text: str) -> tuple[SpecificationParts, list[Notice]]:
+    """The parts that the protocol extracts from a specification.
 
     * `title`, `type`, `status`: from the front matter (YAML in `---`, TOML in `+++`), else from the
       first h1 and from `**Type**: …` lines above the first section;
     * `summary`, `goals`, `functional_requirements`, `technical_approach`: the section's whole text;
-    * `acceptance_criteria`: [{text, done}];
-    * `files_to_modify`: [{path, description}], from lists, tables, subheadings and code blocks;
-    * `phases`: [{title, tasks: [{text, done}], done, total}], done and total counting tasks;
-    * `front_matter`: all of it, dates as ISO 8601 strings.
+    * `files_to_modify`: from lists, tables, subheadings and code blocks.
 
     Sections are known by their headings, whatever the case, numbering, emoji or usual synonym.
     Notice: `spec_front_matter_invalid` (WARNING); the body is parsed all the same.
@@ -80,13 +85,13 @@ def parse(text: str) -> tuple[dict[str, Any], list[Notice]]:
     ]
 
 
-def _parse_to_json(text: str) -> dict[str, Any]:
+def _parse_to_json(text: str) -> _Parsed:
     spec, notices = parse(text)
     return {"spec": spec, "notices": [notice.as_dict() for notice in notices]}
 
 
-def _notice(fields: dict[str, Any]) -> Notice:
-    return Notice(**fields | {"severity": Severity(fields["severity"])})
+def _notice(fields: Mapping[str, Any]) -> Notice:
+    return Notice(**dict(fields) | {"severity": Severity(fields["severity"])})
 
 
 def _resolve(root: StrPath, spec_path: str) -> tuple[str | None, list[Notice]]:

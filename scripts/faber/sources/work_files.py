@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.sources.work_items import (
@@ -77,7 +78,7 @@ def _yaml(text: str) -> Any:
     return yaml_value(text, YAML_LIMIT)
 
 
-def _markdown(text: str) -> dict[str, Any]:
+def _markdown(text: str) -> Mapping[str, object]:
     from faber.sources.markdown import outline, split_front_matter
 
     front, body, problem = split_front_matter(text)
@@ -87,7 +88,7 @@ def _markdown(text: str) -> dict[str, Any]:
     title = next((heading for heading in parts.headings if heading.level == 1), None)
     sections = [h for h in parts.headings if h.level == 2 and h.title.strip(" :").lower() == "comments"]
     section = sections[-1] if sections else None
-    comments: list[dict[str, Any]] = []
+    comments: list[Mapping[str, object]] = []
     if section:
         inside = [h for h in parts.headings if section.line < h.line < section.end and h.level == 3]
         comments = [_heading_comment(heading.title, parts.text(heading)) for heading in inside]
@@ -98,7 +99,7 @@ def _markdown(text: str) -> dict[str, Any]:
     return {"comments": comments, **front, "description": "\n".join(lines).strip()}
 
 
-def _heading_comment(heading: str, body: str) -> dict[str, Any]:
+def _heading_comment(heading: str, body: str) -> Mapping[str, object]:
     parts = [part.strip() for part in re.split(_SEPARATOR, heading[:_HEADING]) if part.strip()]
     time = next((part for part in parts if moment(part)), None)
     author = next((part for part in parts if part != time), None)
@@ -145,7 +146,7 @@ def _comment(value: Any) -> Comment:
     }
 
 
-def _text(value: dict[str, Any], *keys: str) -> str | None:
+def _text(value: Mapping[str, Any], *keys: str) -> str | None:
     """The first non-empty value of `keys`, as text; raises `Malformed` for a list or a mapping."""
     for key in keys:
         found = value.get(key)
@@ -156,7 +157,7 @@ def _text(value: dict[str, Any], *keys: str) -> str | None:
     return None
 
 
-def _list(value: dict[str, Any], key: str) -> list[Any]:
+def _list(value: Mapping[str, Any], key: str) -> list[Any]:
     found = value.get(key)
     if found is None:
         return []
@@ -173,10 +174,10 @@ def _name(value: Any, *keys: str) -> str | None:
     return None if value is None or isinstance(value, list) else str(value)
 
 
-def _person(value: dict[str, Any]) -> str | None:
+def _person(value: Mapping[str, Any]) -> str | None:
     return _name(value.get("author", value.get("user")), "login", "name")
 
 
-def _url(value: dict[str, Any]) -> str | None:
+def _url(value: Mapping[str, Any]) -> str | None:
     url = _text(value, "html_url", "url")
     return url if url and url.startswith(("https://", "http://")) else None

@@ -6,7 +6,7 @@ made inert, and redacted.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, cast, runtime_checkable
 
 from faber.errors import Exit, FaberError, Notice, Severity
 from faber.text.safe_text import outsiders, redact, shorten
@@ -40,6 +40,15 @@ class WorkItem(TypedDict):
     source: str
     comments_total: NotRequired[int]
     comments_omitted: NotRequired[int]
+
+
+class Issue(WorkItem):
+    """A work item as it is shown: every text inert and redacted. `stale` says that it is an earlier copy."""
+
+    untrusted: bool
+    fetched_at: str | None
+    age_seconds: int | None
+    stale: bool
 
 
 class PostedComment(NamedTuple):
@@ -194,13 +203,12 @@ _NOTICES = (
 
 def load_issue(
     source: WorkItemSource | None, work_id: str, *, cached: Mapping[str, Any] | None, now: str
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[Notice]]:
+) -> tuple[Issue | None, Mapping[str, Any] | None, list[Notice]]:
     """`(issue, copy to cache, notices)` of context reconstitution 0.3.
 
-    `issue` is a `WorkItem` with `untrusted: true`, `fetched_at`, `age_seconds` and `stale`, every text
-    of it inert and redacted; None if there is nothing to show. `cached` is the copy that an earlier call
-    returned: if the fetch fails it is served as `stale`, with its age. The copy to cache is None unless the
-    fetch succeeded. Without a `source` nothing is fetched and `cached` is served.
+    `issue` is None if there is nothing to show. `cached` is the copy that an earlier call returned: if the fetch
+    fails it is served as `stale`, with its age. The copy to cache is None unless the fetch succeeded. Without a
+    `source` nothing is fetched and `cached` is served.
     `now` is an ISO 8601 time.
 
     Notices: `issue_network`, `issue_rate_limited`, `issue_not_found`, `issue_gone`, `issue_invalid` (WARNING),
@@ -232,7 +240,7 @@ def moment(text: Any) -> datetime | None:
         return None
 
 
-def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> dict[str, Any] | None:
+def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> Issue | None:
     # Anybody may have written the cache file: it is cleaned again, and ignored if it is about another item.
     if not isinstance(cached, Mapping) or not isinstance(cached.get("title"), str):
         return None
@@ -241,9 +249,9 @@ def _from_cache(cached: Mapping[str, Any] | None, work_id: str, now: str) -> dic
     return _issue(_safe(dict(cached)), now, stale=True)
 
 
-def _issue(kept: dict[str, Any], now: str, *, stale: bool) -> dict[str, Any]:
+def _issue(kept: Mapping[str, Any], now: str, *, stale: bool) -> Issue:
     comments = kept.get("comments")
-    return {
+    shown = {
         **{key: kept.get(key) for key in WorkItem.__annotations__ if key in WorkItem.__required_keys__ or key in kept},
         "comments": _newest_last(comments if isinstance(comments, list) else []),
         "untrusted": True,
@@ -251,6 +259,7 @@ def _issue(kept: dict[str, Any], now: str, *, stale: bool) -> dict[str, Any]:
         "age_seconds": age_seconds(kept.get("fetched_at"), now),
         "stale": stale,
     }
+    return cast(Issue, shown)
 
 
 def _newest_last(comments: list[Any]) -> list[Any]:
