@@ -287,6 +287,19 @@ def test_a_run_that_is_over_goes_without_its_branch(a: Clone) -> None:
     assert [notice["code"] for notice in pushed["notices"]] == ["branch_gone"]
 
 
+def test_what_is_not_committed_is_named(a: Clone) -> None:
+    """A push warns of uncommitted files where the run's branch is checked out, as these stay on this machine."""
+    assert a.must("sync", "push", RUN)["notices"] == []
+    (a.path / "one.txt").write_text("changed\n")
+    (a.path / "new\x1b.txt").write_text("new\n")
+    [notice] = a.must("sync", "push", RUN)["notices"]
+    assert notice["code"] == "not_committed"
+    assert re.search(r"^2 files in .* not committed .*: one\.txt, new.*\.txt\.$", notice["message"])
+    assert "\x1b" not in notice["message"]
+    a.git("stash", "push", "-q", "--include-untracked")
+    assert a.must("sync", "push", RUN)["notices"] == []
+
+
 def test_a_shell_name_is_only_a_name(a: Clone, clone: MakeClone) -> None:
     """A branch that git accepts and a shell would run is pushed and pulled as its name."""
     name = "a;touch${IFS}hacked;$(touch${IFS}hacked)"

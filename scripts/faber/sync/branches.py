@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
+from faber.git.git_errors import NoRepository
 from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.remotes import HEADS, Remote, fetch
-from faber.sync.sync_errors import BranchNotPushable
+from faber.sync.sync_errors import BranchNotPushable, SyncFailed
 from faber.sync.sync_git import SyncGit
+from faber.text.safe_text import inert
+
+STATUS = 4_000_000  # bytes that git may say about a working tree
+NAMED = 10  # files that a warning names
 
 
 class PulledBranch(NamedTuple):
@@ -45,6 +50,30 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
         f"{shown(name)} does not exist locally",
         "Fetch or create it (`faber sync pull RUN` does), then repeat.",
     )
+
+
+def left_behind(remote: Remote, name: str) -> list[Notice]:
+    """A warning that names what is not committed where the branch is checked out: it does not travel with the run."""
+    at = checked_out(remote.git.repository, f"{HEADS}{name}")
+    if at is None:
+        return []
+    try:
+        asked = SyncGit(at).run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", limit=STATUS)
+    except (NoRepository, SyncFailed):
+        return []  # a broken worktree, or millions of files: the run travels all the same
+    files = [shown(entry[3:]) for entry in asked.out.split("\0") if entry]
+    if not files:
+        return []
+    count = f"{len(files)} file{'s' * (len(files) != 1)}"
+    listed = ", ".join(files[:NAMED]) + (" …" if len(files) > NAMED else "")
+    return [
+        Notice(
+            "not_committed",
+            Severity.WARNING,
+            f"{count} in {inert(at)} {'are' if len(files) > 1 else 'is'} not committed and did not travel: {listed}.",
+            f"To have them on another machine, commit them to {shown(name)} and push again.",
+        )
+    ]
 
 
 def is_at_remote(remote: Remote, name: str, local: str, there: str | None) -> bool:

@@ -13,9 +13,9 @@ from faber.git.refs import branch_problem, shown
 from faber.store.files import read_bytes, write_atomic
 from faber.store.layout import Layout
 from faber.store.load import load
-from faber.sync.branches import to_push
+from faber.sync.branches import left_behind, to_push
 from faber.sync.commits import known_commits
-from faber.sync.local import branch_of
+from faber.sync.local import branch_of, is_over
 from faber.sync.push import run_commit
 from faber.sync.remotes import HEADS, Remote, is_oid, outgoing_ref, run_ref, set_refs
 from faber.sync.sync_errors import BundleInvalid, BundleTooLarge, SyncFailed
@@ -104,6 +104,7 @@ def export(layout: Layout, remote: Remote, run_id: str, path: str) -> dict[str, 
     refs = {run_ref(run_id): commit}
     if branch is not None and known.branch is not None:
         refs[HEADS + branch] = known.branch
+        notices += left_behind(remote, branch) if not is_over(run) else []
     needed = _boundary(remote, list(refs.values()), known.seen)
     pack = _pack(remote.git, list(refs.values()), needed)
     data = encode(Bundle(refs, needed, pack))

@@ -11,10 +11,10 @@ from faber.git.refs import branch_problem, shown
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from faber.store.load import Run, load
-from faber.sync.branches import is_at_remote, to_push, unpushable
+from faber.sync.branches import is_at_remote, left_behind, to_push, unpushable
 from faber.sync.commits import KnownCommits, known_commits, write_commit
 from faber.sync.divergence import compare_with, refusal
-from faber.sync.local import branch_of, credential_in, files_after
+from faber.sync.local import branch_of, credential_in, files_after, is_over
 from faber.sync.pull import settle, take
 from faber.sync.remotes import (
     HEADS,
@@ -81,6 +81,7 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
             commit, sent_events = run_commit(remote, run, known)
             sent = _send(remote, run_id, commit, known, None if without_branch else branch)
             if sent.ok:
+                notices += left_behind(remote, name) if known.branch and name and not is_over(run) else []
                 set_refs(
                     remote.git,
                     {
