@@ -1,14 +1,13 @@
 """What a run's events come to: calls, repetitions, refusals, and money as the client itself reports it."""
 
 import json
-import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from faber.agents.versions import totals_cover_the_session
+from trials.shell import only_faber
 
 # What an agent would have to name in order to see what is kept from it.
 HIDDEN = re.compile(r"benchmarks/(?:tasks|trials?)\b|FABER_TRIAL")
@@ -105,14 +104,10 @@ class Tally:
 
 
 def is_faber(tool: str, given: Mapping[str, Any]) -> bool:
-    """Whether a call is one of faber's program or skills."""
+    """Whether a call is one of faber's program or skills, and nothing else."""
     if tool == "Skill":
         return str(given.get("skill") or given.get("command")).startswith("faber:")
-    try:
-        words = shlex.split(str(given.get("command", ""))) if tool == "Bash" else []
-    except ValueError:
-        words = str(given.get("command", "")).split()
-    return bool(words) and os.path.basename(words[0]) == "faber"
+    return tool == "Bash" and only_faber(str(given.get("command", "")))
 
 
 def _blocks(event: Event, kind: str) -> Iterator[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from trials import figures, schedule, tasks
 from trials.results import OtherTrial, Results, charged, read
 from trials.schedule import ARMS, Planned
 from trials.session import Setup
-from trials.tally import Tally, is_faber
+from trials.tally import Tally
 
 SETUP = Setup("claude", "http://127.0.0.1:1", "m", "key", start_usd=1.0)
 CAME = {
@@ -312,18 +312,6 @@ def test_what_has_no_price_counts_as_the_most_it_could_be() -> None:
     tally.take(result(0.2, modelUsage={"mine": {"costBasis": "unknown"}}))
     tally.end_process()
     assert (tally.cost_usd, tally.charged_usd, tally.unpriced_turns) == (0.3, 2.0, 2)
-
-
-@pytest.mark.parametrize(
-    ("command", "is_it"),
-    [
-        ("faber next", True), ("'/a b/bin/faber' step complete x:y", True), ("/x/bin/faber next", True),
-        ("grep faber README.md", False), ("echo 'unclosed", False), ("", False),
-    ],
-)  # fmt: skip
-def test_what_is_a_call_of_faber(command: str, is_it: bool) -> None:
-    """A call whose program is faber is none of the work, wherever it lies; one that only speaks of it is."""
-    assert is_faber("Bash", {"command": command}) is is_it
 
 
 def test_an_agent_that_looks_at_the_verifier_has_not_solved_it() -> None:
