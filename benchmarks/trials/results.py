@@ -55,9 +55,9 @@ class Results:
         self.lines.append(dict(line))
 
     def _same(self, header: Mapping[str, Any]) -> None:
-        first = self.lines[0]
-        differ = [f"{name} was {first.get(name)!r} and is {value!r}" for name, value in header.items()
-                  if first.get(name) != value]  # fmt: skip
+        first, now = self.lines[0], {"kind": "trial", **header}
+        names = [name for name in {**now, **first} if first.get(name) != now.get(name)]
+        differ = [f"{name} was {first.get(name)!r} and is {now.get(name)!r}" for name in names]
         if differ:
             raise OtherTrial(f"{self.path} holds another trial: " + "; ".join(differ))
 

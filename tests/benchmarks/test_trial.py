@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import trial
-from trials import figures, schedule, tasks
+from trials import figures, header, schedule, tasks
 from trials.results import OtherTrial, Results, charged, read
 from trials.schedule import ARMS, Planned
 from trials.session import Setup
@@ -194,13 +194,13 @@ def line(task: str, seed: int, arm: str, solved: bool, **more: Any) -> dict[str,
     """A line of a finished run."""
     about = {"kind": "finished", "run": f"{task}/{seed}/{arm}", "task": task, "seed": seed, "arm": arm}
     findings = [{"name": "x", "about": "answer", "holds": solved}]
-    return {**CAME, **about, "solved": solved, "findings": findings, "protocol": trial.protocol(), **more}
+    return {**CAME, **about, "solved": solved, "findings": findings, "protocol": header.protocol(), **more}
 
 
 def lines() -> list[dict[str, Any]]:
     """Ten blocks in which interruptions take six of plain's runs and one of faber's."""
     about = {"model": "m", "client": "2.1.330", "faber": "1", "seeds": 20, "tasks": {"names": ["t"]}}
-    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": trial.protocol(), **about}]
+    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": header.protocol(), **about}]
     for seed in range(1, 11):
         plain, faber = seed > 6, seed != 6
         found += [line("t", seed, "plain", True), line("t", seed, "faber", True)]
