@@ -9,13 +9,15 @@ key from the variable that you name, in throw-away homes and projects. It gives 
 container. It can be stopped at any moment, also by SIGKILL; the same command continues it. It stops before a run
 that could exceed `--cap-usd`.
 
-Exit status: 0 when all runs are done, 3 when the cap stopped it, 4 when runs stayed void, 1 with one line on stderr.
+Exit status: 0 when all runs are done, 3 when the cap stopped it, 4 when runs stayed void or three in a row were, 1 with
+one line on stderr.
 """
 
 import argparse
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "scripts"))
@@ -38,6 +41,7 @@ from faber.agents.versions import parse, spelled  # noqa: E402
 
 STOPPED, VOID = 3, 4
 VOIDS = 2  # times that a run is repeated because the endpoint refused
+DOWN = 3  # void runs in a row: the next ones would be void, too
 # The plugin. What else lies in its folder no agent gets to see: the tasks' verifiers and solutions, maybe results.
 PLUGIN = (
     ".claude-plugin", "agents", "bin", "examples", "hooks", "monitors", "requirements.lock", "scripts", "skills",
@@ -63,7 +67,7 @@ def trial(
     planned: Sequence[schedule.Planned], setup: Setup, results: Results, cap_usd: float, do: Conduct, directory: Path
 ) -> int:
     """Do the runs that are not done, in order; returns the exit status."""
-    void = 0
+    void = in_a_row = 0
     for number, run in enumerate(planned):
         if run.key in results.done:
             continue
@@ -83,6 +87,10 @@ def trial(
         void += bool(came["void"])
         said = f"void: {came['void']}" if came["void"] else "solved" if came["solved"] else "not solved"
         print(f"{run.key}: {said}, ${came['charged_usd']:.2f}", file=sys.stderr)
+        in_a_row = in_a_row + 1 if came["void"] else 0
+        if in_a_row == DOWN:
+            print(f"stopped: {DOWN} runs in a row were void; the same command continues", file=sys.stderr)
+            break
     return VOID if void else 0
 
 
@@ -121,6 +129,8 @@ def _run(given: argparse.Namespace) -> int:
     place = place_of(ROOT / "requirements.lock", "venv", os.environ.get("FABER_VENV"))
     if not place.usable():
         raise Refused("faber's environment is not built; run `bin/faber --version` once")
+    if not any(name.upper().endswith("_PROXY") for name in extra):
+        _reach(given.base_url)
     with tempfile.TemporaryDirectory(prefix="faber-trial-") as directory:
         plugin = _plugin(Path(directory) / "plugin")
         results = Results(Path(given.results), header(given, version, plugin, key))
@@ -153,6 +163,18 @@ def _report(given: argparse.Namespace) -> int:
 
 def _planned(given: argparse.Namespace) -> list[schedule.Planned]:
     return list(schedule.runs([tasks.load(name) for name in given.tasks], given.seeds, given.interruptions))
+
+
+def _reach(url: str) -> None:
+    """Refuse an endpoint to which nothing connects: a client would try again for minutes, in every run."""
+    there = urlsplit(url)
+    try:
+        port = there.port or {"http": 80, "https": 443}[there.scheme]
+        socket.create_connection((there.hostname or "", port), timeout=20).close()
+    except (KeyError, ValueError):
+        raise Refused(f"{url} is no http:// or https:// URL") from None
+    except OSError as problem:
+        raise Refused(f"nothing answers at {there.hostname}:{port}: {problem.strerror or problem}") from None
 
 
 def _plugin(target: Path) -> Path:

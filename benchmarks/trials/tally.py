@@ -30,6 +30,7 @@ class Tally:
     cost_usd: float = 0.0
     charged_usd: float = 0.0
     refused: str = ""  # what the endpoint said instead of an answer, at last
+    refusing: str = ""  # what the endpoint says to what the client is trying again
     stopped: str = ""  # the limit that ended the last turn
     _open: dict[str, bool] = field(default_factory=dict)  # of each call, whether it is work
     _made: set[str] = field(default_factory=set)
@@ -64,7 +65,10 @@ class Tally:
         kind = event.get("type")
         if kind == "system" and event.get("subtype") == "init":
             self._version = event.get("claude_code_version")
+        elif kind == "system" and event.get("subtype") == "api_retry":
+            self.refusing = " ".join(str(event[name]) for name in ("error_status", "error") if event.get(name))
         elif kind == "assistant":
+            self.refusing = ""
             self._said(event)
         elif kind == "user":
             ended = [self._open.pop(block.get("tool_use_id", ""), False) for block in _blocks(event, "tool_result")]

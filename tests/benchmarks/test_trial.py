@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trial
 from trials import figures, header, schedule, tasks
+from trials.conduct import Run
 from trials.results import OtherTrial, Results, charged, read
 from trials.schedule import ARMS, Planned
 from trials.session import Setup
@@ -190,6 +191,14 @@ def test_a_void_run_is_repeated_and_never_counted(tmp_path: Path) -> None:
     assert (found["runs"], found["void"]) == (0, 3)
 
 
+def test_an_endpoint_that_is_down_ends_the_trial_for_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After three void runs in a row no other is tried: it would use up one of its three attempts."""
+    runs, done = planned(seeds=2), Done(void="API Error: 401")
+    assert trial.trial(runs, SETUP, Results(tmp_path / "r", {}), 99, done, tmp_path) == trial.VOID
+    assert done.runs == [run.key for run in runs[:3]]
+    assert capsys.readouterr().err.splitlines()[-1].startswith("stopped: 3 runs in a row were void")
+
+
 def line(task: str, seed: int, arm: str, solved: bool, **more: Any) -> dict[str, Any]:
     """A line of a finished run."""
     about = {"kind": "finished", "run": f"{task}/{seed}/{arm}", "task": task, "seed": seed, "arm": arm}
@@ -294,6 +303,17 @@ def test_a_session_is_not_paid_twice(version: str, spent: float) -> None:
         tally.take(result(total))
         before = tally.end_process()
     assert (round(tally.cost_usd, 6), round(tally.charged_usd, 6), tally.unpriced_turns) == (spent, spent, 0)
+
+
+def test_what_the_endpoint_refuses_is_known_while_the_client_tries_again() -> None:
+    """A refusal that the client tries again is kept until a response comes: a run whose time is up by then is void."""
+    tally = Tally(1.0)
+    tally.take({"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"})
+    run = Run(planned()[0], SETUP, Path())
+    run.tally, run.ended = tally, "late"
+    assert run._silent() == "the endpoint refused until the time was up: 529 overloaded"
+    tally.take({"type": "assistant", "message": {"id": "m", "content": []}})
+    assert run._silent() == ""
 
 
 def test_what_has_no_price_counts_as_the_most_it_could_be() -> None:

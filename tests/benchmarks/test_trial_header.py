@@ -1,5 +1,6 @@
 """What makes a trial this one, what it refuses to begin with, and what it says before."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,24 @@ def test_what_makes_no_trial_is_refused(
     command += ["--client", sys.executable, "--base-url", "http://h", *words.split()]
     assert trial.main(command) == 1
     assert capsys.readouterr().err.startswith(f"trial.py: {said}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("http://127.0.0.1:{port}", "nothing answers at 127.0.0.1:"), ("127.0.0.1:{port}", "is no http://")],
+)
+def test_an_endpoint_that_is_not_there_is_refused(
+    url: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing listens no run begins, nothing is written, and one line says so."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    monkeypatch.setenv("TRIAL_KEY", "k")
+    monkeypatch.setattr(trial, "_version", lambda client: "2.1.330")
+    command = ["run", "--results", str(tmp_path / "r"), "--model", "m", "--cap-usd", "1", "--key-from", "TRIAL_KEY"]
+    assert trial.main([*command, "--client", sys.executable, "--base-url", url.format(port=port)]) == 1
+    assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
