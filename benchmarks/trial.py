@@ -33,7 +33,7 @@ sys.path.append(str(ROOT / "scripts"))
 from trials import figures, schedule, tasks  # noqa: E402
 from trials.conduct import conduct  # noqa: E402
 from trials.header import Refused, check, header, protocol, variables  # noqa: E402
-from trials.results import OtherTrial, Results, read  # noqa: E402
+from trials.results import OtherTrial, Results, alone, read  # noqa: E402
 from trials.session import Setup  # noqa: E402
 
 from environment import place_of  # noqa: E402 - it stands where the line above leads
@@ -76,8 +76,9 @@ def trial(
             continue
         bound = run.starts * setup.start_usd
         if results.charged_usd + bound > cap_usd + 1e-9:
-            words = f"{run.key} could cost ${bound:.2f}, ${results.charged_usd:.2f} of ${cap_usd:.2f} may be spent"
-            print(f"stopped: {words}", file=sys.stderr)
+            left = cap_usd - results.charged_usd
+            words = f"stopped: {run.key} could cost ${bound:.2f}, and ${left:.4f} of ${cap_usd:.2f} is left"
+            print(f"{words}; the same command with a higher --cap-usd continues", file=sys.stderr)
             return STOPPED
         results.add({"kind": "started", "run": run.key, "bound_usd": bound})
         attempt = sum(line["kind"] == "started" and line["run"] == run.key for line in results.lines)
@@ -131,7 +132,7 @@ def _run(given: argparse.Namespace) -> int:
         raise Refused("faber's environment is not built; run `bin/faber --version` once")
     if not any(name.upper().endswith("_PROXY") for name in extra):
         _reach(given.base_url)
-    with tempfile.TemporaryDirectory(prefix="faber-trial-") as directory:
+    with alone(Path(given.results)), tempfile.TemporaryDirectory(prefix="faber-trial-") as directory:
         plugin = _plugin(Path(directory) / "plugin")
         results = Results(Path(given.results), header(given, version, plugin, key))
         results.add({"kind": "begun", "cap_usd": given.cap_usd})
@@ -153,6 +154,10 @@ def _report(given: argparse.Namespace) -> int:
     lines = read(Path(given.results))
     if not lines:
         raise Refused(f"{given.results} has no results")
+    if [line for line in lines if line["kind"] == "trial"] != lines[:1]:
+        raise Refused(
+            f"{given.results} is not of one trial: its first line, and no other, has to say what the trial is"
+        )
     found = figures.figures(lines)
     seen = {line["protocol"] for line in lines if "protocol" in line} | {protocol()}
     notes = [] if len(seen) == 1 else ["THE PROTOCOL WAS CHANGED after the first run: these figures are exploratory."]

@@ -14,7 +14,7 @@ import pytest
 import trial
 from trials import figures, header, schedule, tasks
 from trials.conduct import Run
-from trials.results import OtherTrial, Results, charged, read
+from trials.results import OtherTrial, Results, alone, charged, read
 from trials.schedule import ARMS, Planned
 from trials.session import Setup
 from trials.tally import Tally
@@ -170,13 +170,14 @@ trial.trial(runs, Setup("c", "u", "m", "k"), results, 99, do, Path())
     assert charged(read(tmp_path / "r")) == 4 * 0.25 + runs[1].starts
 
 
-def test_the_cap_stops_before_a_run_that_could_exceed_it(tmp_path: Path) -> None:
+def test_the_cap_stops_before_a_run_that_could_exceed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No run begins that could cost more than is left, reckoned by its starts and by what was not priced."""
     runs = [run for run in planned(seeds=3, names=1) if not run.points]
     done = Done(charged_usd=1.0, cost_usd=0.25)
     results = Results(tmp_path / "r", {})
     assert trial.trial(runs, SETUP, results, 3.5, done, tmp_path) == trial.STOPPED
     assert (len(done.runs), results.charged_usd) == (3, 3.0)
+    assert "could cost $1.00, and $0.5000 of $3.50 is left" in capsys.readouterr().err
     assert trial.trial(runs, SETUP, results, 4.0, done, tmp_path) == trial.STOPPED
     assert len(done.runs) == 4
 
@@ -241,10 +242,32 @@ def test_a_void_run_counts_for_its_arm() -> None:
 
 
 def test_a_half_block_is_in_no_pair() -> None:
-    """A run whose counterpart is missing counts in its arm and in no comparison."""
-    found = figures.figures([*lines(), line("t", 11, "faber, interrupted", True)])
+    """A run whose counterpart of the same task and seed is missing counts in its arm and in no comparison, and the
+    report names it; a void counterpart is missing, and one of another seed is none."""
+    halves = [line("t", 11, "faber, interrupted", True), line("t", 12, "plain, interrupted", True)]
+    found = figures.figures([*lines(), *halves, line("t", 12, "faber, interrupted", True, void="401")])
     assert found["arms"]["faber, interrupted"]["runs"] == 11
-    assert found["compared"][0]["pairs"] == 10
+    assert [each["pairs"] for each in found["compared"]] == [10, 10, 10, 10]
+    assert found["compared"][0]["unpaired"] == ["t/11/faber, interrupted", "t/12/plain, interrupted"]
+    assert "and in no pair there: 2 runs\n  t/11/faber, interrupted\n  t/12/plain, interrupted\n" in figures.text(found)
+    assert "no pair there" not in figures.text(figures.figures(lines()))
+
+
+def test_what_is_not_the_results_of_one_trial_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No report pairs the runs of two trials in one file, and a file of something else is named in one line."""
+    whole = "".join(json.dumps(each) + "\n" for each in lines())
+    for wrong in (whole + whole, "\n".join(whole.split("\n")[1:]), "no json\n", "[]\n", ""):
+        (tmp_path / "r").write_text(wrong)
+        assert trial.main(["report", "--results", str(tmp_path / "r")]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_two_processes_do_not_do_the_same_trial(tmp_path: Path) -> None:
+    """While one process adds to the results, another is refused: it would do, and pay for, the same runs."""
+    with alone(tmp_path / "r"), pytest.raises(OtherTrial, match="another process is at work"), alone(tmp_path / "r"):
+        pass
+    with alone(tmp_path / "r"):
+        Results(tmp_path / "r", {})
 
 
 def test_the_report_says_that_the_protocol_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
