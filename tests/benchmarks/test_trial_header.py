@@ -41,7 +41,7 @@ def test_variables_are_part_of_what_a_trial_is(tmp_path: Path) -> None:
 def test_what_makes_no_trial_is_refused(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A cap that is no number, no seeds, and a variable that the trial sets itself are refused with one line."""
+    """A cap that is not a number, no seeds, and a variable that the trial sets itself are refused with one line."""
     monkeypatch.setenv("TRIAL_KEY", "k")
     monkeypatch.setattr(trial, "_version", lambda client: "2.1.330")
     command = ["run", "--results", str(tmp_path / "r"), "--model", "m", "--cap-usd", "1", "--key-from", "TRIAL_KEY"]

@@ -29,7 +29,7 @@ KEYS = {
 OTHER = {"faber:resume": "faber:status", "faber:status": "faber:resume", "faber:faber-manager": "faber:coder"}
 
 
-# Ways to word an answer for the person, and what is none.
+# Ways to word an answer for the person; and commands that only look.
 ANSWERING = [
     'cd . && "$CLAUDE_PLUGIN_ROOT/bin/faber"  feedback respond latest approve',
     "faber feedback respond --response approve",
