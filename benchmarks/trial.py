@@ -105,7 +105,7 @@ def _plan(given: argparse.Namespace) -> int:
 
 
 def _priced(planned: Sequence[schedule.Planned], start_usd: float) -> str:
-    """What the runs may cost, and why that is no bound."""
+    """What the runs may cost, and why it may be more."""
     starts = sum(run.starts for run in planned)
     words = (
         f"{len(planned)} runs: {starts} starts of the client if every interruption is reached, {len(planned)} if none "
@@ -174,8 +174,10 @@ def _reach(url: str) -> None:
     """Refuse an endpoint to which nothing connects: a client would try again for minutes, in every run."""
     there = urlsplit(url)
     try:
+        if not there.hostname:
+            raise ValueError
         port = there.port or {"http": 80, "https": 443}[there.scheme]
-        socket.create_connection((there.hostname or "", port), timeout=20).close()
+        socket.create_connection((there.hostname, port), timeout=20).close()
     except (KeyError, ValueError):
         raise Refused(f"{url} is no http:// or https:// URL") from None
     except OSError as problem:

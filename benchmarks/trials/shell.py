@@ -20,7 +20,7 @@ _STARTERS = {
     "command", "env", "exec", "ionice", "nice", "nohup", "stdbuf", "sudo", "time", "timeout", "type", "which",
 }  # fmt: skip
 _SHELLS = {"bash", "dash", "sh", "zsh"}
-# They do nothing of the work, whatever stands beside them.
+# They do nothing of the work.
 _IDLE = {
     "", ".", ":", "[", "[[", "cd", "echo", "exit", "export", "false", "for", "local", "popd", "printf", "pushd", "pwd",
     "read", "return", "set", "sleep", "source", "test", "true", "unset", "wait",

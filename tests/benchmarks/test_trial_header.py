@@ -53,8 +53,11 @@ def test_what_makes_no_trial_is_refused(
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [("http://127.0.0.1:{port}", "nothing answers at 127.0.0.1:"), ("127.0.0.1:{port}", "is no http://")],
-)
+    [
+        ("http://127.0.0.1:{port}", "nothing answers at 127.0.0.1:"), ("127.0.0.1:{port}", "is no http://"),
+        ("http:///v1", "is no http://"),
+    ],
+)  # fmt: skip
 def test_an_endpoint_that_is_not_there_is_refused(
     url: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
