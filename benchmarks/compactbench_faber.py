@@ -159,7 +159,7 @@ def _table(lines: Sequence[dict[str, Any]]) -> str:
         rows.append(f"{method:16}{cycle:>6}{statistics.fmean(shares) if shares else 0:>10.2f}{size:>12g}{whole:>8g}")
     left_out = sum(each["left_out"] for each in lines if each["method"] == "whole" and each["cycle"] == 0)
     cases = len({each["case"] for each in lines})
-    rows.append(f"{cases} cases; {left_out} questions left out, and every built-in method: they need a model")
+    rows.append(f"{cases} cases, no model: no answers, no scores, no built-in method. {left_out} questions left out")
     return "\n".join(rows)
 
 
@@ -215,8 +215,12 @@ else:
             )
             notebook.turns = len(turns)
             try:
-                notebook.hand_in([str(each) for each in json.loads(answer.text)])
+                chosen = json.loads(answer.text)
             except ValueError:
+                chosen = None
+            if isinstance(chosen, list):
+                notebook.hand_in([str(each) for each in chosen])
+            else:
                 warnings.append("the answer was no JSON array: nothing was handed in")
             return CompactionArtifact(
                 summaryText=self.shows(notebook)[:LIMIT],

@@ -88,6 +88,8 @@ class Run:
         """Why the run says nothing about its arm, although nobody refused; empty if it does."""
         if self.ended == "ended":
             return "the client ended by itself"
+        if self.ended == "late" and self.tally.refusing:
+            return f"the endpoint refused until the time was up: {self.tally.refusing}"
         return "" if self.tally.responses else "the endpoint never answered"
 
     def _turn(self, words: str) -> bool:

@@ -25,7 +25,8 @@ MEASURES = ("work_calls", "repeated_calls", "responses", "seconds", "cost_usd")
 
 
 class Compared(NamedTuple):
-    """Two arms over the pairs that both have: how many were solved in one of them only, and the exact interval."""
+    """Two arms over the pairs that both have: how many were solved in one of them only, and the exact interval; the
+    runs whose counterpart is missing, which are in no pair."""
 
     first: str
     second: str
@@ -34,6 +35,7 @@ class Compared(NamedTuple):
     only_second: int
     difference: Interval
     p: float
+    unpaired: list[str]
 
 
 def figures(lines: Sequence[Line]) -> dict[str, Any]:
@@ -67,7 +69,9 @@ def compare(first: Sequence[Line], second: Sequence[Line], one: str, other: str)
     better = sum(ours[pair]["solved"] and not theirs[pair]["solved"] for pair in both)
     worse = sum(theirs[pair]["solved"] and not ours[pair]["solved"] for pair in both)
     difference = intervals.paired_shares(better, worse, len(both))
-    return Compared(one, other, len(both), better, worse, difference, intervals.sign_test(better, worse))
+    alone = sorted(line["run"] for mine, others in ((ours, theirs), (theirs, ours))
+                   for pair, line in mine.items() if pair not in others)  # fmt: skip
+    return Compared(one, other, len(both), better, worse, difference, intervals.sign_test(better, worse), alone)
 
 
 def _arm(runs: Sequence[Line]) -> dict[str, Any]:
@@ -163,6 +167,9 @@ def text(found: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
         words, pairs = f"{each['first']} - {each['second']}", f"{each['pairs']} of {planned or '?'}"
         ends = f"{each['only_first']:>5}{each['only_second']:>5}  {_shown(each['difference'])}"
         lines.append(f"{words:42}{pairs:>9}{ends}, p {each['p']:.3f}")
+    alone = sorted({run for each in found["compared"] for run in each["unpaired"]})
+    lines += [f"In some comparison without a counterpart, and in no pair there: {len(alone)} runs"] if alone else []
+    lines += [f"  {run}" for run in alone]
     lines += ["", "faber, interrupted - plain, interrupted, mean of pairs (95 %)"]
     lines += [f"  {name:18}{_shown(found['measures'][name])}" for name in MEASURES]
     lines.append(f"  {'loss of solved':18}{_shown(found['loss'])}")

@@ -5,9 +5,11 @@ may cost at most, and one `finished`. One that was started and never finished co
 done again from its start.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ Line = dict[str, Any]
 
 
 class OtherTrial(Exception):
-    """The file holds another trial; the message says what differs."""
+    """The file holds another trial, or is in use; the message says what differs."""
 
 
 class Results:
@@ -55,18 +57,36 @@ class Results:
         self.lines.append(dict(line))
 
     def _same(self, header: Mapping[str, Any]) -> None:
-        first = self.lines[0]
-        differ = [f"{name} was {first.get(name)!r} and is {value!r}" for name, value in header.items()
-                  if first.get(name) != value]  # fmt: skip
+        first, now = self.lines[0], {"kind": "trial", **header}
+        names = [name for name in {**now, **first} if first.get(name) != now.get(name)]
+        differ = [f"{name} was {first.get(name)!r} and is {now.get(name)!r}" for name in names]
         if differ:
             raise OtherTrial(f"{self.path} holds another trial: " + "; ".join(differ))
 
 
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Be the only process that does the trial of a results file; raises OtherTrial if another one does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OtherTrial(f"another process is at work on {path}") from None
+        yield
+
+
 def read(path: Path) -> list[Line]:
-    """The whole lines of a results file; none if there is none."""
+    """The whole lines of a results file; none if there is none. Raises OtherTrial for a file of something else."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1] if line]
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1] if line]
+    except ValueError:
+        raise OtherTrial(f"{path} has lines that are not a trial's") from None
+    if not all(isinstance(line, dict) and "kind" in line for line in lines):
+        raise OtherTrial(f"{path} has lines that are not a trial's")
+    return lines
 
 
 def charged(lines: list[Line]) -> float:

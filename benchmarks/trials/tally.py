@@ -1,14 +1,13 @@
 """What a run's events come to: calls, repetitions, refusals, and money as the client itself reports it."""
 
 import json
-import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from faber.agents.versions import totals_cover_the_session
+from trials.shell import only_faber
 
 # What an agent would have to name in order to see what is kept from it.
 HIDDEN = re.compile(r"benchmarks/(?:tasks|trials?)\b|FABER_TRIAL")
@@ -31,6 +30,7 @@ class Tally:
     cost_usd: float = 0.0
     charged_usd: float = 0.0
     refused: str = ""  # what the endpoint said instead of an answer, at last
+    refusing: str = ""  # what the endpoint says to what the client is trying again
     stopped: str = ""  # the limit that ended the last turn
     _open: dict[str, bool] = field(default_factory=dict)  # of each call, whether it is work
     _made: set[str] = field(default_factory=set)
@@ -65,7 +65,10 @@ class Tally:
         kind = event.get("type")
         if kind == "system" and event.get("subtype") == "init":
             self._version = event.get("claude_code_version")
+        elif kind == "system" and event.get("subtype") == "api_retry":
+            self.refusing = " ".join(str(event[name]) for name in ("error_status", "error") if event.get(name))
         elif kind == "assistant":
+            self.refusing = ""
             self._said(event)
         elif kind == "user":
             ended = [self._open.pop(block.get("tool_use_id", ""), False) for block in _blocks(event, "tool_result")]
@@ -105,14 +108,10 @@ class Tally:
 
 
 def is_faber(tool: str, given: Mapping[str, Any]) -> bool:
-    """Whether a call is one of faber's program or skills."""
+    """Whether a call is one of faber's program or skills, and nothing else."""
     if tool == "Skill":
         return str(given.get("skill") or given.get("command")).startswith("faber:")
-    try:
-        words = shlex.split(str(given.get("command", ""))) if tool == "Bash" else []
-    except ValueError:
-        words = str(given.get("command", "")).split()
-    return bool(words) and os.path.basename(words[0]) == "faber"
+    return tool == "Bash" and only_faber(str(given.get("command", "")))
 
 
 def _blocks(event: Event, kind: str) -> Iterator[Mapping[str, Any]]:

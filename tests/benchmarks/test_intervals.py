@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +29,38 @@ def test_known_intervals_of_a_share() -> None:
     assert share(0, 10)[1:] == pytest.approx((0.0, 0.3085), abs=1e-4)
     assert share(5, 10)[1:] == pytest.approx((0.1871, 0.8129), abs=1e-4)
     assert share(10, 10)[1:] == pytest.approx((0.6915, 1.0), abs=1e-4)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 6), (1, 6), (7, 30), (29, 30), (30, 30), (60, 120)])
+def test_beyond_an_end_the_outcome_is_as_rare_as_the_error(k: int, n: int) -> None:
+    """With exact fractions: at the low end as many successes or more have half the error's probability, at the high end
+    as few or fewer."""
+    _, low, high = share(k, n)
+
+    def probability(outcomes: range, p: float) -> float:
+        exact = Fraction(p)
+        return float(sum(math.comb(n, j) * exact**j * (1 - exact) ** (n - j) for j in outcomes))
+
+    assert low is not None
+    assert high is not None
+    assert probability(range(k, n + 1), low) == pytest.approx(0.025 if k else 1.0)
+    assert probability(range(k + 1), high) == pytest.approx(0.025 if k < n else 1.0)
+
+
+def test_a_bootstrap_of_yes_and_no_is_that_of_the_binomials() -> None:
+    """Drawing again from ones and zeros gives a sum of binomials, whose quantiles can be reckoned: the ends are at most
+    two steps away from these."""
+    groups = ((60, 200), (150, 200))
+    total = sum(n for _, n in groups)
+    sums = [1.0]
+    for ones, n in groups:
+        share_of_ones = ones / n
+        drawn = [math.comb(n, j) * share_of_ones**j * (1 - share_of_ones) ** (n - j) for j in range(n + 1)]
+        sums = [sum(sums[i] * drawn[j - i] for i in range(len(sums)) if 0 <= j - i <= n) for j in range(len(sums) + n)]
+    below = list(itertools.accumulate(sums))
+    _, low, high = mean([[1.0] * ones + [0.0] * (n - ones) for ones, n in groups])
+    for found, tail in ((low, 0.025), (high, 0.975)):
+        assert found == pytest.approx(next(j for j, p in enumerate(below) if p >= tail) / total, abs=2 / total)
 
 
 @pytest.mark.parametrize("pairs", [3, 7])

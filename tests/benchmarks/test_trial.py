@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 import trial
-from trials import figures, schedule, tasks
-from trials.results import OtherTrial, Results, charged, read
+from trials import figures, header, schedule, tasks
+from trials.conduct import Run
+from trials.results import OtherTrial, Results, alone, charged, read
 from trials.schedule import ARMS, Planned
 from trials.session import Setup
-from trials.tally import Tally, is_faber
+from trials.tally import Tally
 
 SETUP = Setup("claude", "http://127.0.0.1:1", "m", "key", start_usd=1.0)
 CAME = {
@@ -169,13 +170,14 @@ trial.trial(runs, Setup("c", "u", "m", "k"), results, 99, do, Path())
     assert charged(read(tmp_path / "r")) == 4 * 0.25 + runs[1].starts
 
 
-def test_the_cap_stops_before_a_run_that_could_exceed_it(tmp_path: Path) -> None:
+def test_the_cap_stops_before_a_run_that_could_exceed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No run begins that could cost more than is left, reckoned by its starts and by what was not priced."""
     runs = [run for run in planned(seeds=3, names=1) if not run.points]
     done = Done(charged_usd=1.0, cost_usd=0.25)
     results = Results(tmp_path / "r", {})
     assert trial.trial(runs, SETUP, results, 3.5, done, tmp_path) == trial.STOPPED
     assert (len(done.runs), results.charged_usd) == (3, 3.0)
+    assert "could cost $1.00, and $0.5000 of $3.50 is left" in capsys.readouterr().err
     assert trial.trial(runs, SETUP, results, 4.0, done, tmp_path) == trial.STOPPED
     assert len(done.runs) == 4
 
@@ -190,17 +192,25 @@ def test_a_void_run_is_repeated_and_never_counted(tmp_path: Path) -> None:
     assert (found["runs"], found["void"]) == (0, 3)
 
 
+def test_an_endpoint_that_is_down_ends_the_trial_for_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After three void runs in a row no other is tried: it would use up one of its three attempts."""
+    runs, done = planned(seeds=2), Done(void="API Error: 401")
+    assert trial.trial(runs, SETUP, Results(tmp_path / "r", {}), 99, done, tmp_path) == trial.VOID
+    assert done.runs == [run.key for run in runs[:3]]
+    assert capsys.readouterr().err.splitlines()[-1].startswith("stopped: 3 runs in a row were void")
+
+
 def line(task: str, seed: int, arm: str, solved: bool, **more: Any) -> dict[str, Any]:
     """A line of a finished run."""
     about = {"kind": "finished", "run": f"{task}/{seed}/{arm}", "task": task, "seed": seed, "arm": arm}
     findings = [{"name": "x", "about": "answer", "holds": solved}]
-    return {**CAME, **about, "solved": solved, "findings": findings, "protocol": trial.protocol(), **more}
+    return {**CAME, **about, "solved": solved, "findings": findings, "protocol": header.protocol(), **more}
 
 
 def lines() -> list[dict[str, Any]]:
     """Ten blocks in which interruptions take six of plain's runs and one of faber's."""
     about = {"model": "m", "client": "2.1.330", "faber": "1", "seeds": 20, "tasks": {"names": ["t"]}}
-    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": trial.protocol(), **about}]
+    found: list[dict[str, Any]] = [{"kind": "trial", "protocol": header.protocol(), **about}]
     for seed in range(1, 11):
         plain, faber = seed > 6, seed != 6
         found += [line("t", seed, "plain", True), line("t", seed, "faber", True)]
@@ -232,10 +242,32 @@ def test_a_void_run_counts_for_its_arm() -> None:
 
 
 def test_a_half_block_is_in_no_pair() -> None:
-    """A run whose counterpart is missing counts in its arm and in no comparison."""
-    found = figures.figures([*lines(), line("t", 11, "faber, interrupted", True)])
+    """A run whose counterpart of the same task and seed is missing counts in its arm and in no comparison, and the
+    report names it; a void counterpart is missing, and one of another seed is none."""
+    halves = [line("t", 11, "faber, interrupted", True), line("t", 12, "plain, interrupted", True)]
+    found = figures.figures([*lines(), *halves, line("t", 12, "faber, interrupted", True, void="401")])
     assert found["arms"]["faber, interrupted"]["runs"] == 11
-    assert found["compared"][0]["pairs"] == 10
+    assert [each["pairs"] for each in found["compared"]] == [10, 10, 10, 10]
+    assert found["compared"][0]["unpaired"] == ["t/11/faber, interrupted", "t/12/plain, interrupted"]
+    assert "and in no pair there: 2 runs\n  t/11/faber, interrupted\n  t/12/plain, interrupted\n" in figures.text(found)
+    assert "no pair there" not in figures.text(figures.figures(lines()))
+
+
+def test_what_is_not_the_results_of_one_trial_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No report pairs the runs of two trials in one file, and a file of something else is named in one line."""
+    whole = "".join(json.dumps(each) + "\n" for each in lines())
+    for wrong in (whole + whole, "\n".join(whole.split("\n")[1:]), "no json\n", "[]\n", ""):
+        (tmp_path / "r").write_text(wrong)
+        assert trial.main(["report", "--results", str(tmp_path / "r")]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_two_processes_do_not_do_the_same_trial(tmp_path: Path) -> None:
+    """While one process adds to the results, another is refused: it would do, and pay for, the same runs."""
+    with alone(tmp_path / "r"), pytest.raises(OtherTrial, match="another process is at work"), alone(tmp_path / "r"):
+        pass
+    with alone(tmp_path / "r"):
+        Results(tmp_path / "r", {})
 
 
 def test_the_report_says_that_the_protocol_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,6 +328,17 @@ def test_a_session_is_not_paid_twice(version: str, spent: float) -> None:
     assert (round(tally.cost_usd, 6), round(tally.charged_usd, 6), tally.unpriced_turns) == (spent, spent, 0)
 
 
+def test_what_the_endpoint_refuses_is_known_while_the_client_tries_again() -> None:
+    """A refusal that the client tries again is kept until a response comes: a run whose time is up by then is void."""
+    tally = Tally(1.0)
+    tally.take({"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"})
+    run = Run(planned()[0], SETUP, Path())
+    run.tally, run.ended = tally, "late"
+    assert run._silent() == "the endpoint refused until the time was up: 529 overloaded"
+    tally.take({"type": "assistant", "message": {"id": "m", "content": []}})
+    assert run._silent() == ""
+
+
 def test_what_has_no_price_counts_as_the_most_it_could_be() -> None:
     """A killed turn, and one of a model that the client does not know, are counted as unpriced and charged as a whole
     start; after a kill the resumed client begins at nothing."""
@@ -312,18 +355,6 @@ def test_what_has_no_price_counts_as_the_most_it_could_be() -> None:
     tally.take(result(0.2, modelUsage={"mine": {"costBasis": "unknown"}}))
     tally.end_process()
     assert (tally.cost_usd, tally.charged_usd, tally.unpriced_turns) == (0.3, 2.0, 2)
-
-
-@pytest.mark.parametrize(
-    ("command", "is_it"),
-    [
-        ("faber next", True), ("'/a b/bin/faber' step complete x:y", True), ("/x/bin/faber next", True),
-        ("grep faber README.md", False), ("echo 'unclosed", False), ("", False),
-    ],
-)  # fmt: skip
-def test_what_is_a_call_of_faber(command: str, is_it: bool) -> None:
-    """A call whose program is faber is none of the work, wherever it lies; one that only speaks of it is."""
-    assert is_faber("Bash", {"command": command}) is is_it
 
 
 def test_an_agent_that_looks_at_the_verifier_has_not_solved_it() -> None:

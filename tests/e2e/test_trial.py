@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 import trial
-from trials import figures, schedule, tasks
+from trials import figures, header, schedule, tasks
 from trials.conduct import conduct
 from trials.results import Results, charged, read
 from trials.schedule import ARMS, KINDS, Planned, Point
@@ -75,7 +75,7 @@ def test_a_model_that_needs_what_it_was_told_succeeds_with_faber_alone(
     figures say exactly that."""
     task = tasks.load(TASK)
     api.script.always(Worker(task))
-    results = Results(tmp_path / "results", {"protocol": trial.protocol()})
+    results = Results(tmp_path / "results", {"protocol": header.protocol()})
     place = BEFORE + BETWEEN  # after the answer, before the writing
     runs = [
         Planned(task, seed, arm, (Point(kind, place),) if arm.interrupted else ())
@@ -108,12 +108,13 @@ def test_a_whole_trial_from_its_command(
     results = tmp_path / "results"
     words = ["run", "--results", str(results), "--base-url", api.url, "--key-from", "TRIAL_KEY", "--seeds", "1"]
     words += ["--model", "claude-sonnet-4-5", "--client", claude_binary, "--tasks", TASK, "--start-usd", "0.5"]
-    words += [part for name, value in ENGINE.items() for part in ("--variable", f"{name}={value}")]
+    mark = f"STARTED_BY={uuid4().hex}"
+    for each in (mark, *(f"{name}={value}" for name, value in ENGINE.items())):
+        words += ["--variable", each]
     assert trial.main([*words, "--cap-usd", "0.4"]) == trial.STOPPED
     assert api.turns == []
-    mark = f"STARTED_BY={uuid4().hex}"
     api.script.always(hang())
-    killed = subprocess.Popen([sys.executable, trial.__file__, *words, "--cap-usd", "9", "--variable", mark])
+    killed = subprocess.Popen([sys.executable, trial.__file__, *words, "--cap-usd", "9"])
     api.wait_for()
     killed.kill()
     killed.wait()
