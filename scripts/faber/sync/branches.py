@@ -8,6 +8,7 @@ from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
+from faber.sync.refused_branch import was_refused
 from faber.sync.remotes import HEADS, Remote, fetch
 from faber.sync.sync_errors import BranchNotPushable
 from faber.sync.sync_git import SyncGit
@@ -24,7 +25,8 @@ class PulledBranch(NamedTuple):
 def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, list[Notice]]:
     """The branch to push with the run, None if there is none; raises `BranchNotPushable`.
 
-    `local` is its commit here. The branch of a run that is over may be gone: it was merged.
+    `local` is its commit here. The branch of a run that is over may be gone: it was merged. One that the remote refused
+    may be nowhere.
     """
     name = branch_of(run)
     if name is None:
@@ -34,8 +36,9 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
         raise unpushable(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
     if local is not None:
         return name, []
-    if is_over(run):
-        message = f"The branch {shown(name)} is not here; the run is over and is pushed without it."
+    if is_over(run) or was_refused(run.state):
+        why = "the run is over" if is_over(run) else "the remote refused it"
+        message = f"The branch {shown(name)} is not here; {why}, and the run is pushed without it."
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
         raise unpushable(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
