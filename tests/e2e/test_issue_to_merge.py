@@ -197,8 +197,9 @@ def test_a_branch_that_github_refuses_is_landed_by_a_person(place: GitHubProject
     a.must("sync", "import", run, str(place.bare.parents[2] / "artifacts" / "faber-work" / "run.bundle"))
     a.must("sync", "push", run)
     assert place.text() == "a;b\n"
-    asked = a.must("feedback", "show", run)["open"][0]["request_id"]
-    place.decide("issue_comment", event(github, f"@faber answer {asked} continue", comment_id=5_001))
+    gate, asked = (each["request_id"] for each in a.must("feedback", "show", run)["open"])
+    for number, said in enumerate((f"answer {asked} continue", f"approve {gate}"), 5_001):
+        place.decide("issue_comment", event(github, f"@faber {said}", comment_id=number))
     ((number, _),) = github.pulls.found.items()
     assert github.pulls.head("feat/7") == place.head()
     assert any(f"/pull/{number}" in each["message"] for each in events(Clone(place.newest), run) if "message" in each)
