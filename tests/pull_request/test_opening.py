@@ -174,6 +174,26 @@ def test_a_merged_one_is_the_end(world: World) -> None:
     assert (world.state["artifacts"]["pr_state"], world.state["status"]) == ("merged", "completed")
 
 
+def test_a_branch_that_was_deleted_after_the_merge_stays_deleted(world: World) -> None:
+    """Once the pull request is merged, the run is pushed and exported without the branch, here or not; commits that
+    were made since are pushed."""
+    start(world.call, STEP)
+    world.github.pulls.merge(world.open().json["number"])
+    must(world.call, "sync", "push", RUN)
+    assert world.open().json["result"] == "merged"
+    git(world.project, "push", "-q", "origin", "--delete", BRANCH)
+    told = must(world.call, "sync", "push", RUN)
+    assert (told["result"], told["branch"], world.github.pulls.head(BRANCH)) == ("pushed", None, None)
+    git(world.project, "switch", "-q", "main")
+    git(world.project, "branch", "-q", "-m", BRANCH, "aside")
+    file = str(world.project.parent / "run.bundle")
+    assert must(world.call, "sync", "export", RUN, file)["branch"] is None
+    git(world.project, "branch", "-q", "-m", "aside", BRANCH)
+    git(world.project, "switch", "-q", BRANCH)
+    commit(world.project, {"shop/more.py": "pass\n"}, "More")
+    assert must(world.call, "sync", "push", RUN)["branch"] == BRANCH
+
+
 def test_a_merged_draft_completes_no_step_behind_a_gate(world: World) -> None:
     """Merged before a person approved the step, the pull request is recorded; the step is not said to be completed."""
     world.github.pulls.merge(world.open().json["number"])

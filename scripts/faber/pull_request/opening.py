@@ -31,7 +31,7 @@ from faber.pull_request.pr_errors import (
     PullRequestClosed,
 )
 from faber.pull_request.pr_facts import PullRequestFacts, read_facts
-from faber.pull_request.pr_record import record_merged, record_open, recorded
+from faber.pull_request.pr_record import is_open, record_merged, record_open, recorded
 from faber.pull_request.pr_refusals import already_open, explained, no_drafts
 from faber.pull_request.readiness import opens, step_due
 from faber.sources.work_items import WorkItemError, WorkItemUnauthorised
@@ -267,7 +267,7 @@ class _Work:
     def _is_chosen(self, found: PullRequest, draft: bool) -> bool:
         """True if a person made it a draft, or ready, since faber last did: that stays."""
         known = recorded(self.run.state)
-        same = known.url == found.url and known.state != ""
+        same = known.url == found.url and is_open(known)
         return same and found.draft != draft and (known.state == "draft") != found.draft
 
     def _ready(self, found: PullRequest, draft: bool) -> PullRequest:

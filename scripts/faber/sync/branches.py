@@ -9,7 +9,7 @@ from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.refused_branch import was_refused
-from faber.sync.remotes import HEADS, Remote, fetch
+from faber.sync.remotes import HEADS, Remote, fetch, is_oid
 from faber.sync.sync_errors import BranchNotPushable
 from faber.sync.sync_git import SyncGit
 
@@ -26,7 +26,7 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
     """The branch to push with the run, None if there is none; raises `BranchNotPushable`.
 
     `local` is its commit here. The branch of a run that is over may be gone: it was merged. One that the remote refused
-    may be nowhere.
+    may be nowhere. One that is merged is not pushed again: it may be deleted there.
     """
     name = branch_of(run)
     if name is None:
@@ -34,10 +34,14 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
     problem = branch_problem(name)
     if problem:
         raise unpushable(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
-    if local is not None:
+    artifacts = run.state["artifacts"]
+    merged, pushed = artifacts.get("pr_state") == "merged", str(artifacts.get("pr_commit"))
+    if local is not None and not (merged and is_oid(pushed) and remote.git.is_ancestor(local, pushed)):
         return name, []
-    if is_over(run) or was_refused(run.state):
-        why = "the run is over" if is_over(run) else "the remote refused it"
+    if local is not None:  # GitHub, or a person, may have deleted it there
+        return None, []
+    if merged or is_over(run) or was_refused(run.state):
+        why = "it was merged" if merged else "the run is over" if is_over(run) else "the remote refused it"
         message = f"The branch {shown(name)} is not here; {why}, and the run is pushed without it."
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
