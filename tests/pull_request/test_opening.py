@@ -138,6 +138,20 @@ def test_an_owners_name_has_no_case(world: World, monkeypatch: pytest.MonkeyPatc
     assert "another_branch" not in [warning["code"] for warning in answer.json["warnings"]]
 
 
+def test_another_base_is_taken(world: World) -> None:
+    """--base moves the run's pull request that is open to another base, one that GitHub has; a person's own keeps its
+    base."""
+    world.open()
+    git(world.project, "push", "-q", "origin", "main:next")
+    assert (world.open("--base", "next").json["base"], only(world)["base"]) == ("next", "next")
+    assert world.open().json["base"] == "next"
+    refused = world.open("--base", "nowhere")
+    assert (refused.code, only(world)["base"]) == ("pull_request_refused", "next")
+    only(world)["body"] = "My own words."
+    kept = world.open("--base", "main").json
+    assert (kept["base"], kept["warnings"][0]["code"], only(world)["base"]) == ("next", "body_kept", "next")
+
+
 def test_what_a_person_wrote_leaves_less_room(world: World) -> None:
     """faber's part and what a person wrote around it are together at most as long as GitHub allows."""
     world.open()

@@ -65,9 +65,10 @@ class PullRequests:
         given = {"title": title, "head": head, "base": base, "body": body, "draft": draft}
         return as_pull_request(self._call("POST", "/pulls", given))
 
-    def edit(self, number: int, body: str) -> PullRequest:
-        """Replace the body."""
-        return as_pull_request(self._call("PATCH", f"/pulls/{number}", {"body": body}))
+    def edit(self, number: int, body: str, base: str | None) -> PullRequest:
+        """Replace the body and, unless it is None, the base."""
+        given = {"body": body, **({"base": base} if base else {})}
+        return as_pull_request(self._call("PATCH", f"/pulls/{number}", given))
 
     def set_draft(self, found: PullRequest, draft: bool) -> None:
         """Make it a draft, or ready for review: only the GraphQL API can."""

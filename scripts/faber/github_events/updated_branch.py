@@ -1,6 +1,6 @@
-"""GitHub's button "Update branch" merges the base into a pull request's branch. Such a merge is still the run's own work:
-git makes the same of the two commits by itself, so that nobody's decision is in it. It is checked on the objects here,
-not by who made it: a person who resolves conflicts on GitHub makes a merge that is signed in the same way.
+"""GitHub's button "Update branch" merges the base into a pull request's branch. Such a merge is still the run's own
+work: git makes the same of the two commits by itself, so that nobody's decision is in it. It is checked on the objects
+here, not by who made it: a person who resolves conflicts on GitHub makes a merge that is signed in the same way.
 """
 
 from collections.abc import Collection

@@ -257,11 +257,12 @@ class _Work:
         """The pull request with faber's part renewed, and whether it has one: what a person wrote stays as it is."""
         new = replaced(found.body, text, self.run.run_id)
         if new is None:
-            message = "Its text has no part of faber's, and stays as it is."
+            message = "Its text has no part of faber's, and stays as it is, with its base."
             self._warn("body_kept", message)
             return found, False
-        if new != found.body.replace("\r\n", "\n"):
-            found = self.github.edit(found.number, new)
+        base = self.order.base if self.order.base != found.base else None
+        if base or new != found.body.replace("\r\n", "\n"):
+            found = self.github.edit(found.number, new, base)
         return found, True
 
     def _is_chosen(self, found: PullRequest, draft: bool) -> bool:
