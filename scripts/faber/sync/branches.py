@@ -1,6 +1,8 @@
 """The branch that a run works on is pushed and pulled with the run; no working tree is touched."""
 
+import re
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
@@ -46,12 +48,24 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
         raise unpushable(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
-    raise unpushable(
-        name,
-        "missing",
-        f"{shown(name)} does not exist locally",
-        "Fetch or create it (`faber sync pull RUN` does), then repeat.",
-    )
+    why, recovery = f"{shown(name)} does not exist locally", "Fetch or create it (`faber sync pull RUN` does)"
+    if new := renamed(remote.git, name):
+        why = f"{shown(name)} is called {shown(new)} here"
+        recovery = f"Run `git branch -m {quote(new)} {quote(name)}`: the run and its pull request know it by that name"
+    raise unpushable(name, "missing", why, f"{recovery}. Then repeat.")
+
+
+def renamed(git: SyncGit, name: str) -> str | None:
+    """What a branch that is missing is called now, as git's own record of renamings says; None unless it is certain."""
+    marked = re.compile(r"Branch: renamed refs/heads/(\S+) to refs/heads/(\S+)")
+    said = git.run("log", "--walk-reflogs", "--all", "--format=%gs", codes=(0, 128)).out
+    pairs = {(found[1], found[2]) for line in said.splitlines() if (found := marked.fullmatch(line))}
+    names, reached = {name}, {name}
+    while reached:
+        reached = {new for old, new in pairs if old in reached} - names
+        names |= reached
+    there = [each for each in names if not branch_problem(each) and git.commit_of(HEADS + each)]
+    return there[0] if len(there) == 1 else None
 
 
 def is_at_remote(remote: Remote, name: str, local: str, there: str | None) -> bool:
