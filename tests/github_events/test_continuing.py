@@ -29,8 +29,10 @@ def test_an_approval_leaves_no_work_to_an_agent(world: World) -> None:
     assert world.state["status"] == "completed"
 
 
-@pytest.mark.parametrize(("comments", "status"), [("resume", "completed"), ("record-only", "in_progress")])
-@pytest.mark.parametrize("asks", [True, False], ids=["an answer", "resume"])
+@pytest.mark.parametrize(
+    ("asks", "comments", "status"),
+    [(True, "resume", "completed"), (False, "resume", "completed"), (True, "record-only", "in_progress")],
+)
 def test_a_run_of_which_only_the_end_is_left_is_completed(world: World, asks: bool, comments: str, status: str) -> None:
     """faber completes it, where answers continue runs: no agent starts for that."""
     start(world.call, STEP)

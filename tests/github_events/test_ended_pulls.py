@@ -15,8 +15,7 @@ def look(world: World, patch: pytest.MonkeyPatch) -> Any:
     return must(world.call, "feedback", "from-event", "--event-path", write_event(world.project.parent, {}))
 
 
-@pytest.mark.parametrize("over", [True, False], ids=["completed", "in progress"])
-@pytest.mark.parametrize("merged", [True, False], ids=["merged", "closed"])
+@pytest.mark.parametrize(("merged", "over"), [(True, True), (False, False)], ids=["merged", "closed"])
 def test_what_happened_to_a_pull_request_is_recorded(
     world: World, monkeypatch: pytest.MonkeyPatch, merged: bool, over: bool
 ) -> None:

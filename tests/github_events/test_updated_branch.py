@@ -11,9 +11,9 @@ from support.repositories import commit, git
 UPDATES = {
     "the button, twice": (["merge --no-ff -q -m U origin/main~1", "merge --no-ff -q -m U origin/main"], "reopened"),
     "with a change": (["merge --no-ff --no-commit -q origin/main", "rm -q -f README.md", "commit -q -m U"], "not"),
-    "a branch of a person": (["merge --no-ff -q -m U person"], "not"),
 }
 RARE = {
+    "a branch of a person": (["merge --no-ff -q -m U person"], "not"),
     "the other way round": (["switch -q -C x origin/main", f"merge --no-ff -q -m U {BRANCH}"], "not"),
     "a commit": (["commit -q --allow-empty -m Mine"], "not"),
 }

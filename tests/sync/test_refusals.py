@@ -277,7 +277,7 @@ def test_a_branch_the_remote_protects(a: Clone, bare: Path) -> None:
     assert remote_refs(bare) == refs
 
 
-@pytest.mark.parametrize("over", [False, True], ids=["open", "completed"])
+@pytest.mark.parametrize("over", [pytest.param(False, marks=pytest.mark.full), True], ids=["open", "completed"])
 def test_a_refused_branch_does_not_hold_back_the_run(
     a: Clone, bare: Path, clone: MakeClone, tmp_path: Path, over: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
