@@ -81,7 +81,8 @@ class FakePulls:
             return _error(404, "Not Found")
         if asked.method == "patch":
             given = json.loads(body)
-            if self.head(given.get("base", DEFAULT_BRANCH)) is None:
+            base = given.get("base", DEFAULT_BRANCH)
+            if base != DEFAULT_BRANCH and self.head(base) is None:
                 return _refused(field="base", code="invalid")
             self.found[number] |= given
         return 200, {}, self._now(number)
