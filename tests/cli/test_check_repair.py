@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from faber.events.pull_request_events import pull_request_recorded
+from faber.events.workflow_events import run_reopened
+from faber.model.loop_rules import KEPT_LOOPS
 from faber.store.commit import commit as commit_to
 from faber.store.layout import Layout
 from github.comments import PERSON, ended, environment, on_line, remote, review, settings, write_event
@@ -222,6 +224,21 @@ def test_after_so_many_repairs_a_person_is_asked(world: World) -> None:
         "implement",
         ["lint", "types"],
     )
+
+
+def test_many_returns_for_other_reasons_are_no_new_repairs(world: World) -> None:
+    """The limit counts a run's repairs from its log: the state remembers only the newest returns."""
+    world.github.checks.check(31, "lint", FIRST)
+    assert world.arrive("check_run", 31).json["resume"] is True
+    for number in range(KEPT_LOOPS):
+        review = run_reopened(
+            ("release", "open-pr"), "No", return_to="build", source=f"review-{number}", commit=FIRST, evidence=[]
+        )
+        commit_to(Layout(str(world.project)), RUN, lambda state, plan, review=review: [review])
+    config = world.project / ".fractary" / "faber" / "config.yaml"
+    config.write_text(config.read_text().replace("feedback: {", "feedback: {ci_retries: 1, "))
+    world.must("next", RUN)
+    assert again(world, SECOND, 32)["status"] == "awaiting_feedback"
 
 
 def test_the_pull_request_is_told_once(world: World) -> None:

@@ -14,6 +14,7 @@ from e2e.github_project import GitHubProject, github_project
 from e2e.literal import LiteralAgent, Made
 from e2e.messages_api import MessagesApi
 from e2e.replies import tool
+from github.actions import Failed
 from github.comments import NUMBER, PERSON, ended, event, review
 from github.fake_reactions import react
 from sync.clones import MACHINE_LOCAL, Clone, differing
@@ -171,6 +172,37 @@ def test_the_default_workflow_to_a_merged_pull_request(place: GitHubProject, api
     once = ("frame:fetch-work", "frame:classify", "frame:setup-branch", "architect:write-spec", "release:open-pr")
     again = ("build:implement", "build:commit", "evaluate:test", "evaluate:review", "release:document")
     assert done == dict.fromkeys(once, 1) | dict.fromkeys(again, 3)
+
+
+@pytest.mark.full
+def test_a_branch_that_github_refuses_is_landed_by_a_person(place: GitHubProject, api: MessagesApi) -> None:
+    """Job land fails, and nothing is lost: the run waits, the issue says why and where the commits are, and once a
+    person has landed them from the artifact and said so, the pull request is opened."""
+    github, a = place.github, place.a
+    api.script.always(LiteralAgent(hands(place), patience=2))
+    run, request = begin(a)
+    hook = place.bare / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        '#!/bin/sh\ncase "$1" in refs/heads/*) echo "GH013: Repository rule violations" >&2; exit 1;; esac\n'
+    )
+    hook.chmod(0o755)
+    with pytest.raises(Failed):
+        place.happens("issue_comment", event(github, f"@faber answer {request} Use semicolons."))
+    (told,) = [body for body in github.bodies(NUMBER) if "GH013" in body]
+    assert all(words in told for words in ("Repository rule violations", "artifact faber-work", "sync import"))
+    hook.unlink()
+    a.git("switch", "-q", "main")
+    a.must("sync", "pull", run)
+    a.must("sync", "import", run, str(place.bare.parents[2] / "artifacts" / "faber-work" / "run.bundle"))
+    a.must("sync", "push", run)
+    assert place.text() == "a;b\n"
+    gate, asked = (each["request_id"] for each in a.must("feedback", "show", run)["open"])
+    for number, said in enumerate((f"answer {asked} continue", f"approve {gate}"), 5_001):
+        place.decide("issue_comment", event(github, f"@faber {said}", comment_id=number))
+    ((number, _),) = github.pulls.found.items()
+    assert github.pulls.head("feat/7") == place.head()
+    assert any(f"/pull/{number}" in each["message"] for each in events(Clone(place.newest), run) if "message" in each)
 
 
 def completed(place: GitHubProject, run: str, number: int) -> Mapping[str, int]:

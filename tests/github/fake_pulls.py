@@ -80,7 +80,11 @@ class FakePulls:
         if number not in self.found:
             return _error(404, "Not Found")
         if asked.method == "patch":
-            self.found[number] |= json.loads(body)
+            given = json.loads(body)
+            base = given.get("base", DEFAULT_BRANCH)
+            if base != DEFAULT_BRANCH and self.head(base) is None:
+                return _refused(field="base", code="invalid")
+            self.found[number] |= given
         return 200, {}, self._now(number)
 
     def _listed(self, query: str) -> Iterator[dict[str, Any]]:

@@ -167,7 +167,7 @@ def test_the_workflow_is_safe() -> None:
         ("if: always() #", "if: success() #", "is lost"),
         ("npm ci --ignore-scripts", "npm install", "no lock"),
         ('echo "::stop-commands::$stop"', "true", "words of others"),
-        ('bin/faber" sync push "$RUN" --merge || st', 'bin/faber"; git checkout x || st', "more with the agent's work"),
+        ('faber" sync push "$RUN" --merge --kept', 'faber"; git checkout x', "more with the agent's work"),
     ],
 )  # fmt: skip
 def test_the_check_sees(old: str, new: str, problem: str) -> None:

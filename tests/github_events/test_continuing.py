@@ -4,7 +4,7 @@ import pytest
 
 from github.comments import event, write_event
 from pull_request.conftest import _person as _person
-from pull_request.world import BRANCH, RUN, World, must
+from pull_request.world import BRANCH, RUN, STEP, World, must, start
 
 FLOW = """
 phases:
@@ -27,6 +27,23 @@ def test_an_approval_leaves_no_work_to_an_agent(world: World) -> None:
     assert said(world, f"@faber approve {world.state['feedback_request']['request_id']}") == (False, True)
     must(world.call, "pull-request", RUN, "--as-configured")
     assert world.state["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("asks", "comments", "status"),
+    [(True, "resume", "completed"), (False, "resume", "completed"), (True, "record-only", "in_progress")],
+)
+def test_a_run_of_which_only_the_end_is_left_is_completed(world: World, asks: bool, comments: str, status: str) -> None:
+    """faber completes it, where answers continue runs: no agent starts for that."""
+    start(world.call, STEP)
+    world.open()
+    words = "@faber resume"
+    if asks:
+        must(world.call, "feedback", "request", RUN, "--prompt", "All well?")
+        words = "@faber approve"
+    world.configure(comments=comments)
+    assert said(world, words) == (False, False)
+    assert world.state["status"] == status
 
 
 @pytest.mark.parametrize("ci", [True, False])

@@ -47,6 +47,7 @@ MADE: tuple[Draft, ...] = (
     nebula_events.review("p", approved=True, message="", cycle=1, findings=0, tree=COMMIT),
     pull_request_events.pull_request_recorded("u", 1, commit=COMMIT, base="main", draft=True, ours=True, known=False),
     pull_request_events.pull_request_recorded("u", 1, commit=COMMIT, base="main", draft=True, ours=True, known=True),
+    pull_request_events.pull_request_closed("u", 1),
     pull_request_events.pull_request_merged("u", 1, COMMIT),
     record_events.context_loaded([]),
     record_events.command_refused("No", code="refused", command="faber run cancel"),

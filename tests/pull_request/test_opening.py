@@ -138,6 +138,20 @@ def test_an_owners_name_has_no_case(world: World, monkeypatch: pytest.MonkeyPatc
     assert "another_branch" not in [warning["code"] for warning in answer.json["warnings"]]
 
 
+def test_another_base_is_taken(world: World) -> None:
+    """--base moves the run's pull request that is open to another base, one that GitHub has; a person's own keeps its
+    base."""
+    world.open()
+    git(world.project, "push", "-q", "origin", "main:next")
+    assert (world.open("--base", "next").json["base"], only(world)["base"]) == ("next", "next")
+    assert world.open().json["base"] == "next"
+    refused = world.open("--base", "nowhere")
+    assert (refused.code, only(world)["base"]) == ("pull_request_refused", "next")
+    only(world)["body"] = "My own words."
+    kept = world.open("--base", "main").json
+    assert (kept["base"], kept["warnings"][0]["code"], only(world)["base"]) == ("next", "body_kept", "next")
+
+
 def test_what_a_person_wrote_leaves_less_room(world: World) -> None:
     """faber's part and what a person wrote around it are together at most as long as GitHub allows."""
     world.open()
@@ -172,6 +186,26 @@ def test_a_merged_one_is_the_end(world: World) -> None:
         assert [warning["code"] for warning in answer.json["warnings"]] == ["commits_after_merge"]
     assert [event["metadata"]["commit"] for event in world.events("pr_merge")] == [merged]
     assert (world.state["artifacts"]["pr_state"], world.state["status"]) == ("merged", "completed")
+
+
+def test_a_branch_that_was_deleted_after_the_merge_stays_deleted(world: World) -> None:
+    """Once the pull request is merged, the run is pushed and exported without the branch, here or not; commits that
+    were made since are pushed."""
+    start(world.call, STEP)
+    world.github.pulls.merge(world.open().json["number"])
+    must(world.call, "sync", "push", RUN)
+    assert world.open().json["result"] == "merged"
+    git(world.project, "push", "-q", "origin", "--delete", BRANCH)
+    told = must(world.call, "sync", "push", RUN)
+    assert (told["result"], told["branch"], world.github.pulls.head(BRANCH)) == ("pushed", None, None)
+    git(world.project, "switch", "-q", "main")
+    git(world.project, "branch", "-q", "-m", BRANCH, "aside")
+    file = str(world.project.parent / "run.bundle")
+    assert must(world.call, "sync", "export", RUN, file)["branch"] is None
+    git(world.project, "branch", "-q", "-m", "aside", BRANCH)
+    git(world.project, "switch", "-q", BRANCH)
+    commit(world.project, {"shop/more.py": "pass\n"}, "More")
+    assert must(world.call, "sync", "push", RUN)["branch"] == BRANCH
 
 
 def test_a_merged_draft_completes_no_step_behind_a_gate(world: World) -> None:

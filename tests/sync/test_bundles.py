@@ -29,6 +29,33 @@ def test_what_one_machine_did_arrives_through_a_file(
     assert a.relation() == "equal"
 
 
+def test_a_renamed_branch_arrives_under_its_name(
+    a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch that was renamed, once or twice, is exported under the name that the run knows; a push, which a person
+    can correct, says what it is called now, and how to continue."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+    work(a, "Use semicolons")
+    ahead = a.commit("two.txt")
+    for name in ("feat/seven", "feat/VII"):
+        a.git("branch", "-m", name)
+    file = str(tmp_path / "run.bundle")
+    sent = a.must("sync", "export", RUN, file)
+    assert (sent["branch"], [each["code"] for each in sent["notices"]]) == ("feat/7", ["branch_renamed"])
+    assert b.must("sync", "import", RUN, file)["branch"] == {
+        "branch": "feat/7",
+        "result": "forwarded",
+        "commit": ahead,
+    }
+    refused = a.faber("sync", "push", RUN).error
+    assert (refused["reason"], "feat/VII" in refused["message"]) == ("missing", True)
+    assert "`git branch -m feat/VII feat/7`" in refused["recovery"]
+    a.git("branch", "-m", "feat/VII", "feat/7")
+    a.git("branch", "-m", "feat/7", "other")
+    a.git("branch", "feat/VII", "main")
+    assert a.faber("sync", "export", RUN, file).error["reason"] == "missing"
+
+
 def test_answers_that_the_remote_got_meanwhile_are_kept(
     a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

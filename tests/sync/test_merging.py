@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber.events.drafts import Event
+from faber.events.pull_request_events import pull_request_closed, pull_request_merged
 from faber.model.commands import complete_step, start_step
 from faber.model.consequences import consequences
 from faber.model.documents import Metadata, Plan, State
@@ -232,6 +233,18 @@ def test_a_check_heard_while_the_work_was_done_undoes_nothing() -> None:
     assert (joined.refused, [event["message"] for event in joined.added]) == (None, ["types"])
     after = fold(done, joined.added)
     assert (after["phases"], after["retry_loops"]) == (done["phases"], done["retry_loops"])
+
+
+def test_a_merge_that_a_schedule_hears_of_stops_no_work() -> None:
+    """Recorded while another machine works, what happened to the pull request is joined with that work."""
+    state = SHARED
+    for number in (1, 2, 3):
+        state, _ = appended(state, answered(number))
+    drafts = complete_step(state, PLAN, "one", "x", None, [])
+    assert isinstance(drafts, list)
+    merged = side_of(state, [dict(pull_request_merged("u", 9, "a" * 40)), dict(pull_request_closed("u", 9))])
+    joined = join(state, PLAN, side_of(state, [dict(each) for each in drafts]), merged, NOW)
+    assert (joined.refused, [event["type"] for event in joined.added]) == (None, ["pr_merge", "pr_close"])
 
 
 def test_a_completed_step_is_work() -> None:

@@ -277,6 +277,54 @@ def test_a_branch_the_remote_protects(a: Clone, bare: Path) -> None:
     assert remote_refs(bare) == refs
 
 
+@pytest.mark.parametrize("over", [pytest.param(False, marks=pytest.mark.full), True], ids=["open", "completed"])
+def test_a_refused_branch_does_not_hold_back_the_run(
+    a: Clone, bare: Path, clone: MakeClone, tmp_path: Path, over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --kept-in, a run arrives without the branch that the remote refuses: waiting for a person, who is asked once
+    in the remote's words, and who lands the commits from the exported file. Answers arrive meanwhile."""
+    refuse = f'#!/bin/sh\ncase "$1" in refs/heads/*) echo "No secrets: {TOKEN}" >&2; exit 1;; esac\n'
+    (bare / "hooks" / "update").write_text(refuse)
+    (bare / "hooks" / "update").chmod(0o755)
+    new, file = a.commit("two.txt"), str(tmp_path / "run.bundle")
+    if over:
+        finish(a)
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        work(a, "Two") if not over else None
+        a.must("sync", "export", RUN, file)
+    for _ in range(2):
+        told = a.faber("sync", "push", RUN, "--merge", "--kept-in", "the artifact faber-work")
+        assert (told.status, told.json["branch"], told.json["refused"]["reason"]) == (3, None, "rejected")
+    c = clone("c")
+    c.must("sync", "pull", RUN)
+    (asked,) = c.must("feedback", "show", RUN)["open"]
+    for words in ("refuses feat/7", "No secrets", new[:12], "the artifact faber-work", "faber sync import"):
+        assert words in asked["prompt"]
+    assert TOKEN not in json.dumps([asked, told.json])
+    assert c.must("run", "show", RUN)["state"]["status"] == "awaiting_feedback"
+    assert c.git("rev-parse", "feat/7") != new
+    c.git("update-ref", "-d", "refs/heads/feat/7")  # a branch that the remote never had
+    assert [each["code"] for each in c.must("sync", "push", RUN)["notices"]] == ["branch_gone"]
+    assert c.must("sync", "import", RUN, file)["branch"]["result"] == "created"
+    (bare / "hooks" / "update").unlink()
+    assert c.must("sync", "push", RUN)["refused"] is None
+    assert c.git("ls-remote", "origin", "refs/heads/feat/7").split()[0] == new
+    c.must("feedback", "respond", RUN, "continue")
+    assert c.must("run", "show", RUN)["state"]["status"] == "in_progress"
+    if over:
+        assert c.must("run", "complete", RUN)["status"] == "completed"
+    c.must("doctor", RUN)
+
+
+def finish(a: Clone) -> None:
+    """Skip what is left of the run, and complete it."""
+    a.must("step", "complete", RUN, "frame:fetch-work")
+    for phase in ("frame", "architect", "build", "evaluate", "release"):
+        a.must("phase", "skip", RUN, phase, "--message", "Not here")
+    a.must("run", "complete", RUN)
+
+
 def test_a_run_that_is_over_goes_without_its_branch(a: Clone) -> None:
     """The branch of a cancelled run may be gone."""
     a.must("run", "cancel", RUN, "--reason", "Not needed")

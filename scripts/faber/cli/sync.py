@@ -19,6 +19,7 @@ from faber.sync.foreign_log import ContextQuestion
 from faber.sync.importing import import_bundle
 from faber.sync.pull import pull as take
 from faber.sync.push import push as send
+from faber.sync.refused_branch import Kept
 from faber.sync.remotes import NOTHING_THERE, Listing, Remote, listing, open_remote
 from faber.sync.sync_errors import RemoteUnknown
 from faber.sync.sync_status import fetch_runs
@@ -52,19 +53,33 @@ merge_option = click.option(
 @run_argument
 @click.option("--all", "everything", is_flag=True, help="All runs of this store.")
 @merge_option
+@click.option(
+    "--kept-in",
+    metavar="WORDS",
+    help="If the remote refuses the branch, push the run without it and ask a person; says where its commits are.",
+)
 @remote_option
 @timeout_option
 @click.pass_obj
-def push(obj: Invocation, run: str | None, everything: bool, merge: bool, name: str, timeout: float) -> int:
-    """Send RUN (default: latest) and its branch to the remote."""
+def push(
+    obj: Invocation, run: str | None, everything: bool, merge: bool, kept_in: str | None, name: str, timeout: float
+) -> int:
+    """Send RUN (default: latest) and its branch to the remote.
+
+    Exit status 3 with --kept-in where the remote refused the branch, and a person was asked.
+    """
     remote = _remote(obj, name, timeout)
+    kept = Kept(kept_in, obj.writer) if kept_in else None
     if everything:
         _one_or_all(run)
+        if kept:
+            raise UsageError("--kept-in needs one RUN.")
         own = [run_id for run_id in obj.layout.run_ids() if obj.layout.own(obj.layout.find_run_dir(run_id) or "")]
         return _each(remote, own, lambda run_id: send(obj.layout, remote, run_id, merge=merge))
     run_id = resolve(obj.layout, run_named(obj, run))
-    print_json({"remote": name, **send(obj.layout, remote, run_id, merge=merge)})
-    return Exit.OK
+    sent = send(obj.layout, remote, run_id, merge=merge, kept=kept)
+    print_json({"remote": name, **sent})
+    return Exit.PERSON_NEEDED if sent["refused"] else Exit.OK
 
 
 @sync.command("pull")

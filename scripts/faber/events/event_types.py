@@ -184,6 +184,7 @@ PR_CREATE = _type("pr_create", ("metadata.url",))
 # Another commit was pushed to the pull request, or it became a draft or ready: `faber pull-request` alone knows.
 PR_UPDATE = _type("pr_update", ("metadata.url", "metadata.commit"), command="faber pull-request")
 PR_MERGE = _type("pr_merge", ("metadata.url",))
+PR_CLOSE = _type("pr_close", ("metadata.url",), command="faber feedback from-event")
 SPEC_GENERATE = _type("spec_generate", ("metadata.path",))
 SPEC_VALIDATE = _type("spec_validate", ("status",))
 TEST_RUN = _type("test_run", ("status",))

@@ -24,6 +24,16 @@ def pull_request_recorded(
     }
 
 
+def pull_request_closed(url: str, number: int) -> Draft:
+    """A person closed the run's pull request without merging it."""
+    return {
+        "type": event_types.PR_CLOSE,
+        "message": f"Pull request {number} was closed without being merged",
+        "metadata": {"url": url, "number": number},
+        "artifacts": [{"name": "pr_state", "value": "closed"}],
+    }
+
+
 def pull_request_merged(url: str, number: int, commit: str) -> Draft:
     """The run's pull request was merged, as this commit ('' where GitHub does not say)."""
     return {

@@ -53,9 +53,10 @@ class ChangesRequested(NamedTuple):
     evidence: Sequence[CheckEvidence]
 
 
-def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int) -> Decision:
+def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int, before: int = 0) -> Decision:
     """The run has work again, because a check of its pull request failed. After `most` repairs a person is asked.
 
+    `before` is how many repairs the log has: the state keeps only the newest returns.
     A second check of the same commit belongs to the same repair. Raises `IllegalTransition` if the check comes too
     late, or the run is not in a state to be repaired.
     """
@@ -64,7 +65,7 @@ def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int
     known = _check(state, repair_of(state, failed.commit))
     loops = [loop for loop in state["retry_loops"] if loop.get("commit") == failed.commit and "repair" in loop]
     newest = next((loop["repair"] for loop in reversed(state["retry_loops"]) if "repair" in loop), 0)
-    repair = known or newest + 1
+    repair = known or max(newest, before) + 1
     phase, step, return_to = sent_back_to(plan)
     what = f'The check "{failed.name}" of the pull request #{failed.pull_request} ended with {failed.conclusion}'
     count = f" (repair {repair} of {most})" if repair <= most else ""

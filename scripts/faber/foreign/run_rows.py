@@ -124,6 +124,12 @@ def own_runs_of_pull_request(layout: Layout, url: str) -> list[Run]:
     return [run for run in _readable(layout, sorted(likely)) if pull_request_of(run.state).casefold() == wanted]
 
 
+def own_runs_with_pull_request(layout: Layout) -> Iterator[Run]:
+    """Every readable run of faber's own that has a pull request, open or not."""
+    likely = survey(layout, open_run).newest(lambda facts: bool(facts.pull_request) and not facts.foreign, closed=True)
+    return _readable(layout, likely)
+
+
 def active_runs(layout: Layout) -> Iterator[Run]:
     """The runs that are not completed or cancelled, the most recently active first.
 

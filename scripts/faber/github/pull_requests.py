@@ -58,16 +58,17 @@ class PullRequests:
             raise WorkItemInvalid("GitHub's answer is not a list of pull requests.")
         # An older server ignores a `head` that it does not understand.
         found = [each for each in map(_object, answer) if _is_of(each, owner, branch)]
-        return sorted(map(_pull_request, found), key=lambda each: -each.number)
+        return sorted(map(as_pull_request, found), key=lambda each: -each.number)
 
     def create(self, *, title: str, head: str, base: str, body: str, draft: bool) -> PullRequest:
         """Open one. If it is unknown whether GitHub did, the error has the field `uncertain`: look with `of_branch`."""
         given = {"title": title, "head": head, "base": base, "body": body, "draft": draft}
-        return _pull_request(self._call("POST", "/pulls", given))
+        return as_pull_request(self._call("POST", "/pulls", given))
 
-    def edit(self, number: int, body: str) -> PullRequest:
-        """Replace the body."""
-        return _pull_request(self._call("PATCH", f"/pulls/{number}", {"body": body}))
+    def edit(self, number: int, body: str, base: str | None) -> PullRequest:
+        """Replace the body and, unless it is None, the base."""
+        given = {"body": body, **({"base": base} if base else {})}
+        return as_pull_request(self._call("PATCH", f"/pulls/{number}", given))
 
     def set_draft(self, found: PullRequest, draft: bool) -> None:
         """Make it a draft, or ready for review: only the GraphQL API can."""
@@ -111,7 +112,8 @@ def remote_repository(root: StrPath, remote: str) -> GitHubRepository | None:
     return remote_place(said.out.strip()) if said.ok else None
 
 
-def _pull_request(value: object) -> PullRequest:
+def as_pull_request(value: object) -> PullRequest:
+    """A pull request in an answer of the API; raises `WorkItemInvalid`."""
     found = _object(value)
     number = found.get("number")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:

@@ -60,6 +60,7 @@ class PullFacts(NamedTuple):
     head_repository: str
     head_branch: str
     head_commit: str
+    base: str
 
 
 class Explained(NamedTuple):
@@ -104,6 +105,7 @@ def read_pull(api: RepositoryApi, number: int) -> PullFacts:
         text_of(repository, "full_name") if isinstance(repository, dict) else "",
         text_of(head, "ref"),
         _commit(head, "sha"),
+        text_of(as_object(answer.get("base")), "ref"),
     )
 
 

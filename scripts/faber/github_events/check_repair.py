@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from faber.context.resume import run_position
+from faber.events.event_types import RUN_REOPENED
 from faber.feedback.reopening import FailedCheck, reopen_for_check
 from faber.github.event_fields import Fields, host_of, number_in, object_in, text_in
 from faber.github.notifications import tell, with_report
@@ -66,11 +67,12 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
     )
     most: int = config.at("feedback.ci_retries")
     first = repair_of(found.run.state, check.commit) is None
+    before = _repairs(found.run)
     try:
         committed = commit(
             layout,
             found.run.run_id,
-            lambda state, plan: reopen_for_check(state, plan, failed, most=most),
+            lambda state, plan: reopen_for_check(state, plan, failed, most=most, before=before),
             FABER,
             key=check.source,
             known=found.run,
@@ -82,6 +84,12 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
     if explained.warnings:
         outcome["warnings"] = [*cast(list[object], outcome.get("warnings", [])), *explained.warnings]
     return outcome
+
+
+def _repairs(run: Run) -> int:
+    """How many repairs of failed checks the log has."""
+    names = [each.file for each in log.listing(run.directory) if each.type == RUN_REOPENED]
+    return max((log.read_event(run.directory, name)["metadata"].get("repair") or 0 for name in names), default=0)
 
 
 def _recorded(run: Run, key: str) -> Committed | None:

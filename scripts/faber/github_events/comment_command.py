@@ -20,7 +20,7 @@ from faber.github.pull_request_reviews import ANSWERED, VERBS_OF_STATES, said_in
 from faber.github.refusal_replies import REASONS, post_reply
 from faber.github.work_item_source import open_commenting
 from faber.github_events.check_failures import RepositoryApi, review_evidence, review_state
-from faber.github_events.continuing import continued
+from faber.github_events.continuing import completed, continued
 from faber.github_events.event_refusals import ELSEWHERE, Refusal, check_repository, not_certain
 from faber.github_events.own_pulls import find_own
 from faber.model.acceptance import Decision
@@ -186,6 +186,7 @@ def _recorded(runs: list[Run], key: str) -> tuple[Run, int] | None:
 def _recorded_before(arrival: Arrival, run: Run, event_id: int) -> Mapping[str, object]:
     # A repetition finishes a killed first attempt and changes nothing else.
     committed = commit(run.layout, run.run_id, _nothing, PERSON, key=arrival.comment.key, known=run)
+    committed = completed(committed, arrival.may_resume)
     outcome = _recorded_answer(arrival, committed)
     return {**outcome, "reason": "recorded_before", "event_id": event_id, "repeated": True}
 
@@ -227,6 +228,7 @@ def record_answer(arrival: Arrival, command: CommentCommand, bound: BoundCommand
         raise Refusal("denied", "not_an_option", run_id=run_id, request_id=request_id, options=options) from None
     except (AlreadyAnswered, IllegalTransition):
         raise Refusal("stale", "answered", run_id=run_id, request_id=request_id) from None
+    committed = completed(committed, arrival.may_resume)
     recorded = with_report(_recorded_answer(arrival, committed), tell(run.layout, committed, config=arrival.config))
     return recorded | warnings
 
@@ -303,7 +305,7 @@ def _recorded_answer(arrival: Arrival, committed: Committed) -> Mapping[str, obj
 
 
 def _status_or_resume(arrival: Arrival, verb: str, made: Run) -> Mapping[str, object]:
-    """`status` and `resume`: nothing is recorded, but that a person resumes a run that failed."""
+    """`status` and `resume`: nothing is recorded, but that a person resumes a failed run, or that it is completed."""
     position = run_position(made, None)
     outcome: dict[str, object] = {
         "result": "ignored",
@@ -322,10 +324,13 @@ def _status_or_resume(arrival: Arrival, verb: str, made: Run) -> Mapping[str, ob
         raise Refusal("stale", "run_closed", run_id=made.run_id)
     if made.state["feedback_queue"]:
         raise Refusal("stale", "awaiting_feedback", run_id=made.run_id)
+    done = Committed([], made, False)
     if arrival.may_resume and position["status"] == "failed":
-        committed = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
-        resumed = run_position(committed.run, None)
-        outcome |= {"result": "recorded", "status": resumed["status"], "standing": resumed}
-        made = committed.run
-        outcome["next"] = resumed["next_command"]
-    return outcome | continued(made, arrival.may_resume)
+        done = commit(made.layout, made.run_id, resume_run, PERSON, key=arrival.comment.key, known=made)
+    done = completed(done, arrival.may_resume)
+    if done.events:
+        position = run_position(done.run, None)
+        outcome |= {"result": "recorded", "status": position["status"], "standing": position}
+        outcome["next"] = position["next_command"]
+    outcome |= continued(done.run, arrival.may_resume and position["status"] not in CLOSED)
+    return with_report(outcome, tell(made.layout, done, config=arrival.config))

@@ -7,6 +7,7 @@ from faber.events.event_types import PR_CREATE, PR_UPDATE
 from faber.foreign.run_rows import branch_name, own_runs_of_pull_request
 from faber.github_events.check_failures import PullFacts, RepositoryApi, read_pull
 from faber.github_events.event_refusals import ELSEWHERE, Refusal
+from faber.github_events.updated_branch import pushed_below
 from faber.store import log
 from faber.store.layout import Layout
 from faber.store.load import Run
@@ -46,9 +47,10 @@ def _problem(run: Run, pull: PullFacts, repository: str) -> str | None:
     if pull.head_branch != branch_name(run.state):
         return "another_branch"
     pushed = pushed_commits(run)
-    if pull.head_commit not in pushed:
+    found = pushed_below(run.layout.root, pull.head_commit, pull.base, pushed)
+    if found is None:
         return "not_pushed_by_faber"
-    return None if pull.head_commit == pushed[-1] else "older_commit"
+    return None if found == pushed[-1] else "older_commit"
 
 
 def pushed_commits(run: Run) -> list[str]:

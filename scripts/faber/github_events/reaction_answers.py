@@ -2,19 +2,23 @@
 
 import os
 from collections.abc import Mapping
+from typing import cast
 
 from faber.github.binding import BoundCommand
 from faber.github.comment_parser import CommentCommand
 from faber.github.reactions import Reacted, read_reactions
 from faber.github.refusal_replies import post_reply
 from faber.github.work_item_source import open_commenting
+from faber.github_events.check_failures import RepositoryApi
 from faber.github_events.comment_command import Arrival, listening, record_answer
+from faber.github_events.ended_pulls import record_ended_pulls
 from faber.github_events.event_refusals import Refusal
 from faber.store.layout import Layout
 
 
 def handle_schedule(layout: Layout) -> Mapping[str, object]:
-    """Take what people say by reactions to requests, of which GitHub tells nobody."""
+    """Take what people say by reactions to requests, of which GitHub tells nobody; if nobody says anything, what
+    happened to a run's pull request."""
     config = listening(layout)
     source = open_commenting(config, layout, os.environ)
 
@@ -31,4 +35,8 @@ def handle_schedule(layout: Layout) -> Mapping[str, object]:
                 refusal.outcome |= post_reply(source, reacted.said, refusal.outcome, mention=arrival.mention)
             return refusal.outcome
 
-    return read_reactions(source, layout, take)
+    outcome = read_reactions(source, layout, take)
+    if outcome["result"] == "recorded":
+        return outcome
+    ended = record_ended_pulls(cast(RepositoryApi, source), source.web(), layout)
+    return {**ended, "runs_left": outcome["runs_left"]} if ended else outcome

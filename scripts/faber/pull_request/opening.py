@@ -31,7 +31,7 @@ from faber.pull_request.pr_errors import (
     PullRequestClosed,
 )
 from faber.pull_request.pr_facts import PullRequestFacts, read_facts
-from faber.pull_request.pr_record import record_merged, record_open, recorded
+from faber.pull_request.pr_record import is_open, record_merged, record_open, recorded
 from faber.pull_request.pr_refusals import already_open, explained, no_drafts
 from faber.pull_request.readiness import opens, step_due
 from faber.sources.work_items import WorkItemError, WorkItemUnauthorised
@@ -257,17 +257,18 @@ class _Work:
         """The pull request with faber's part renewed, and whether it has one: what a person wrote stays as it is."""
         new = replaced(found.body, text, self.run.run_id)
         if new is None:
-            message = "Its text has no part of faber's, and stays as it is."
+            message = "Its text has no part of faber's, and stays as it is, with its base."
             self._warn("body_kept", message)
             return found, False
-        if new != found.body.replace("\r\n", "\n"):
-            found = self.github.edit(found.number, new)
+        base = self.order.base if self.order.base != found.base else None
+        if base or new != found.body.replace("\r\n", "\n"):
+            found = self.github.edit(found.number, new, base)
         return found, True
 
     def _is_chosen(self, found: PullRequest, draft: bool) -> bool:
         """True if a person made it a draft, or ready, since faber last did: that stays."""
         known = recorded(self.run.state)
-        same = known.url == found.url and known.state != ""
+        same = known.url == found.url and is_open(known)
         return same and found.draft != draft and (known.state == "draft") != found.draft
 
     def _ready(self, found: PullRequest, draft: bool) -> PullRequest:

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from faber.events.drafts import Draft
-from faber.events.pull_request_events import pull_request_merged, pull_request_recorded
+from faber.events.pull_request_events import pull_request_closed, pull_request_merged, pull_request_recorded
 from faber.github.pull_requests import PullRequest
 from faber.model.acceptance import Decision, accept
 from faber.model.documents import Plan, State
@@ -14,7 +14,8 @@ _URL = re.compile(r"https?://[^/\s]+/[^/\s]+/[^/\s]+/pull/([1-9][0-9]{0,9})/?")
 
 
 class Recorded(NamedTuple):
-    """The pull request that the run recorded: `state` is `draft`, `open` or `merged`; '' and None where not known."""
+    """The pull request that the run recorded: `state` is `draft`, `open`, `merged` or `closed`; '' and None where not
+    known."""
 
     url: str
     number: int | None
@@ -53,6 +54,21 @@ def record_merged(state: State, plan: Plan, *, found: PullRequest) -> Decision:
     if (known.url, known.state) == (found.url, "merged"):
         return []
     return _accepted(state, plan, pull_request_merged(found.url, found.number, found.merged or ""))
+
+
+def record_ended(state: State, plan: Plan, *, found: PullRequest) -> Decision:
+    """That the pull request was merged, or closed; nothing if it is open, not the run's, or the log says so already."""
+    known = recorded(state)
+    if found.merged is not None and is_open(known) and known.url == found.url:
+        return record_merged(state, plan, found=found)
+    if found.open or not is_open(known) or known.url != found.url:
+        return []
+    return _accepted(state, plan, pull_request_closed(found.url, found.number))
+
+
+def is_open(known: Recorded) -> bool:
+    """True if the pull request is open, or a draft, as far as the run knows."""
+    return known.state in ("draft", "open")
 
 
 def _accepted(state: State, plan: Plan, draft: Draft) -> Decision:

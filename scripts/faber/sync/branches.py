@@ -1,6 +1,8 @@
 """The branch that a run works on is pushed and pulled with the run; no working tree is touched."""
 
+import re
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any, NamedTuple
 
 from faber.errors import Notice, Severity
@@ -9,7 +11,8 @@ from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
-from faber.sync.remotes import HEADS, Remote, fetch
+from faber.sync.refused_branch import was_refused
+from faber.sync.remotes import HEADS, Remote, fetch, is_oid
 from faber.sync.sync_errors import BranchNotPushable, SyncFailed
 from faber.sync.sync_git import SyncGit
 from faber.text.safe_text import inert
@@ -29,7 +32,8 @@ class PulledBranch(NamedTuple):
 def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, list[Notice]]:
     """The branch to push with the run, None if there is none; raises `BranchNotPushable`.
 
-    `local` is its commit here. The branch of a run that is over may be gone: it was merged.
+    `local` is its commit here. The branch of a run that is over may be gone: it was merged. One that the remote refused
+    may be nowhere. One that is merged is not pushed again: it may be deleted there.
     """
     name = branch_of(run)
     if name is None:
@@ -37,19 +41,36 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
     problem = branch_problem(name)
     if problem:
         raise unpushable(name, "name", f"{shown(name)!a} {problem}", "Correct artifacts.branch_name of the run.")
-    if local is not None:
+    artifacts = run.state["artifacts"]
+    merged, pushed = artifacts.get("pr_state") == "merged", str(artifacts.get("pr_commit"))
+    if local is not None and not (merged and is_oid(pushed) and remote.git.is_ancestor(local, pushed)):
         return name, []
-    if is_over(run):
-        message = f"The branch {shown(name)} is not here; the run is over and is pushed without it."
+    if local is not None:  # GitHub, or a person, may have deleted it there
+        return None, []
+    if merged or is_over(run) or was_refused(run.state):
+        why = "it was merged" if merged else "the run is over" if is_over(run) else "the remote refused it"
+        message = f"The branch {shown(name)} is not here; {why}, and the run is pushed without it."
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
         raise unpushable(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
-    raise unpushable(
-        name,
-        "missing",
-        f"{shown(name)} does not exist locally",
-        "Fetch or create it (`faber sync pull RUN` does), then repeat.",
-    )
+    why, recovery = f"{shown(name)} does not exist locally", "Fetch or create it (`faber sync pull RUN` does)"
+    if new := renamed(remote.git, name):
+        why = f"{shown(name)} is called {shown(new)} here"
+        recovery = f"Run `git branch -m {quote(new)} {quote(name)}`: the run and its pull request know it by that name"
+    raise unpushable(name, "missing", why, f"{recovery}. Then repeat.")
+
+
+def renamed(git: SyncGit, name: str) -> str | None:
+    """What a branch that is missing is called now, as git's own record of renamings says; None unless it is certain."""
+    marked = re.compile(r"Branch: renamed refs/heads/(\S+) to refs/heads/(\S+)")
+    said = git.run("log", "--walk-reflogs", "--all", "--format=%gs", codes=(0, 128)).out
+    pairs = {(found[1], found[2]) for line in said.splitlines() if (found := marked.fullmatch(line))}
+    names, reached = {name}, {name}
+    while reached:
+        reached = {new for old, new in pairs if old in reached} - names
+        names |= reached
+    there = [each for each in names if not branch_problem(each) and git.commit_of(HEADS + each)]
+    return there[0] if len(there) == 1 else None
 
 
 def left_behind(remote: Remote, name: str) -> list[Notice]:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from faber.errors import Notice, Severity
 from faber.git.refs import branch_problem, shown
 from faber.store.files import read_bytes, write_atomic
 from faber.store.layout import Layout
 from faber.store.load import load
-from faber.sync.branches import left_behind, to_push
+from faber.sync.branches import left_behind, renamed, to_push
 from faber.sync.commits import known_commits
 from faber.sync.local import branch_of, is_over
 from faber.sync.push import run_commit
@@ -99,7 +100,13 @@ def export(layout: Layout, remote: Remote, run_id: str, path: str) -> dict[str, 
     run = load(layout, run_id)
     name = branch_of(run)
     known = known_commits(remote, run, name if name and not branch_problem(name) else None)
+    new = renamed(remote.git, name) if name and known.branch is None else None
+    if new:  # whoever renamed it may be gone when this is read
+        known = known._replace(branch=remote.git.commit_of(HEADS + new))
     branch, notices = to_push(remote, run, known.branch)
+    if new and branch:
+        message = f"The branch {shown(branch)} is called {shown(new)} here; it is exported under the run's name."
+        notices.append(Notice("branch_renamed", Severity.WARNING, message))
     commit, events = run_commit(remote, run, known)
     refs = {run_ref(run_id): commit}
     if branch is not None and known.branch is not None:

@@ -19,6 +19,8 @@ from faber.events.event_types import (
     FEEDBACK_REQUEST,
     FEEDBACK_SUPERSEDED,
     HOOK_EXECUTE,
+    PR_CLOSE,
+    PR_MERGE,
     RUN_REOPENED,
     SESSION_START,
 )
@@ -28,11 +30,11 @@ from faber.model.reducer import fold
 from faber.sync.trees import Logged
 
 ANSWER, SUPERSEDED = FEEDBACK_RECEIVED, FEEDBACK_SUPERSEDED
-REPEATABLE = frozenset(
-    {FEEDBACK_REQUEST, ANSWER, SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE}
+# The reducer knows a re-opening that comes too late. No work changes what happened to the pull request.
+_INERT = frozenset(
+    {SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE, PR_CLOSE, PR_MERGE}
 )
-# The reducer knows a re-opening that comes too late.
-_INERT = frozenset({SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE})
+REPEATABLE = _INERT | {FEEDBACK_REQUEST, ANSWER}
 
 Kind = Literal["equal", "ahead", "behind", "diverged"]
 

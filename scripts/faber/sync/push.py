@@ -16,6 +16,7 @@ from faber.sync.commits import KnownCommits, known_commits, write_commit
 from faber.sync.divergence import compare_with, refusal
 from faber.sync.local import branch_of, credential_in, files_after, is_over
 from faber.sync.pull import settle, take
+from faber.sync.refused_branch import Kept, ask_a_person
 from faber.sync.remotes import (
     HEADS,
     Listing,
@@ -58,17 +59,22 @@ class Sent(NamedTuple):
         return words if flag == "!" and "atomic" not in words else ""
 
 
-def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) -> dict[str, object]:
+def push(
+    layout: Layout, remote: Remote, run_id: str, *, merge: bool = False, kept: Kept | None = None
+) -> dict[str, object]:
     """Push the run's new events and its branch to the remote; all of it arrives or nothing.
 
-    `{"run_id", "result", "events", "commit", "last_event_id", "branch", "merged", "notices"}`; `result` is `created`,
-    `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and pushes the result.
+    `{"run_id", "result", "events", "commit", "last_event_id", "branch", "merged", "refused", "notices"}`; `result` is
+    `created`, `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and pushes the result. With `kept`,
+    a branch that the remote refuses does not hold back the run: it is pushed with a request to a person, and `refused`
+    is the error.
 
     Raises `Diverged` if the remote has events that this copy lacks, `BranchNotPushable`, `SecretInRun`,
     `RemoteRejected`, `RemoteUnreachable` and its subclasses. Safe to repeat after any of them and after a kill.
     """
     merged = False
     without_branch = False
+    refused: BranchNotPushable | None = None
     busy = 0
     cleared: str | None = None  # a commit of the remote whose events this copy has, but not as a prefix of its log
     for attempt in range(ATTEMPTS):
@@ -96,8 +102,9 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
                     "events": sent_events,
                     "commit": commit,
                     "last_event_id": run.state["last_event_id"],
-                    "branch": shown(branch) if branch else None,
+                    "branch": shown(branch) if branch and not refused else None,
                     "merged": merged,
+                    "refused": refused.as_dict() if refused else None,
                     "notices": [notice.as_dict() for notice in notices],
                 }
             there = listing(remote, run_id)
@@ -106,7 +113,14 @@ def push(layout: Layout, remote: Remote, run_id: str, *, merge: bool = False) ->
                     busy += 1
                     _pause(attempt)
                     continue
-                without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
+                try:
+                    without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
+                except BranchNotPushable as error:
+                    if kept is None:
+                        raise
+                    assert known.branch is not None
+                    ask_a_person(run, known.branch, error, kept)
+                    without_branch, refused = True, error
                 continue
         joined, cleared = _meet(layout, remote, run, there, merge=merge)
         merged = joined or merged
