@@ -154,7 +154,7 @@ def test_a_turn_without_an_answer_says_why(either: Client, api: MessagesApi) -> 
     api.script.always(error(529, "Overloaded"))
     with pytest.raises(Unavailable, match=r"because the service was overloaded \(1 time\)") as caught:
         structured(either, inherited=once).complete("go")
-    assert caught.value.result.causes == {"overloaded": 1}
+    assert (caught.value.result.causes, caught.value.result.cost_usd) == ({"overloaded": 1}, 0.0)
     api.script.always(text(WHOLE))
     api.script.reply(text("12").broken())
     made = structured(either)
@@ -232,7 +232,9 @@ def test_a_turn_that_was_ended_can_be_resumed(agent: Any, api: MessagesApi, clie
     """At the time limit a turn ends with all that it started, also a command in a session of its own and its child.
     Cancelled while the model speaks, the next turn ends too; the next client has the session, under its id, with what
     was said before."""
-    api.script.always(text("I begin.") + tool("Bash", command="touch begun; (setsid env -i /bin/sleep 1000 &); sleep 1000"))
+    api.script.always(
+        text("I begin.") + tool("Bash", command="touch begun; (setsid env -i /bin/sleep 1000 &); sleep 1000")
+    )
     for seconds in (4.0, 8.0, 16.0, 32.0):  # the shortest in which this machine starts the client and its command
         timed = agent(timeout=seconds, allowed_tools=["Bash"])
         with pytest.raises(TimedOut) as caught:
