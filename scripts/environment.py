@@ -87,8 +87,11 @@ def _key(lock: Path) -> str:
     return found[1]
 
 
-def build(lock: Path, place: Place) -> None:
-    """Install what `lock` lists into `place`; raises CannotBuild, and leaves nothing behind if it fails."""
+def build(lock: Path, place: Place, *, compiled: bool = True) -> None:
+    """Install what `lock` lists into `place`; raises CannotBuild, and leaves nothing behind if it fails.
+
+    What is not `compiled` is when it is imported first, if its place can be written then.
+    """
     if os.environ.get("CODEX_SANDBOX_NETWORK_DISABLED") or os.environ.get("CODEX_SANDBOX"):
         raise CannotBuild(
             "Codex's sandbox cannot build its Python environment: "
@@ -100,7 +103,7 @@ def build(lock: Path, place: Place) -> None:
     try:
         place.directory.parent.mkdir(parents=True, exist_ok=True)
         with _workshop(place.directory.parent) as (directory, held):
-            _install(lock, directory, held)
+            _install(lock, directory, held, compiled)
             _drop_scripts(directory)
             _publish(directory, place)
     except OSError as problem:
@@ -148,12 +151,12 @@ def _guard(parent: Path) -> Iterator[None]:
         yield
 
 
-def _install(lock: Path, directory: Path, held: int) -> None:
+def _install(lock: Path, directory: Path, held: int, compiled: bool) -> None:
     base = _versioned_executable()
     python = directory / "bin" / "python"
     create = [base, "-I", "-m", "venv"]
     pip_options = ["--disable-pip-version-check", "--no-input"]
-    pip_install = ["install", "--no-user", "--compile", *pip_options, *_INSTALL, str(lock)]
+    pip_install = ["install", "--no-user", f"--{'' if compiled else 'no-'}compile", *pip_options, *_INSTALL, str(lock)]
 
     # The base's pip can install into another environment, which saves the two seconds of installing pip there.
     if find_spec("pip") and not _run([*create, "--without-pip", str(directory)], held).returncode:
@@ -166,7 +169,8 @@ def _install(lock: Path, directory: Path, held: int) -> None:
         return _check(_run([str(python), "-I", "-m", "pip", *pip_install], held))
     uv = shutil.which("uv")
     if uv and not _run([uv, "venv", "--quiet", "--clear", "--python", base, str(directory)], held).returncode:
-        uv_install = [uv, "pip", "install", "--python", str(python), "--compile-bytecode", *_INSTALL, str(lock)]
+        bytecode = f"--{'' if compiled else 'no-'}compile-bytecode"
+        uv_install = [uv, "pip", "install", "--python", str(python), bytecode, *_INSTALL, str(lock)]
         return _check(_run(uv_install, held))
     raise CannotBuild(
         f"{sys.executable} cannot make environments: install python3-venv (Debian, Ubuntu) or uv, "
@@ -267,7 +271,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         place = place_of(lock, kind, explicit)
         if not place.usable():
-            build(lock, place)
+            # Tests import a third of what the development environment holds.
+            build(lock, place, compiled=kind != "dev")
             # Here and not in faber: the plugin's directory may be read-only for whoever runs it later.
             compileall.compile_dir(ROOT / "scripts" / "faber", quiet=2)
     except CannotBuild as problem:

@@ -112,7 +112,8 @@ def test_a_comment_costs_one_reading(world: World, words: str) -> None:
     world.configure(post="all", refusals=True)
     world.ask()
     event_path = write_event(world.project.parent, event(world.github, words))
-    counted = opened(world.project, "feedback", "from-event", "--event-path", event_path, environment=dict(os.environ))
+    command = ["feedback", "from-event", "--event-path", event_path]
+    [counted] = opened(world.project, command, environment=dict(os.environ))
     assert counted == {STATE: 2, METADATA: 1, PLAN: 1, CONFIG: 1}
 
 

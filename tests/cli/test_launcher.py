@@ -272,8 +272,8 @@ def test_an_interrupted_build_leaves_nothing(bundle: Bundle, number: int, status
 
 
 def test_two_first_calls_at_once_after_a_killed_build(bundle: Bundle) -> None:
-    """After a build was killed, two first calls at the same time both run: there is one environment afterwards, and
-    what the dead build left is cleared away."""
+    """After a build was killed, two first calls at the same time both run: there is one environment afterwards,
+    compiled, and what the dead build left is cleared away."""
     bundle.need_little()
     assert _interrupted(bundle, signal.SIGKILL) == -signal.SIGKILL
     [left] = bundle.data.glob(".faber-build-*")
@@ -286,6 +286,7 @@ def test_two_first_calls_at_once_after_a_killed_build(bundle: Bundle) -> None:
         assert process.returncode == 0, err
         assert json.loads(out)["argv"] == ["x"]
     assert bundle.contents() == [f"venv-{bundle.key()}-py{MINOR}"]
+    assert _compiled(bundle.data / f"venv-{bundle.key()}-py{MINOR}")
     assert not list(bundle.data.glob("*/.faber-build-*"))  # a move into the winner's directory would end there
 
 
@@ -334,11 +335,15 @@ def test_a_python_without_installers_says_what_to_install(
     assert capsys.readouterr().out == ""
 
 
+def _compiled(directory: Path) -> list[Path]:
+    return list(directory.glob("lib/python*/site-packages/__pycache__/little.*.pyc"))
+
+
 @pytest.mark.full
 def test_either_installer_will_do(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, needed: Callable[[str | None, str], str]
 ) -> None:
-    """A Python that has only ensurepip, and one that has only pip, can build the environment."""
+    """A Python that has only ensurepip, and one that has only pip, can build the environment, compiled or not."""
     needed("ensurepip" if environment.find_spec("ensurepip") else None, "this Python has no ensurepip")
     bundle.need_little()
     monkeypatch.setenv("PATH", "/nowhere")
@@ -347,7 +352,8 @@ def test_either_installer_will_do(
     for present in ("ensurepip", "pip"):
         monkeypatch.setattr(environment, "find_spec", lambda name, present=present: name == present or None)
         place = environment.Place(tmp_path / f"by {present}", ours=True)
-        environment.build(bundle.root / "requirements.lock", place)
+        environment.build(bundle.root / "requirements.lock", place, compiled=present == "pip")
+        assert len(_compiled(place.directory)) == (present == "pip")
         assert subprocess.run([place.python, "-I", "-c", "import little"], check=False).returncode == 0
         monkeypatch.setattr(sys, "executable", str(place.python))  # the first brings the pip that the second uses
 

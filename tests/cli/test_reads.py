@@ -43,8 +43,7 @@ COMMANDS = [
 
 def test_a_command_reads_each_document_once(project: Path) -> None:
     """No command opens state, metadata, plan or configuration a second time, but the state to find the latest run."""
-    for arguments in COMMANDS:
-        counts = opened(project, *arguments)
+    for arguments, counts in zip(COMMANDS, opened(project, *COMMANDS), strict=True):
         assert counts.pop(STATE) == (2 if "latest" in arguments else 1), arguments
         assert counts[METADATA] == counts[PLAN] == 1, arguments
         assert max(counts.values()) == 1, arguments

@@ -154,7 +154,7 @@ def test_a_turn_without_an_answer_says_why(either: Client, api: MessagesApi) -> 
     api.script.always(error(529, "Overloaded"))
     with pytest.raises(Unavailable, match=r"because the service was overloaded \(1 time\)") as caught:
         structured(either, inherited=once).complete("go")
-    assert caught.value.result.causes == {"overloaded": 1}
+    assert (caught.value.result.causes, caught.value.result.cost_usd) == ({"overloaded": 1}, 0.0)
     api.script.always(text(WHOLE))
     api.script.reply(text("12").broken())
     made = structured(either)
@@ -230,8 +230,11 @@ def test_an_answer_of_many_steps_is_the_last_one(agent: Any, api: MessagesApi, c
 
 def test_a_turn_that_was_ended_can_be_resumed(agent: Any, api: MessagesApi, client: Client) -> None:
     """At the time limit a turn ends with all that it started, also a command in a session of its own and its child.
-    Cancelled while the model speaks, the next turn ends too; the session is there for the next client."""
-    api.script.always(tool("Bash", command="touch begun; (setsid env -i /bin/sleep 1000 &); sleep 1000"))
+    Cancelled while the model speaks, the next turn ends too; the next client has the session, under its id, with what
+    was said before."""
+    api.script.always(
+        text("I begin.") + tool("Bash", command="touch begun; (setsid env -i /bin/sleep 1000 &); sleep 1000")
+    )
     for seconds in (4.0, 8.0, 16.0, 32.0):  # the shortest in which this machine starts the client and its command
         timed = agent(timeout=seconds, allowed_tools=["Bash"])
         with pytest.raises(TimedOut) as caught:
@@ -256,7 +259,8 @@ def test_a_turn_that_was_ended_can_be_resumed(agent: Any, api: MessagesApi, clie
     api.script.always(text("two"))
     later = ClaudeCodeClient(made.options, session_id=made.session_id)
     assert later.turn("again").text == "two"
-    assert api.turns[-1].has("begin")
+    assert {each.session for each in api.turns[-2:]} == {timed.session_id}
+    assert all(api.turns[-1].has(words) for words in ("begin", "I begin.", "setsid env -i", "go on", "again"))
 
 
 def test_a_client_without_credentials_is_not_logged_in(agent: Any, api: MessagesApi, client: Client) -> None:
@@ -279,6 +283,7 @@ def test_other_errors_tell_their_reason(agent: Any, api: MessagesApi) -> None:
     with pytest.raises(TurnFailed) as caught:
         agent(model="nosuch").complete("go")
     assert "nosuch" in str(caught.value)
+    assert caught.value.result.exit_status == 1
 
 
 def test_a_session_begun_elsewhere_cannot_be_resumed_from_nowhere(agent: Any) -> None:

@@ -25,6 +25,7 @@ from faber.responses.recovery_log import Recovery
 VALUE = {"path": "/src/a.ts", "content": "line 1\nline 2\n" * 12}
 WHOLE = json.dumps(VALUE)
 SCHEMA = {"type": "object", "required": ["path", "content"]}
+ONCE = {"CLAUDE_CODE_MAX_RETRIES": "1"}
 
 
 @pytest.fixture(params=WINDOW)
@@ -116,19 +117,28 @@ def test_what_programs_and_hooks_of_a_session_are_told(
     assert {name for name in left if name.startswith(("CLAUDE", "AI_"))} == set()
 
 
-def test_limits_and_outages_have_names(agent: ClaudeCodeClient, api: MessagesApi) -> None:
-    """A limit, an overload and an empty account are told apart, cost nothing, and say what the service said."""
-    options = replace(agent.options, environment={"CLAUDE_CODE_MAX_RETRIES": "1"})
+def test_a_limit_and_an_empty_account_have_names(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """A limit and an empty account are told apart, cost nothing, and say what the service said."""
+    options = replace(agent.options, environment=ONCE)
     found = []
     resets = (datetime.now() + timedelta(hours=3)).strftime("%-I%p").lower()
-    for refused in (error(429, f"You've hit your session limit · resets {resets}"), error(529, "Overloaded"), credit()):
+    for refused in (error(429, f"You've hit your session limit · resets {resets}"), credit()):
         api.script.clear()
         api.script.always(refused)
         result = ClaudeCodeClient(options).turn("go")
         found.append((result.outcome, result.cost_usd))
         if result.outcome is Outcome.LIMITED:
             assert reset_time(result.error, datetime.now().astimezone()) is not None
-    assert found == [(Outcome.LIMITED, 0.0), (Outcome.UNAVAILABLE, 0.0), (Outcome.NO_CREDIT, 0.0)]
+    assert found == [(Outcome.LIMITED, 0.0), (Outcome.NO_CREDIT, 0.0)]
+
+
+# test_agents.py::test_a_turn_without_an_answer_says_why has it in the newest.
+@pytest.mark.parametrize("agent", ["oldest", pytest.param("newest", marks=pytest.mark.full)], indirect=True)
+def test_an_outage_has_a_name(agent: ClaudeCodeClient, api: MessagesApi) -> None:
+    """An overload is neither, and costs nothing."""
+    api.script.always(error(529, "Overloaded"))
+    result = ClaudeCodeClient(replace(agent.options, environment=ONCE)).turn("go")
+    assert (result.outcome, result.cost_usd) == (Outcome.UNAVAILABLE, 0.0)
 
 
 def credit() -> Reply:

@@ -315,6 +315,7 @@ def test_one_conversation_shows_the_clients_ways(
     assert foreign(traced) == []
 
 
+@pytest.mark.full  # tests/e2e/test_agents.py::test_other_errors_tell_their_reason
 def test_an_error_is_told(client: Client, api: MessagesApi) -> None:
     """An error that asking again cannot fix ends the run with its message."""
     api.script.always(error(400, "the scripted refusal"))
@@ -380,6 +381,7 @@ def test_a_killed_client_leaves_no_process(client: Client, api: MessagesApi) -> 
     assert not (client.project / "ended").exists()
 
 
+@pytest.mark.full  # tests/e2e/test_agents.py::test_a_turn_that_was_ended_can_be_resumed
 def test_a_killed_client_leaves_a_session_to_resume(client: Client, api: MessagesApi) -> None:
     """A client killed while the model is silent can be resumed: the session keeps its id, and the model is sent what
     was said before and what the killed client had written down."""

@@ -5,14 +5,42 @@ file in STAND_IN_LOG: the arguments, and the variables that could carry a creden
 """
 
 import argparse
-import http.client
 import json
 import os
+import socket
 import sys
-from urllib.parse import urlsplit
 
 TOKEN = "gh-login-of-the-tests"
 WATCHED = ("GH_", "GITHUB_", "DEBUG", "CLICOLOR", "NO_COLOR")
+
+
+def _exchanged(place: str, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> "Answer":
+    """One request to host:port and its answer, without `http.client`, which takes longer to load than all else here."""
+    host, _, port = place.partition(":")
+    told = (
+        headers | {"Host": place, "Connection": "close"} | ({} if body is None else {"Content-Length": str(len(body))})
+    )
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+    with socket.create_connection((host, int(port))) as connection, connection.makefile("rb") as reader:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + (body or b""))
+        head = reader.readline().decode("latin-1").split(None, 2)
+        if len(head) < 2 or not head[0].startswith("HTTP/"):
+            raise OSError("malformed HTTP response")
+        found: dict[str, str] = {}
+        while line := reader.readline().decode("latin-1").strip():
+            name, _, value = line.partition(":")
+            found.setdefault(name.strip().title(), value.strip())
+        data = reader.read()
+    if len(data) < int(found.get("Content-Length", 0)):
+        raise OSError("unexpected EOF")
+    return Answer(int(head[1]), head[2].strip() if len(head) > 2 else "", found, data)
+
+
+class Answer:
+    """What the server answered."""
+
+    def __init__(self, status: int, reason: str, headers: dict[str, str], data: bytes) -> None:
+        self.status, self.reason, self.headers, self.data = status, reason, headers, data
 
 
 def token(arguments: argparse.Namespace) -> int:
@@ -33,32 +61,31 @@ def api(arguments: argparse.Namespace) -> int:
     for header in arguments.header:
         name, _, value = header.partition(":")
         headers[name.strip()] = value.strip()
-    root = urlsplit(os.environ["STAND_IN_API"])
+    place, slash, path = os.environ["STAND_IN_API"].removeprefix("http://").partition("/")
+    root = slash + path
     # gh asks an Enterprise Server's GraphQL beside its REST API.
-    above = root.path.removesuffix("/v3") if arguments.endpoint == "graphql" else root.path
+    above = root.removesuffix("/v3") if arguments.endpoint == "graphql" else root
     target = f"{above}/{arguments.endpoint}"
     for _ in range(10):
         try:
-            connection = http.client.HTTPConnection(root.hostname or "", root.port)
-            connection.request(method, target, body, headers)
-            answer = connection.getresponse()
-            data = answer.read()
+            answer = _exchanged(place, method, target, body, headers)
         except ConnectionRefusedError:
             print(f"error connecting to {arguments.hostname}", file=sys.stderr)
             print("check your internet connection or https://githubstatus.com", file=sys.stderr)
             return 1
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError) as error:
             print(f'{method.capitalize()} "https://{arguments.hostname}{target}": {error}', file=sys.stderr)
             return 1
         if answer.status not in (301, 302, 307, 308) or method != "GET":
             break
-        target = urlsplit(answer.getheader("Location") or "").path
+        target = "/" + answer.headers.get("Location", "").partition("://")[2].partition("/")[2].partition("?")[0]
     out = sys.stdout.buffer
     if arguments.include:
         out.write(f"HTTP/1.1 {answer.status} {answer.reason}\n".encode())
-        for name in sorted({name for name, _ in answer.getheaders()}):
-            out.write(f"{name}: {answer.headers.get(name)}\r\n".encode())
+        for name in sorted(answer.headers):
+            out.write(f"{name}: {answer.headers[name]}\r\n".encode())
         out.write(b"\r\n")
+    data = answer.data
     out.write(data)
     out.flush()
     if arguments.endpoint == "graphql" and json.loads(data).get("errors"):

@@ -40,8 +40,11 @@ def _load(manifest: str) -> Any:
     return json.loads((ROOT / manifest).read_text("utf-8"))
 
 
-# The whole directory is its two manifests; test_the_newest_client_would_list_it reads it as one, and stricter.
-@pytest.mark.parametrize("manifest", [pytest.param(".", marks=pytest.mark.full), "plugin.json", *MANIFESTS])
+# The whole directory, and its manifest with all that it names, is what test_the_newest_client_would_list_it reads.
+WHOLE = [pytest.param(each, marks=pytest.mark.full) for each in (".", MANIFESTS[0])]
+
+
+@pytest.mark.parametrize("manifest", [*WHOLE, "plugin.json", MANIFESTS[1]])
 def test_the_client_accepts(claude_binary: str, tmp_path: Path, manifest: str) -> None:
     """The client's strict validation accepts the bundle and each of its manifests."""
     result = _validate(claude_binary, ROOT, manifest, tmp_path)
