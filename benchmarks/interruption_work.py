@@ -1,4 +1,4 @@
-"""What the machinery has to know of a work that is interrupted: one for the workflow, one for the phases of a nebula."""
+"""What the machinery has to know of a work that is interrupted: the workflow's, or the phases of a nebula."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
