@@ -68,6 +68,7 @@ class Crew(Model):
     def __call__(self, request: Request) -> Reply:
         """The answer to one request."""
         self.requests.append(request)
+        wrote = list(self.wrote)
         reply = super().__call__(request)
         if self.asked and request.session not in self.turns:
             role, phase = self.asked[-1]
@@ -75,6 +76,7 @@ class Crew(Model):
         if self.fills and len(self.requests) == self.at - 1:
             return reply.using(input_tokens=FULL)
         if self.disturbs and len(self.requests) >= self.at:
+            self.wrote = wrote
             return self.disturbs.pop(0)
         if len(self.requests) > self.at - self.fills and self.first is None:
             self.first, self.kept = request, self.look()
