@@ -170,7 +170,7 @@ class NebulaPlace:
             crew.fills = True
         elif interruption == "output limit":
             crew.disturbs = [text("I continue with what is next, step by step.").cut(30)] * TRIES
-            truth = stand(turns[-1], objected=truth.objected, files=truth.files, ended=True)
+            truth = stand(turns[-1], objected=truth.objected, files=truth.files, ended=turns[-1].endswith("coder"))
         elif interruption == "usage limit":
             crew.disturbs = [error(429, "You've hit your session limit · resets 3pm")]
         elif interruption == "new machine":
