@@ -5,7 +5,8 @@ Usage:
 
 A scripted agent does one issue by the built-in workflow in the real Claude Code client, against an API on loopback: no
 model. It is interrupted after every call of its work and at every question, in five ways. What reaches the model after
-that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end.
+that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end. The agents
+of a nebula are interrupted as well (interruption_nebula.py), and one session that does the same phases without it.
 
 The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about an hour of processor time;
 --every N takes two of N moments only. benchmarks/interruption_page.py makes docs/worth.md from the result.

@@ -111,7 +111,7 @@ def view(request: Request, project: Path, work: Work) -> View:
     for each in conversation(request):
         if each.command == work.check:
             failed = each.failed
-        elif each.name == "Write" and str(each.given.get("file_path", "")).endswith(f"/{work.mends}"):
+        elif each.name == "Write" and str(each.given.get("file_path", "")).endswith(f"/{work.fixed_in}"):
             failed = False
     return View(request.has, failed, project)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from interruption_agents import summarised
 from interruption_arms import Acted, Recovery, written
-from interruption_phases import MENDS, OBJECTED, OBJECTION, PHASES, PLAIN, Seen, Stand, examined, stand
+from interruption_phases import FIX, OBJECTED, OBJECTION, PHASES, PLAIN, Seen, Stand, examined, stand
 
 from e2e.messages_api import MessagesApi
 from e2e.nebulas import Faber, Model
@@ -84,7 +84,7 @@ class Crew(Model):
 
     def code(self, phase: str, request: Request, *, first: bool) -> Reply:
         """The file of the phase; another one where findings are open. What is there already is not written again."""
-        name = MENDS if phase == OBJECTED and request.has(OBJECTION) else f"{phase}.txt"
+        name = FIX if phase == OBJECTED and request.has(OBJECTION) else f"{phase}.txt"
         self.deeds[phase] = [{name: f"{phase}\n"}]
         [directory] = set(re.findall(r"Your directory is `(.+)`\.", "\n".join(request.texts)))
         if first and Path(directory, name).exists():
@@ -95,7 +95,7 @@ class Crew(Model):
     def review(self, phase: str, prompt: str) -> Reply:
         """What is missing; of the second phase, the second file too."""
         said = OBJECTION if phase == OBJECTED else f"{phase}.txt is missing."
-        wanted = [f"{phase}.txt", *([MENDS] if phase == OBJECTED else [])]
+        wanted = [f"{phase}.txt", *([FIX] if phase == OBJECTED else [])]
         if not all(f"+++ b/{each}" in prompt for each in wanted):
             finding = {"severity": "major", "description": said, "file": f"{phase}.txt", "line": 1}
             self.verdicts[phase] = [{"verdict": "not_approved", "findings": [finding]}]

@@ -22,7 +22,7 @@ from e2e.request import Request
 
 PHASES: Mapping[str, Sequence[str]] = {"rows": (), "export": ("rows",), "docs": ("export",)}
 OBJECTION = "The rows are collected in a list, which runs out of memory: stream them."
-OBJECTED, MENDS = "export", "export-too.txt"
+OBJECTED, FIX = "export", "export-too.txt"
 TASKS = {
     f"{phase}:{role}": what
     for phase in PHASES
@@ -37,7 +37,7 @@ ROAD = (*STEPS[:4], *STEPS[2:])
 OBJECTS = 3
 REVIEW = f"""#!/bin/sh
 # Stands for a reviewer.
-test "$1" != {OBJECTED} || test -e {MENDS} || {{ echo '{OBJECTION}'; exit 1; }}
+test "$1" != {OBJECTED} || test -e {FIX} || {{ echo '{OBJECTION}'; exit 1; }}
 echo "$1 is approved."
 """
 BRANCH = "phases"
@@ -133,7 +133,7 @@ def _craft(place: str, view: View) -> Made:
         if phase == OBJECTED and view.tests_failed:
             return Made(failure=OBJECTION)
         return Made([tool("Bash", command=f"sh tools/review.sh {phase}")], message="It is approved.")
-    name = MENDS if phase == OBJECTED and view.knows(OBJECTION) else f"{phase}.txt"
+    name = FIX if phase == OBJECTED and view.knows(OBJECTION) else f"{phase}.txt"
     path, calls = view.project / name, []
     if not path.exists():
         calls.append(tool("Write", file_path=str(path), content=f"{phase}\n"))
@@ -146,7 +146,7 @@ def _final_tree(project: Path) -> str:
     """The files of the branch but for notes, if all phases are there and committed."""
     names = git(project, "ls-tree", "-r", "--name-only", BRANCH).splitlines()
     left = git(project, "status", "--porcelain", "--", "*.txt")
-    whole = {MENDS, *(f"{phase}.txt" for phase in PHASES)} <= set(names)
+    whole = {FIX, *(f"{phase}.txt" for phase in PHASES)} <= set(names)
     return "\n".join(each for each in names if each != "NOTES.md") if whole and not left else ""
 
 
@@ -156,11 +156,11 @@ PLAIN = Work(
     steps=STEPS,
     tasks=TASKS,
     road=ROAD,
-    paths=("rows.txt", "export.txt", MENDS, "docs.txt"),
+    paths=("rows.txt", "export.txt", FIX, "docs.txt"),
     check=f"sh tools/review.sh {OBJECTED}",
     failed=OBJECTION,
     return_to=f"{OBJECTED}:coder",
-    mends=MENDS,
+    fixed_in=FIX,
     craft=_craft,
     prepare=_prepare,
     final_tree=_final_tree,
@@ -178,9 +178,9 @@ class PhasesPlace(Place):
         phase = ROAD[at].partition(":")[0]
         calls = [act.call.sent for act in acts if act.call]
         there = at > ROAD.index(f"{phase}:coder") or any(f"{phase}.txt" in each for each in calls)
-        mended = phase == OBJECTED and (at > OBJECTS + 1 or any(MENDS in each for each in calls))
+        fixed = phase == OBJECTED and (at > OBJECTS + 1 or any(FIX in each for each in calls))
         objected = at > OBJECTS or (at == OBJECTS and any("review.sh" in each for each in calls))
-        return stand(ROAD[at], objected=objected, files=[f"{phase}.txt"] * there + [MENDS] * mended)
+        return stand(ROAD[at], objected=objected, files=[f"{phase}.txt"] * there + [FIX] * fixed)
 
     def examined(self, first: Request, agent: Agent, moment: Any) -> dict[str, list[Fact]]:
         """The facts that reached the model by its first useful act, and what it worked on after it."""

@@ -21,7 +21,8 @@ class Work:
     """A work: its steps, and what an agent does for each.
 
     `assigned` is the person's first prompt, `about` the heading of notes on it; `check` is the command that fails
-    once, with `failed` as what it means and `return_to` as the step to go back to; `mends` is the file that mends it.
+    once, with `failed` as what it means and `return_to` as the step to go back to; `fixed_in` is the file
+    that a failure is fixed in.
     `prepare` makes the repository, `final_tree` says what there is at the end, or nothing if that is not all.
     """
 
@@ -34,7 +35,7 @@ class Work:
     check: str
     failed: str
     return_to: str
-    mends: str
+    fixed_in: str
     craft: Callable[[str, View], Made]
     prepare: Callable[[Path, bool], None]
     final_tree: Callable[[Path], str]

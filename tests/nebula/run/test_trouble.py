@@ -133,7 +133,7 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("cycle", [1, 2])
     def test_what_a_killed_turn_wrote_is_told_and_kept(self, tmp_path: Path, cycle: int) -> None:
-        """A coder that is asked again after a kill is told which files its last turn wrote, and which commit has them."""
+        """A coder that is asked again after a kill is told what its last turn wrote, and which commit has it."""
         project, author, again = Project(tmp_path / "p", nebula_files({"a": []})), Author(), Author()
         objection = {"severity": "major", "description": "More.", "file": "a.txt", "line": 1}
         author.verdicts["a"] = [{"verdict": "not_approved", "findings": [objection]}]

@@ -79,6 +79,6 @@ def interrupted_work(commit: str, files: Sequence[str], total: int) -> str:
     """The coder's note on what its killed turn left uncommitted."""
     more = f" and {total - len(files)} more" if total > len(files) else ""
     return (
-        f"Your last turn was interrupted. Its changes are not in this directory, but the commit {commit[:12]} has them: "
-        f"{', '.join(files)}{more}. Inspect it with `git show` and reuse what is correct."
+        "Your last turn was interrupted. Its changes are not in this directory, but the commit "
+        f"{commit[:12]} has them: {', '.join(files)}{more}. Inspect it with `git show` and reuse what is correct."
     )
