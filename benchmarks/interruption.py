@@ -5,7 +5,8 @@ Usage:
 
 A scripted agent does one issue by the built-in workflow in the real Claude Code client, against an API on loopback: no
 model. It is interrupted after every call of its work and at every question, in five ways. What reaches the model after
-that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end.
+that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end. The agents
+of a nebula are interrupted as well (interruption_nebula.py), and one session that does the same phases without it.
 
 The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about an hour of processor time;
 --every N takes two of N moments only. benchmarks/interruption_page.py makes docs/worth.md from the result.
@@ -17,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -27,8 +28,10 @@ from typing import Any
 import measure
 
 sys.path[:0] = [str(measure.ROOT / "tests")]
-from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Moment, Recovery  # noqa: E402
-from interruption_nebula import played  # noqa: E402
+from interruption_arms import ARMS, INTERRUPTIONS, WAYS, Arm, Recovery  # noqa: E402
+from interruption_nebula import ARM, NebulaPlace, meant  # noqa: E402
+from interruption_phases import PLAIN, PhasesPlace  # noqa: E402
+from interruption_phases import RULES as NEBULA_RULES  # noqa: E402
 from interruption_place import Place  # noqa: E402
 from interruption_rules import RULES  # noqa: E402
 
@@ -36,6 +39,8 @@ from e2e.messages_api import MessagesApi  # noqa: E402 - the path is set first
 
 Row = dict[str, Any]
 NEBULA = "nebula"
+NEBULA_ARMS = (ARM, *(arm.name for arm in ARMS if not arm.way.startswith("faber")))
+PARTS = (f"{NEBULA} faber", f"{NEBULA} bare", f"{NEBULA} notes")
 
 
 def main() -> None:
@@ -47,7 +52,9 @@ def main() -> None:
     every = arguments.every or (24 if arguments.quick else 1)
     acts = arguments.acts or (3 if arguments.quick else 1)
     # The longest first.
-    ways = sorted(arguments.way or [*WAYS, NEBULA], key=lambda way: way.startswith("faber"), reverse=True)
+    ways = [way for way in arguments.way or [*WAYS, NEBULA] if way != NEBULA]
+    ways += PARTS if len(ways) < len(arguments.way or [*WAYS, NEBULA]) else ()
+    ways.sort(key=lambda way: "faber" in way, reverse=True)
     with measure.workplace(arguments) as place, ThreadPoolExecutor(arguments.workers) as workers:
         about = measure.machine(place)
         parts = list(workers.map(lambda way: _played(way, Path(place), binary, every, acts), ways))
@@ -62,8 +69,10 @@ def main() -> None:
         },
         "rules": {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in RULES.items()},
         "arms": {arm.name: rows[arm.name] for arm in ARMS if arm.name in rows},
-        **({NEBULA: rows[NEBULA]} if NEBULA in rows else {}),
     }
+    if nebula := {name: rows[f"{NEBULA} {name}"] for name in NEBULA_ARMS if f"{NEBULA} {name}" in rows}:
+        asked = {name: {"present": there, "wrong": wrong} for name, (_, there, wrong) in NEBULA_RULES.items()}
+        result[NEBULA] = {"about": result["about"], "rules": asked, "arms": nebula}
     print(json.dumps(result, indent=1) if arguments.json else table(result))
 
 
@@ -83,17 +92,39 @@ def _options() -> argparse.Namespace:
 
 
 def _played(way: str, directory: Path, binary: str, every: int, acts: int) -> dict[str, Row]:
-    """The figures of the arms that continue from one way to work, or of a nebula."""
-    if way == NEBULA:
-        return {NEBULA: played(directory / NEBULA, binary, max(1, every // 8))}
+    """The figures of the arms that continue from one way to work, or to work on the phases of a nebula."""
+    here = directory / way.replace(" ", "-")
+    seen: dict[tuple[int, str], Recovery] = {}
     with MessagesApi() as api:
-        place = Place(way, directory / way.replace(" ", "-"), binary, api)
+        if way == PARTS[0]:
+            nebula = NebulaPlace(here, api, binary)
+            nebula.work()
+            return {f"{NEBULA} {ARM}": _of_nebula(nebula, every)}
+        if way in PARTS:
+            place: Place = PhasesPlace(way.removeprefix(f"{NEBULA} "), here, binary, api, PLAIN)
+            place.work(every)
+            arms = [arm for arm in ARMS if arm.way == place.way]
+            return {f"{NEBULA} {arm.name}": _figures(arm, place, 1, seen, NEBULA_RULES) for arm in arms}
+        place = Place(way, here, binary, api)
         place.work(every)
-        seen: dict[tuple[int, str], Recovery] = {}
         return {arm.name: _figures(arm, place, acts, seen) for arm in ARMS if arm.way == way}
 
 
-def _figures(arm: Arm, place: Place, acts: int, seen: dict[tuple[int, str], Recovery]) -> Row:
+def _of_nebula(place: NebulaPlace, every: int) -> Row:
+    """The figures of faber's own agents."""
+    recoveries: dict[str, list[Recovery]] = {name: [] for name in INTERRUPTIONS}
+    for number, moment in enumerate(place.moments):
+        for interruption in INTERRUPTIONS if number % every in (every // 2, every // 2 + 1) else ():
+            if meant(moment, interruption):
+                made = place.recovered(moment, interruption)
+                _told(ARM, moment.name, interruption, made)
+                recoveries[interruption].append(made)
+    return _row(recoveries, NEBULA_RULES)
+
+
+def _figures(
+    arm: Arm, place: Place, acts: int, seen: dict[tuple[int, str], Recovery], rules: Iterable[str] = RULES
+) -> Row:
     """The figures of one arm; `seen` has what came of a moment and of all that was done to its disk."""
     recoveries: dict[str, list[Recovery]] = {name: [] for name in INTERRUPTIONS}
     for number, moment in enumerate(place.moments):
@@ -101,12 +132,17 @@ def _figures(arm: Arm, place: Place, acts: int, seen: dict[tuple[int, str], Reco
             same = number, _done_to_the_disk(arm, interruption)
             if same not in seen:
                 seen[same] = place.recovered(arm, moment, interruption, acts=number % acts == acts // 2)
-                _told(arm, moment, interruption, seen[same])
+                _told(arm.name, moment.name, interruption, seen[same])
             recoveries[interruption].append(seen[same])
+    return _row(recoveries, rules)
+
+
+def _row(recoveries: Mapping[str, Sequence[Recovery]], rules: Iterable[str]) -> Row:
+    """The figures of an arm, in all and for each interruption."""
     everything = [made for each in recoveries.values() for made in each]
     return {
-        **_summed(everything),
-        "interruptions": {name: _summed(made) for name, made in recoveries.items()},
+        **_summed(everything, rules),
+        "interruptions": {name: _summed(made, rules) for name, made in recoveries.items() if made},
         "missed": _missed(everything),
     }
 
@@ -124,9 +160,9 @@ def _done_to_the_disk(arm: Arm, interruption: str) -> str:
     return interruption
 
 
-def _summed(made: Sequence[Recovery]) -> Row:
+def _summed(made: Sequence[Recovery], rules: Iterable[str]) -> Row:
     """Figures of several interruptions: sums, but medians of characters and turns."""
-    facts = {name: [fact for each in made for fact in each.facts[name]] for name in RULES}
+    facts = {name: [fact for each in made for fact in each.facts[name]] for name in rules}
     every = [fact for each in facts.values() for fact in each]
     acted = [each.acted for each in made if each.acted]
     return {
@@ -161,11 +197,11 @@ def _missed(made: Sequence[Recovery]) -> dict[str, int]:
     )
 
 
-def _told(arm: Arm, moment: Moment, interruption: str, made: Recovery) -> None:
+def _told(arm: str, moment: str, interruption: str, made: Recovery) -> None:
     facts = [fact for each in made.facts.values() for fact in each]
     said = f"{sum(fact.present for fact in facts)}/{len(facts)}, {sum(fact.wrong for fact in facts)} wrong"
     told = f"{said}, {made.characters} characters, {made.turns} turns, {made.lost} lost"
-    print(f"{arm.name} | {interruption} | {moment.name}: {told}, {made.acted}", file=sys.stderr, flush=True)
+    print(f"{arm} | {interruption} | {moment}: {told}, {made.acted}", file=sys.stderr, flush=True)
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -177,13 +213,12 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     about = ", ".join(f"{name} {value}" for name, value in result["about"].items())
     yield f"What reaches a model after an interruption\n  {about}\n"
     heads = ("facts", "wrong", "chars", "turns", "repeated", "redone", "lost", "right")
-    yield f"{'':<34}" + "".join(f"{each:>11}" for each in heads)
-    for name, row in result["arms"].items():
+    yield f"{'':<42}" + "".join(f"{each:>11}" for each in heads)
+    nebula = result.get(NEBULA, {"arms": {}})["arms"]
+    for name, row in [*result["arms"].items(), *((f"{NEBULA}: {name}", row) for name, row in nebula.items())]:
         figures = [f"{row['present']}/{row['of']}", row["wrong"], row["characters"], row["turns"], row["repeated"]]
         figures += [row["redone"], row["lost"], f"{row['right']}/{row['acted']}"]
-        yield f"{name:<34}" + "".join(f"{each:>11}" for each in figures)
-    if nebula := result.get(NEBULA):
-        yield "nebula: " + ", ".join(f"{name} {value}" for name, value in nebula.items())
+        yield f"{name:<42}" + "".join(f"{each:>11}" for each in figures)
     yield "\nfacts present, by rule"
     for rule in RULES:
         figures = [row["facts"][rule] for row in result["arms"].values()]

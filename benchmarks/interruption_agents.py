@@ -16,7 +16,7 @@ from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import interruption_task as task
+from interruption_work import View, Work
 
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.replies import Reply, Text, ToolUse, text, tool
@@ -24,13 +24,6 @@ from e2e.request import Request
 
 NOTES = "NOTES.md"
 READING = (f"cat {NOTES}", "git log --stat --format=%s main..HEAD", "git status --short")
-PLAN = "".join(f"{number}. {place}: {what}\n" for number, (place, what) in enumerate(task.TASKS.items(), 1))
-ASSIGNED = (
-    f'Work on issue {task.WORK_ID}, "{task.TITLE}", which {task.ASKER} asked for. '
-    f"It is in issues/{task.WORK_ID}.json. Do these steps in order, and do not stop between them:\n\n{PLAN}\n"
-    + "".join(f'Before {place} ask me "{question}" and wait for my answer.\n' for place, question in task.GATES.items())
-    + 'When a step is done, say "Finished STEP: …", what was decided, and "Next is STEP".\n'
-)
 NOTED = f"After each step, and when you ask me something, bring {NOTES} up to date for whoever takes over.\n"
 TAKE_OVER = "Take over the work on this branch. Before you begin, run these:\n\n" + "".join(
     f"- `{command}`\n" for command in READING
@@ -47,6 +40,7 @@ _STATEMENT = re.compile(
 class Known:
     """What a plain agent knows of its work."""
 
+    work: Work
     plan: Sequence[str] = ()
     done: list[str] = field(default_factory=list)
     asked: str = ""  # the newest question
@@ -60,15 +54,15 @@ class Known:
 
     def heard(self, words: str, *, by_person: bool) -> None:
         """Take in what somebody said, or what a file says."""
-        if found := [place for place in task.STEPS if re.search(rf"^\d+\. {place}: ", words, re.MULTILINE)]:
+        if found := [place for place in self.work.steps if re.search(rf"^\d+\. {place}: ", words, re.MULTILINE)]:
             self.plan = found
         for said in _STATEMENT.finditer(words):
             self.since = []
             if said["finished"] or said["noted"]:
                 self.done.append(said["finished"] or said["noted"])
             elif said["failed"]:
-                at = task.STEPS.index(said["back"])
-                self.done = [each for each in self.done if task.STEPS.index(each) < at]
+                at = self.work.steps.index(said["back"])
+                self.done = [each for each in self.done if self.work.steps.index(each) < at]
             elif said["pending"] is not None:
                 self.done = [each for each in self.plan if each not in said["pending"].split(", ")]
             elif said["notes"]:
@@ -90,9 +84,9 @@ def said_in(request: Request) -> Iterator[tuple[str, str]]:
                 yield str(message["role"]), str(block["text"])
 
 
-def known(request: Request) -> Known:
+def known(request: Request, work: Work) -> Known:
     """What a plain agent knows from this request."""
-    found = Known()
+    found = Known(work)
     calls: dict[str, Happened] = {}
     done = iter([each for each in conversation(request) if each.name])
     for message in request.messages:
@@ -111,15 +105,15 @@ def known(request: Request) -> Known:
     return found
 
 
-def view(request: Request, project: Path) -> task.View:
+def view(request: Request, project: Path, work: Work) -> View:
     """What an agent goes by who got this request."""
     failed = False
     for each in conversation(request):
-        if each.command == task.RUN_TESTS:
+        if each.command == work.check:
             failed = each.failed
-        elif each.name == "Write" and str(each.given.get("file_path", "")).endswith(f"/{task.CODE_PATH}"):
+        elif each.name == "Write" and str(each.given.get("file_path", "")).endswith(f"/{work.fixed_in}"):
             failed = False
-    return task.View(request.has, failed, project)
+    return View(request.has, failed, project)
 
 
 class Act(NamedTuple):
@@ -136,6 +130,7 @@ class Agent(ABC):
     """What both have in common: `acted` is each useful act; `moment` is called before a request is answered."""
 
     project: Path
+    work: Work
     moment: Callable[[Request], None] = lambda request: None
     acted: list[Act] = field(default_factory=list)
     stops: bool = False  # before its first useful act
@@ -168,7 +163,7 @@ class Agent(ABC):
         """Take note that `reply` is work on a step; the decision is said with the first file that follows it."""
         last = reply.blocks[-1]
         self.acted.append(Act(request.number, place, last if isinstance(last, ToolUse) else None))
-        decided = task.DECISIONS.get(place, "")
+        decided = self.work.decisions.get(place, "")
         if isinstance(last, ToolUse) and last.name == "Write" and decided and not request.has(decided):
             return text(f"Decided: {decided}") + reply
         return reply
@@ -184,11 +179,13 @@ class Guided(Agent):
 
         def hands(instruction: str, answer: Mapping[str, Any]) -> Made:
             place = f"{answer.get('phase')}:{answer.get('step')}"
-            made = task.craft(place, view(request, self.project)) if place in task.STEPS else Made()
+            made = (
+                self.work.craft(place, view(request, self.project, self.work)) if place in self.work.steps else Made()
+            )
             worked.append((place, made.calls))
             return made
 
-        reply = LiteralAgent(hands, branch=task.BRANCH, patience=2)(request)
+        reply = LiteralAgent(hands, branch=self.work.branch, patience=2)(request)
         command = _command(reply)
         if worked:
             place, calls = worked[-1]
@@ -213,19 +210,19 @@ class Plain(Agent):
         read = {each.command for each in conversation(request) if each.name == "Bash"}
         if missing := [tool("Bash", command=command) for command in told if command not in read]:
             return reduce(add, missing)
-        now = known(request)
+        now = known(request, self.work)
         if not now.plan:
             self.acted.append(Act(request.number))
             return text("I do not know what to work on.")
         said: list[str] = []
         while place := now.next:
-            question = task.GATES.get(place, "")
+            question = self.work.gates.get(place, "")
             if question and question not in now.answered:
                 said += [f"Question: {question}"] if question != now.asked else []
                 break
-            made = task.craft(place, view(request, self.project))
+            made = self.work.craft(place, view(request, self.project, self.work))
             if made.failure:
-                said.append(f"Failed {place}: {made.failure} Back to {task.RETURN_TO}.")
+                said.append(f"Failed {place}: {made.failure} Back to {self.work.return_to}.")
                 self.acted.append(Act(request.number, place))
                 now.heard(said[-1], by_person=False)
                 request = _with(request, said[-1])
@@ -256,18 +253,19 @@ def _notes(request: Request, now: Known, words: str) -> str:
     They hold all that the agent said so far, in its words.
     """
     everything = "\n".join([*request.texts, words])
-    lines = [f'# Notes on issue {task.WORK_ID}, "{task.TITLE}", which {task.ASKER} asked for', "", "## Steps", ""]
-    lines += [f"{n}. {place}: {task.TASKS[place]}" for n, place in enumerate(now.plan, 1)]
+    work = now.work
+    lines = [f"# Notes on {work.about}", "", "## Steps", ""]
+    lines += [f"{n}. {place}: {work.tasks[place]}" for n, place in enumerate(now.plan, 1)]
     lines += ["", "## Done", "", *(f"- [x] {place}" for place in now.done), ""]
     if now.next:
         lines += [f"Next: {now.next}", ""]
-    lines += [f"Decided: {each}" for each in task.DECISIONS.values() if f"Decided: {each}" in everything]
-    lines += [f"Do not try again: {task.FAILED}"] if task.FAILED in everything else []
-    changed = [path for path in task_paths(everything) if path]
+    lines += [f"Decided: {each}" for each in work.decisions.values() if f"Decided: {each}" in everything]
+    lines += [f"Do not try again: {work.failed}"] if work.failed in everything else []
+    changed = [path for path in task_paths(everything, work) if path]
     lines += [f"Files changed: {', '.join(changed)}"] if changed else []
-    for place, question in task.GATES.items():
+    for place, question in work.gates.items():
         if question in now.answered:
-            lines.append(f"Answered: {question} -> {task.ANSWERS[place]}")
+            lines.append(f"Answered: {question} -> {work.answers[place]}")
         elif f"Question: {question}" in everything:
             lines.append(f"Question: {question}")
         else:
@@ -275,28 +273,29 @@ def _notes(request: Request, now: Known, words: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def task_paths(everything: str) -> list[str]:
+def task_paths(everything: str, work: Work) -> list[str]:
     """The files of the work that a text names as written."""
-    paths = (task.SPEC_PATH, task.CODE_PATH, task.TEST_PATH, task.DOC_PATH)
     return [
-        path for path in paths if re.search(rf'(?:file_path": "[^"]*/|Files changed: .*){re.escape(path)}', everything)
+        path
+        for path in work.paths
+        if re.search(rf'(?:file_path": "[^"]*/|Files changed: .*){re.escape(path)}', everything)
     ]
 
 
-def summarised(request: Request) -> str:
+def summarised(request: Request, work: Work) -> str:
     """A summary in the sections that the client asks for, each filled in literally, with the words as they are.
 
     Nothing is invented, and what no section asks for (finished steps, decisions of long ago) is in none.
     """
     everything = conversation(request)
-    now = known(request)
+    now = known(request, work)
     people = [each.said for each in everything if each.by_person and "create a detailed summary" not in each.said]
     own = [words for role, words in said_in(request) if role == "assistant"]
     answered = [each for each in people if each.startswith("approve: ")]
     # Words of the person that came after the agent's last ones belong to them.
     later = answered[-1:] if now.asked and now.asked in now.answered and own and now.asked in own[-1] else []
     failures = [each.result or "" for each in everything if each.failed]
-    files = task_paths("\n".join(request.texts))
+    files = task_paths("\n".join(request.texts), work)
     pending = [each for each in now.plan if each not in now.done]
     sections = {
         "Primary Request and Intent": "\n".join(people[:1]),

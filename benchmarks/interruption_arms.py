@@ -40,16 +40,18 @@ ARMS = (
 class Moment:
     """A point of the work: after the `number`th call of a step, or while a person is asked."""
 
-    at: int  # in task.ROAD
+    at: int  # on the road of the work
     number: int
     asked: bool
     truth: Truth
     acts: int  # of the agent, until then
 
+    place: str
+
     @property
     def name(self) -> str:
         """For a person."""
-        return f"{self.at}.{task.ROAD[self.at]} {'asked' if self.asked else self.number}"
+        return f"{self.at}.{self.place} {'asked' if self.asked else self.number}"
 
 
 class Acted(NamedTuple):

@@ -3,13 +3,15 @@
 Usage:
     benchmarks/interruption.py --json > docs/worth/interruption.json
     benchmarks/interruption_page.py [--check]
+    benchmarks/interruption_page.py --merge FILE... > docs/worth/interruption.json
 
-`--check` changes nothing and fails if the page, the picture or the README's line differ from the data.
+`--check` changes nothing and fails if the page, the picture or the README's line differ from the data. `--merge` makes
+one result of those of several `--way` runs. They must have been measured alike; a nebula's part has its own options.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,31 @@ Data = Mapping[str, Any]
 
 
 def table(data: Data) -> str:
-    """One line for each arm."""
+    """One line for each arm, and what was measured."""
+    row = next(iter(data["arms"].values()))
+    about = data["about"]
+    options = f"`--every {about['every']} --acts {about['acts']}`"
+    return (
+        "\n".join([*_arms(data, "steps"), "", f"{row['count']} interruptions of each arm ({options}), {_by(about)}."])
+        + "\n"
+    )
+
+
+def nebula(data: Data) -> str:
+    """One line for each arm on the phases of a nebula, its facts by interruption, and its rules."""
+    part = data["nebula"]
+    kinds = list(next(iter(part["arms"].values()))["interruptions"])
+    lines = [*_arms(part, "turns"), "", f"`--way nebula --every {part['about']['every']}`, {_by(part['about'])}."]
+    lines += ["", f"| facts there, in percent | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
+    for name, row in part["arms"].items():
+        shares = [f"{percent(each)}{_wrong(each)} (of {each['of']})" for each in row["interruptions"].values()]
+        lines.append(f"| {name} | {' | '.join(shares)} |")
+    return "\n".join([*lines, "", rules(part, ("faber", "`--resume`", "`/compact`", "notes"))])
+
+
+def _arms(data: Data, steps: str) -> list[str]:
     lines = [
-        "| | facts there | wrong | characters | turns | files lost | steps repeated | deeds repeated | right tree |",
+        f"| | facts there | wrong | characters | turns | files lost | {steps} repeated | deeds repeated | right tree |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in data["arms"].items():
@@ -36,22 +60,16 @@ def table(data: Data) -> str:
         figures = (row["wrong"], f"{row['characters']:,}", row["turns"], row["lost"], row["repeated"], row["redone"])
         right = f"{row['right']} of {row['acted']}"
         lines.append(f"| {name} | {share} | {' | '.join(map(str, figures))} | {right} |")
-    about, row = data["about"], next(iter(data["arms"].values()))
-    versions = ", ".join(f"{name} {about[name]}" for name in ("client", "git", "python", "faber"))
-    lines += [
-        "",
-        f"{row['count']} interruptions of each arm (`--every {about['every']} --acts {about['acts']}`), "
-        f"{about['date']}: "
-        f"{versions}.",
-    ]
-    if nebula := data.get("nebula"):
-        lines += [
-            "",
-            f"A nebula, killed with all its agents at {nebula['count']} of their requests and resumed: "
-            f"{nebula['present']} of {nebula['of']} facts there, {nebula['wrong']} wrong, {nebula['repeated']} turns "
-            f"repeated beside the one that was killed, and {nebula['right']} of {nebula['count']} right trees.",
-        ]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _by(about: Mapping[str, Any]) -> str:
+    """When it was measured, and with what."""
+    return f"{about['date']}: " + ", ".join(f"{name} {about[name]}" for name in ("client", "git", "python", "faber"))
+
+
+def _wrong(row: Mapping[str, Any]) -> str:
+    return f", {row['wrong']} wrong" if row["wrong"] else ""
 
 
 def percent(row: Mapping[str, int]) -> int:
@@ -59,15 +77,18 @@ def percent(row: Mapping[str, int]) -> int:
     return 100 * row["present"] // row["of"]
 
 
-def rules(data: Data) -> str:
+def rules(data: Data, names: Sequence[str] = ("`--resume`", "`/compact`", "notes", "faber", "without hooks")) -> str:
     """What the rules ask for, and how many facts of each were there in each arm."""
-    names = ("`--resume`", "`/compact`", "notes", "faber", "without hooks")
     lines = []
     for rule, means in data["rules"].items():
         counts = [row["facts"][rule] for row in data["arms"].values()]
-        found = ", ".join(f"{name} {there}" for name, (there, _, _) in zip(names, counts, strict=True))
+        alike = len({of for _, of, _ in counts}) == 1
+        found = ", ".join(
+            f"{name} {there}" if alike else f"{name} {there} of {of}"
+            for name, (there, of, _) in zip(names, counts, strict=True)
+        )
         wrong = "" if means["wrong"] == "-" else f" Wrong if {means['wrong']}."
-        lines.append(f"- **{rule}**: there if {means['present']}.{wrong} Of {counts[0][1]}: {found}.")
+        lines.append(f"- **{rule}**: there if {means['present']}.{wrong} {f'Of {counts[0][1]}: ' * alike}{found}.")
     return "\n".join(lines) + "\n"
 
 
@@ -121,22 +142,38 @@ def _fields(at: int, name: str, row: Mapping[str, Any]) -> Iterator[str]:
         share = percent(each)
         colour = "#" + "".join(f"{round(a + (b - a) * share / 100):02x}" for a, b in zip(PALE, DEEP, strict=True))
         left, ink = LEFT + WIDTH * number, "#ffffff" if share > 50 else "#1a1a1a"
-        wrong = f", {each['wrong']} wrong" if each["wrong"] else ""
+        said = f"{share}{_wrong(each)}"
         yield f'<rect x="{left + 1}" y="{top + 1}" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="3" fill="{colour}"/>'
-        yield f'<text x="{left + WIDTH / 2:g}" y="{top + 25}" text-anchor="middle" fill="{ink}">{share}{wrong}</text>'
+        yield f'<text x="{left + WIDTH / 2:g}" y="{top + 25}" text-anchor="middle" fill="{ink}">{said}</text>'
 
 
 def made(page: str, data: Data) -> str:
-    """The page with its two parts made from the data."""
+    """The page with its three parts made from the data."""
     first, *others = page.split(BEGIN)
-    parts = (table(data), rules(data))
+    parts = (table(data), nebula(data), rules(data))
     return first + "".join(
         BEGIN + part + "\n" + END + other.partition(END)[2] for part, other in zip(parts, others, strict=True)
     )
 
 
+def merged(results: Sequence[Data], order: Sequence[str]) -> dict[str, Any]:
+    """One result of those of several ways; raises ValueError unless they were measured alike."""
+    found: dict[str, Any] = {}
+    for each in results:
+        if each["arms"] and found.setdefault("about", {**each["about"]}) | {"date": ""} != each["about"] | {"date": ""}:
+            raise ValueError(f"These were not measured alike: {found['about']}, {each['about']}")
+        found["rules"] = each["rules"]
+        found["arms"] = found.get("arms", {}) | each["arms"]
+        found |= {"nebula": each["nebula"]} if "nebula" in each else {}
+    return found | {"arms": {name: found["arms"][name] for name in order if name in found["arms"]}}
+
+
 def main() -> int:
-    """Write, or check."""
+    """Write, check, or merge."""
+    if sys.argv[1:2] == ["--merge"]:
+        results = [json.loads(Path(name).read_text("utf-8")) for name in sys.argv[2:]]
+        print(json.dumps(merged(results, list(json.loads(DATA.read_text("utf-8"))["arms"])), indent=1))
+        return 0
     data = json.loads(DATA.read_text("utf-8"))
     page = PAGE.read_text("utf-8")
     if "--check" not in sys.argv[1:]:

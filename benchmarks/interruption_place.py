@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import interruption_task as task
 import measure
-from interruption_agents import ASSIGNED, NOTED, NOTES, Act, Agent, Guided, Plain, summarised
+from interruption_agents import NOTED, NOTES, Act, Agent, Guided, Plain, summarised
 from interruption_arms import Acted, Arm, Moment, Recovery, deeds, truth, written
-from interruption_rules import examined
+from interruption_rules import Fact, examined
+from interruption_task import WORK, WORK_ID
+from interruption_work import Work
 
 from e2e.client import Client, Result
 from e2e.messages_api import MessagesApi
@@ -44,6 +45,7 @@ class Place:
     directory: Path
     binary: str
     api: MessagesApi
+    task: Work = WORK
     session: str = ""
     moments: list[Moment] = field(default_factory=list)
     acts: Sequence[Act] = ()
@@ -73,7 +75,9 @@ class Place:
 
     def agent(self, moment: Callable[[Request], None] = lambda request: None) -> Agent:
         """The agent that works there."""
-        return Guided(self.project, moment) if self.faber else Plain(self.project, moment, notes=self.way == "notes")
+        if self.faber:
+            return Guided(self.project, self.task, moment)
+        return Plain(self.project, self.task, moment, notes=self.way == "notes")
 
     def talk(self, agent: Agent, prompt: str | None, limit: int = MOST_PROMPTS, **how: Any) -> Iterator[Result]:
         """A person's prompts in one client, from `prompt` until they have nothing more to say."""
@@ -101,7 +105,7 @@ class Place:
     def work(self, every: int) -> None:
         """Do the whole work once, and keep what lies on the disk at two of `every` moments and at each question."""
         self.home.mkdir(parents=True)
-        task.prepare(self.project, faber=self.faber)
+        self.task.prepare(self.project, self.faber)
         git(self._live, "clone", "-q", "--bare", str(self.project), "remote.git")
         git(self.project, "remote", "add", "origin", str(self._live / "remote.git"))
         self.session = str(uuid4())
@@ -113,7 +117,8 @@ class Place:
             nonlocal count
             number = sum(1 for act in agent.acts_at(at) if act.call)
             if asked or count % every in (every // 2, every // 2 + 1):
-                made = Moment(at, number, asked, truth(at, agent.acts_at(at), asked=asked), len(agent.acted))
+                stand = self.truth(at, agent.acts_at(at), asked=asked)
+                made = Moment(at, number, asked, stand, len(agent.acted), self.task.road[at])
                 self.moments.append(made)
                 _copied(self._live, self.directory / made.name)
             count += 1
@@ -133,18 +138,18 @@ class Place:
         agent.moment = before
         for result in self.talk(agent, self.first_prompt, session_id=self.session):
             if question := self.open_question(result):
-                at = task.ROAD.index(next(place for place, asked in task.GATES.items() if asked == question))
+                at = self.task.road.index(self._gate(question))
                 reached(True)
         self.acts = agent.acted
-        self.tree = task.final_tree(self.project)
-        if not self.tree or not (self._live / "pull-requests").exists():
+        self.tree = self.task.final_tree(self.project)
+        if not self.tree:
             raise RuntimeError(f"The work of {self.way!r} did not come to its end: {self.api.shown()}")
         self.empty = self._of_the_client()
 
     @property
     def first_prompt(self) -> str:
         """What the person begins with."""
-        return f"/faber:run {task.WORK_ID}" if self.faber else ASSIGNED + (NOTED if self.way == "notes" else "")
+        return f"/faber:run {WORK_ID}" if self.faber else self.task.assigned + (NOTED if self.way == "notes" else "")
 
     def _saved(self, request: Request) -> None:
         """Wait until the client has saved what the model has received."""
@@ -177,10 +182,10 @@ class Place:
     def next_prompt(self, result: Result) -> str | None:
         """What the person types next: an answer, `continue`, the task once more; None at the end."""
         if question := self.open_question(result):
-            place = next(place for place, asked in task.GATES.items() if asked == question)
+            place = self._gate(question)
             if not self.faber:
-                return f"approve: {task.ANSWERS[place]}"
-            self.person("feedback", "respond", self._run(), "approve", "--comment", task.ANSWERS[place])
+                return f"approve: {self.task.answers[place]}"
+            self.person("feedback", "respond", self._run(), "approve", "--comment", self.task.answers[place])
         elif self.faber and self._state()["status"] == "completed":
             return None
         elif self.faber and "run takeover" in self.api.turns[-1].results[-1].text:
@@ -200,6 +205,9 @@ class Place:
         )
         if done.returncode:
             raise RuntimeError(f"faber {' '.join(arguments)}: {done.stdout}{done.stderr}")
+
+    def _gate(self, question: str) -> str:
+        return next(place for place, asked in self.task.gates.items() if asked == question)
 
     def _run(self) -> str:
         [run] = Layout(str(self.project)).run_ids()
@@ -230,7 +238,7 @@ class Place:
 
     def compacted(self) -> None:
         """The person types /compact; the summary is a literal one."""
-        self.api.script.compact(lambda request: summary(summarised(request)))
+        self.api.script.compact(lambda request: summary(summarised(request, self.task)))
         for _ in self.talk(self.agent(), "/compact", 1, resume=self.session):
             pass
         self.api.script.clear()
@@ -285,27 +293,33 @@ class Place:
             pass
         turns = self.api.turns[before:]
         first = next(turn for turn in turns if turn.number == agent.acted[0].number)
-        expected = [task.ROAD[at] for at in range(moment.at, len(task.ROAD))]
-        opened = (self._live / "pull-requests").exists()
+        expected = self.task.road[moment.at :]
         done_again = deeds([*self.acts[: moment.acts], *agent.acted]) - deeds(self.acts)
         acted = Acted(
             repeated=sum((Counter(agent.worked()) - Counter(expected)).values()),
             redone=sum(done_again.values()),
-            right=opened and task.final_tree(self.project) == self.tree,
+            right=self.task.final_tree(self.project) == self.tree,
         )
         return Recovery(
-            facts=examined(first.texts, moment.truth),
+            facts=self.examined(first, agent, moment),
             characters=written(first) - self.empty,
             turns=turns.index(first) + 1,
             lost=lost,
             acted=acted if acts else None,
         )
 
+    def truth(self, at: int, acts: Sequence[Act], *, asked: bool) -> Any:
+        """What is so at a moment."""
+        return truth(at, acts, asked=asked)
+
+    def examined(self, first: Request, agent: Agent, moment: Moment) -> dict[str, list[Fact]]:
+        """The facts that reached the model by its first useful act."""
+        return examined(first.texts, moment.truth)
+
     def _files(self, moment: Moment) -> dict[str, bytes]:
         """The work's files as they were at a moment."""
         root = self.directory / moment.name / "project"
-        paths = (task.SPEC_PATH, task.CODE_PATH, task.TEST_PATH, task.DOC_PATH)
-        return {path: (root / path).read_bytes() for path in paths if (root / path).exists()}
+        return {path: (root / path).read_bytes() for path in self.task.paths if (root / path).exists()}
 
     def _kept(self, path: str, content: bytes) -> bool:
         there = self.project / path

@@ -7,9 +7,11 @@ in every arm: a file that is there as wanted is not written again.
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from interruption_work import SAY_SO, View, Work, listed
 
 from e2e.literal import Made
 from e2e.replies import Reply, tool
@@ -92,14 +94,6 @@ COMMITS = {LISTED: "Add the CSV export", STREAMED: "Stream the rows"}
 CONFIG = "workflow: default\nfeedback: {from_scripts: true}\n"
 
 
-class View(NamedTuple):
-    """What an agent goes by: whether words reached it, whether the newest run of the tests failed, and the disk."""
-
-    knows: Callable[[str], bool]
-    tests_failed: bool
-    project: Path
-
-
 def document(view: View) -> str:
     """The documentation, as far as what it says has reached the agent."""
     lines = ["# Export", "", "`export(rows, out)` writes a report as CSV."]
@@ -114,7 +108,7 @@ def issue() -> dict[str, Any]:
     return {"id": WORK_ID, "title": TITLE, "body": body, "labels": ["feature"], "state": "open", "author": ASKER}
 
 
-def prepare(project: Path, *, faber: bool) -> None:
+def prepare(project: Path, faber: bool) -> None:
     """The repository before the work begins."""
     make_project(project)
     files = {
@@ -214,12 +208,39 @@ def _committed(project: Path, message: str, *paths: str) -> Sequence[Reply]:
 
 
 def final_tree(project: Path) -> str:
-    """The files of the work's branch, but for notes and the run store; empty if it has none or is not all committed."""
+    """The files of the work's branch, but for notes and the run store; empty unless all is committed."""
     kept = [":(exclude)NOTES.md", ":(exclude).fractary"]
     left = subprocess.run(
         ["git", "status", "--porcelain", "--", ".", *kept], cwd=project, capture_output=True, text=True, check=True
     ).stdout.strip()
-    if left or not git(project, "branch", "--list", BRANCH):
+    opened = (project.parent / "pull-requests").exists()
+    if left or not opened or not git(project, "branch", "--list", BRANCH):
         return ""
     lines = git(project, "ls-tree", "-r", BRANCH).splitlines()
     return "\n".join(line for line in lines if not line.split("\t")[1].startswith((".fractary", "NOTES.md")))
+
+
+WORK = Work(
+    about=f'issue {WORK_ID}, "{TITLE}", which {ASKER} asked for',
+    assigned=(
+        f'Work on issue {WORK_ID}, "{TITLE}", which {ASKER} asked for. '
+        f"It is in issues/{WORK_ID}.json. Do these steps in order, and do not stop between them:\n\n{listed(TASKS)}\n"
+        + "".join(f'Before {place} ask me "{question}" and wait for my answer.\n' for place, question in GATES.items())
+        + SAY_SO
+    ),
+    steps=STEPS,
+    tasks=TASKS,
+    road=ROAD,
+    paths=(SPEC_PATH, CODE_PATH, TEST_PATH, DOC_PATH),
+    check=RUN_TESTS,
+    failed=FAILED,
+    return_to=RETURN_TO,
+    fixed_in=CODE_PATH,
+    craft=craft,
+    prepare=prepare,
+    final_tree=final_tree,
+    branch=BRANCH,
+    gates=GATES,
+    answers=ANSWERS,
+    decisions=DECISIONS,
+)

@@ -31,6 +31,13 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
+def phases(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The rules for the phases of a nebula."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return import_module("interruption_phases")
+
+
+@pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What makes the page."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
@@ -120,6 +127,43 @@ def test_an_answered_question_is_not_open(rules: Any, answer: str) -> None:
     assert found(rules, "open question", asked + answer) == []
 
 
+PROMPT = "# Phase export: Export\n\n## Task\n\nWrite export.txt.\n\n## Files so far\n\n- export.txt\n"
+TOLD = PROMPT + "## Open findings\n\n- f-1 [major] export.txt:1: {objection}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "turns", "missing"),
+    [
+        (TOLD, ["export:coder", "export:reviewer", "docs:coder"], {}),
+        (PROMPT, ["export:coder"], {"objection": 0}),
+        (TOLD.replace("- export.txt\n", "").replace("export.txt:1", ""), ["export:coder"], {"files changed": 0}),
+        (TOLD.replace("Write export", "Write docs"), ["export:coder"], {"task": 0}),
+        (TOLD, ["docs:coder"], {"next turn": 1}),
+        (TOLD, ["rows:coder", "export:coder"], {"next turn": 1, "finished phases": 1}),
+        (TOLD, [], {"next turn": 0}),
+    ],
+)
+def test_what_an_agent_of_a_nebula_is_not_told_is_seen(
+    phases: Any, words: str, turns: list[str], missing: dict[str, int]
+) -> None:
+    """By rule: what does not reach the next agent is missing, and another turn or a repeated phase is wrong."""
+    truth = phases.stand("export:coder", objected=True, files=["export.txt"])
+    seen = phases.Seen(words.format(objection=phases.OBJECTION), turns[0] if turns else "", turns)
+    found = phases.examined(seen, truth)
+    assert {rule: fact.wrong for rule, facts in found.items() for fact in facts if not fact.present} == missing
+
+
+def test_results_of_several_ways_make_one(page: Any) -> None:
+    """Results that were measured way by way are merged; those that were measured otherwise are refused."""
+    data = json.loads(page.DATA.read_text("utf-8"))
+    nebula = {**data, "arms": {}, "about": {"every": 7}}
+    del data["nebula"]
+    parts = [{**data, "arms": {name: row}} for name, row in data["arms"].items()]
+    assert page.merged([*reversed(parts), nebula], list(data["arms"])) == data | {"nebula": nebula["nebula"]}
+    with pytest.raises(ValueError, match="not measured alike"):
+        page.merged([parts[0], {**parts[1], "about": {**data["about"], "every": 7}}], [])
+
+
 def test_the_page_says_what_was_measured(page: Any) -> None:
     """The table, the picture and the README's line are those of the data."""
     data = json.loads(page.DATA.read_text("utf-8"))
@@ -128,7 +172,7 @@ def test_the_page_says_what_was_measured(page: Any) -> None:
     assert page.PICTURE.read_text("utf-8") == page.picture(data)
     assert page.telling(data) in " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "interruption.svg" in text
-    for row in data["arms"].values():
+    for row in [*data["arms"].values(), *data["nebula"]["arms"].values()]:
         parts = row["interruptions"].values()
         assert row["acted"] == row["count"]  # at one moment alone chance would decide which arm ends right
         assert all(row[key] == sum(part[key] for part in parts) for key in ("count", "present", "of", "wrong", "right"))
@@ -139,11 +183,14 @@ def test_a_changed_figure_is_noticed(page: Any) -> None:
     data = json.loads(page.DATA.read_text("utf-8"))
     text, picture, line = page.PAGE.read_text("utf-8"), page.picture(data), page.telling(data)
     row = data["arms"]["new session, faber"]
-    for each in (row, *row["interruptions"].values()):
+    of_nebula = next(iter(data["nebula"]["arms"].values()))
+    before = page.nebula(data)
+    for each in (row, *row["interruptions"].values(), of_nebula):
         each["present"] -= each["of"] // 2
     assert page.made(text, data) != text
     assert page.picture(data) != picture
     assert page.telling(data) != line
+    assert page.nebula(data) != before
 
 
 @pytest.mark.full
@@ -158,7 +205,11 @@ def test_the_short_mode_runs_every_arm(claude_binary: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    arms = json.loads(done.stdout)["arms"]
+    result = json.loads(done.stdout)
+    arms, nebula = result["arms"], result["nebula"]["arms"]
+    assert len(nebula) == 4
+    assert all(row["of"] > 20 for row in nebula.values())
+    assert next(iter(nebula.values()))["wrong"] == 0
     assert len(arms) == 5
     assert all(len(row["interruptions"]) == 5 and row["of"] > 20 for row in arms.values())
     assert arms["new session, faber"]["wrong"] == 0

@@ -344,6 +344,15 @@ def test_an_agent_that_gives_nothing_is_tried_twice(one: Bench) -> None:
     assert work.agents.roles == ["coder"] * 2
 
 
+def test_a_coder_cut_before_it_wrote_is_asked_once_more(one: Bench) -> None:
+    """A turn that the output limit ended with nothing written is no cycle: nobody reviews the same tree again."""
+    cut = ends(TurnResult(Outcome.CUT, "I continue", cost_usd=0.1, error="It was cut."))
+    fixed = approves(**{finding_id("A", "a.txt").replace("-", "_"): "fixed"})
+    work = Work(one, [writes({"p": "1"}), cut, writes({"p": "2"})], [objects("A"), fixed])
+    assert work.loop().run_task().cycles == 2
+    assert work.agents.roles == ["coder", "reviewer", "coder", "coder", "reviewer"]
+
+
 @pytest.mark.parametrize("role", ["coder", "reviewer"])
 def test_a_refusal_is_not_asked_for_again(one: Bench, role: str) -> None:
     """A model that refuses is asked once; the phase fails with what was said, and the event has the turn's tokens and

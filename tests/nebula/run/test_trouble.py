@@ -20,6 +20,7 @@ from faber.store.log import after
 from faber.store.store_errors import StoreUnwritable
 from support.nebulas import Author, Project, nebula_files, phase_file
 from support.repositories import commit, git, write
+from support.scripted_agents import writes
 
 pytestmark = pytest.mark.usefixtures("git_user")
 
@@ -129,6 +130,27 @@ class TestVerdicts:
         stopped.resume()
         assert given_up[:12] in stopped.prompts[0]
         assert git(stopped.project.root, "for-each-ref", "--contains", given_up)
+
+    @pytest.mark.parametrize("cycle", [1, 2])
+    def test_what_a_killed_turn_wrote_is_told_and_kept(self, tmp_path: Path, cycle: int) -> None:
+        """A coder that is asked again after a kill is told what its last turn wrote, and which commit has it."""
+        project, author, again = Project(tmp_path / "p", nebula_files({"a": []})), Author(), Author()
+        objection = {"severity": "major", "description": "More.", "file": "a.txt", "line": 1}
+        author.verdicts["a"] = [{"verdict": "not_approved", "findings": [objection]}]
+
+        def killed(tree: Path, prompt: str) -> TurnResult:
+            write(tree, {"half.txt": "half"})
+            project.cancel.set()
+            return TurnResult(Outcome.CANCELLED)
+
+        author.deeds["a"] = [*[writes({"a.txt": "a"})] * (cycle - 1), killed]
+        project.apply(author)
+        project.cancel.clear()
+        assert project.apply(again, resume=True).status == "done"
+        assert "half.txt" in again.prompts[0]
+        (kept,) = git(project.root, "for-each-ref", "--format=%(objectname)", "refs/faber/parked").splitlines()
+        assert kept[:12] in again.prompts[0]
+        assert not any("half.txt" in prompt for prompt in again.prompts[1:] if cycle == 2)
 
     @pytest.mark.parametrize(
         "spoil",

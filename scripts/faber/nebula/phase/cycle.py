@@ -194,7 +194,8 @@ class Loop:
                 self._guard_what_was_reset()
             except TreeLost as error:
                 progress.fail(AgentFailed, f"The coder's worktree is gone: {error.message}")
-            if self._commit(cycle, turn) or turn.outcome in (Outcome.COMPLETED, Outcome.CUT):
+            cut = turn.outcome is Outcome.CUT and attempt == AGENT_TRIES
+            if self._commit(cycle, turn) or turn.outcome is Outcome.COMPLETED or cut:
                 break
             if turn.outcome is Outcome.BUDGET_STOP:
                 progress.stop_if_budget_spent()

@@ -73,3 +73,12 @@ def abandoned_work(why: str, commits: Sequence[str], files: Sequence[str], total
         f"An earlier attempt was abandoned: {why} Its changes are not in this directory, but its commits are kept: "
         f"{kept}. They touched:\n{listed}{more}\n\nInspect them with `git show` and reuse what is correct."
     )
+
+
+def interrupted_work(commit: str, files: Sequence[str], total: int) -> str:
+    """The coder's note on what its killed turn left uncommitted."""
+    more = f" and {total - len(files)} more" if total > len(files) else ""
+    return (
+        "Your last turn was interrupted. Its changes are not in this directory, but the commit "
+        f"{commit[:12]} has them: {', '.join(files)}{more}. Inspect it with `git show` and reuse what is correct."
+    )

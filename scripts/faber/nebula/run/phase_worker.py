@@ -12,6 +12,7 @@ from faber.errors import FaberError, Notice, Severity
 from faber.events import nebula_events
 from faber.events.event_types import CHECKPOINT_VERDICT
 from faber.git import diff
+from faber.git.stash import Parked
 from faber.nebula.phase.checkpoint import Checkpoint, save
 from faber.nebula.phase.checkpoint_validity import BranchStanding, branch_verdict
 from faber.nebula.phase.cycle import Loop
@@ -20,8 +21,8 @@ from faber.nebula.phase.filters import run_filters
 from faber.nebula.phase.outcomes import AgentFailed, PhaseCancelled, TaskResult
 from faber.nebula.phase.phase_progress import LoopSetup
 from faber.nebula.phase.phase_start import Start
-from faber.nebula.phase.phase_task import PhaseTask, abandoned_work, phase_task, setup_filter
-from faber.nebula.phase.prompts import merge_note
+from faber.nebula.phase.phase_task import PhaseTask, abandoned_work, interrupted_work, phase_task, setup_filter
+from faber.nebula.phase.prompts import SHOWN_FILES, merge_note
 from faber.nebula.plan.specs import PhaseSpec
 from faber.nebula.run.phase_merge import check_merge, merge_approved
 from faber.nebula.run.workshop import Workshop
@@ -48,6 +49,7 @@ class PhaseWork:
         self.loop: Loop | None = None
         self.tree: PhaseTree | None = None
         self.result: TaskResult | None = None
+        self._parked: Parked | None = None  # what a killed turn left
         self._keep = save or self._write
 
     @property
@@ -80,6 +82,9 @@ class PhaseWork:
             shop.nebula, spec, top=tree.path, project_context=self.start.project_context, partial_work=partial
         )
         self.loop = self._loop(tree, task, base)
+        if checkpoint and self._parked and checkpoint.state.next_stage[1] is Stage.CODING:
+            left = diff.diff_files(tree.git, tree.head(), self._parked.commit, SHOWN_FILES)
+            self.loop.progress.notes.append(interrupted_work(self._parked.commit, left.paths, left.total))
         self._set_up(tree, self.loop)
         self.result = self.loop.run_from_checkpoint(checkpoint) if checkpoint else self.loop.run_task()
         return self.result
@@ -183,7 +188,7 @@ class PhaseWork:
             shop.notice(notice)
         facts = load_facts(tree, checkpoint.git_sha)
         verdict = branch_verdict(facts, tree.run_id, tree.phase, shop.known(phase).get("commit"))
-        parked = tree.park_dirty("uncommitted when the phase was resumed")
+        parked = self._parked = tree.park_dirty("uncommitted when the phase was resumed")
         resumes = verdict.resumes(force=shop.force)
         kept = f"; uncommitted work is kept at {parked.ref}" if parked else ""
         shop.journal.record(
@@ -206,7 +211,9 @@ class PhaseWork:
         worktrees = self.shop.worktrees
         start = self.start.start or worktrees.integrated()
         tree.bring_home(None)
-        head = tree.head()
+        # What a killed turn left is kept as a commit too.
+        parked = tree.park_dirty("before a fresh start") or self._parked
+        head = parked.commit if parked else tree.head()
         base = worktrees.main.line("merge-base", start, head)
         commits = worktrees.main.line("rev-list", "--reverse", "--max-count=50", f"{start}..{head}").split()
         files = diff.diff_files(tree.git, base, head, KEPT_FILES)
