@@ -157,7 +157,6 @@ def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say:
     assert types(run_of(project)).count("checkpoint") == 1
 
 
-@pytest.mark.full  # tests/plugin/test_hooks.py::test_a_linked_worktree_finds_its_run
 def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, project: Path) -> None:
     """Two runs in two worktrees: a new session in each is told of its own and not of the other."""
     linked = project.parent / "linked"
