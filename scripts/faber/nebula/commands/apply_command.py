@@ -103,7 +103,7 @@ def apply(
 def land(obj: Invocation, directory: str, branch: str | None, *, problems: Problems) -> int:
     """Merge the integration branch into `branch`, by default the one that the run started on."""
     nebula, _ = _valid(obj, directory, problems)
-    known = find_run(obj.layout, directory)
+    known = find_run(obj.layout, directory, nebula.name)
     if known.run_id is None or known.state is None or "nebula" not in known.state:
         raise NoNebulaRun("This nebula has no run here.", directory=directory)
     all_done = all(phase["status"] == "done" for phase in nebula_phases(known.state).values())

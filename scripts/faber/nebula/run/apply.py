@@ -15,6 +15,7 @@ from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events import nebula_events, workflow_events
 from faber.git.git_errors import GitFailed
+from faber.git.programs import Git
 from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -97,13 +98,13 @@ class Application:
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
         with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
-            return self._run(agents)
+            return self._run(agents, place.git)
 
-    def _run(self, agents: Callable[[str, str], Crew]) -> Applied:
-        known = find_run(self.layout, self.directory)
+    def _run(self, agents: Callable[[str, str], Crew], git: Git) -> Applied:
+        known = find_run(self.layout, self.directory, self.nebula.name)
         for notice in known.notices:
             self._display.notice(notice)
-        check_wanted(known, self.directory, resume=self.wanted.resume, fresh=self.wanted.fresh)
+        check_wanted(known, self.directory, self.wanted, self.nebula, git)
         if known.state is not None and is_complete(known, self.nebula) and not self.wanted.fresh:
             return self._completed(known.state)
         require_met(self.nebula, self.layout.root)

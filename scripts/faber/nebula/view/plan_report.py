@@ -30,7 +30,7 @@ def load_plan(
 ) -> tuple[dict[str, Any], list[Notice]]:
     """The plan of the valid `nebula` in `directory`, from its run, or else its state file, its checkpoints and its
     branches; and notices about the state file. `known` is the run if it was found before."""
-    known = known or find_run(layout, directory)
+    known = known or find_run(layout, directory, nebula.name)
     if known.is_over(fresh=options.fresh):
         nebula = by_people(nebula, known)
     records = known.records

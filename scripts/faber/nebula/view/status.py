@@ -17,7 +17,7 @@ from faber.nebula.run.apply_options import Wanted
 from faber.nebula.run.resumption import ResumeOptions
 from faber.nebula.run.run_limits import recorded_limits as limits_in
 from faber.nebula.run.run_limits import run_limits
-from faber.nebula.run.run_of_nebula import KnownRun
+from faber.nebula.run.run_of_nebula import KnownRun, run_id_of
 from faber.nebula.view.plan_report import load_plan, load_records
 from faber.nebula.view.status_view import StatusFacts, known_phases, phase_view, run_view
 from faber.store.layout import Layout
@@ -38,7 +38,7 @@ def load_status(
     nebula has errors, they are in `problems`, and nothing is said about order and resume.
     """
     nebula, valid = parsed.nebula, is_valid(problems)
-    known_run, run = _run(layout, directory)
+    known_run, run = _run(layout, directory, nebula.name)
     if valid:
         plan, notices = load_plan(layout, nebula, directory, ResumeOptions(), known_run)
     else:
@@ -74,18 +74,19 @@ def load_status(
     return {**status, "healing": healing, **told}, notices
 
 
-def _run(layout: Layout, directory: str) -> tuple[KnownRun, Run | None]:
+def _run(layout: Layout, directory: str, name: str) -> tuple[KnownRun, Run | None]:
     """What is known of the nebula's run, and the run if it is in this store and can be read."""
     file, notices = load_state(directory)
     known = KnownRun(None, None, file, notices)
-    if file is None or not file.run_id or layout.find_run_dir(file.run_id) is None:
+    run_id = run_id_of(layout, directory, name, file)
+    if run_id is None:
         return known, None
     try:
-        run = open_run(layout, file.run_id)
+        run = open_run(layout, run_id)
     except FaberError as error:
-        notices.append(Notice(error.code, Severity.WARNING, error.message, error.recovery, file.run_id))
+        notices.append(Notice(error.code, Severity.WARNING, error.message, error.recovery, run_id))
         return known, None
-    return KnownRun(file.run_id, run.state, file, notices), run if nebula_of(run.state) else None
+    return KnownRun(run_id, run.state, file, notices), run if nebula_of(run.state) else None
 
 
 def _reasons(run: Run, phases: Mapping[str, NebulaPhase]) -> dict[str, str]:

@@ -1,0 +1,91 @@
+"""A nebula's run on another machine: what it needs comes along, and without that nothing is paid again."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from faber.nebula.run.run_of_nebula import NebulaUnfinished, WorkElsewhere
+from faber.sync.pull import pull
+from faber.sync.push import push
+from faber.sync.remotes import open_remote
+from support.nebulas import Author, Project, nebula_files
+from support.repositories import git
+
+pytestmark = pytest.mark.usefixtures("git_user")
+
+PHASES: dict[str, list[str]] = {"a": [], "b": ["a"]}
+
+
+def stopped(path: Path) -> Project:
+    """Merged a, and stopped in the second cycle of b; its run is at the remote."""
+    project, author = Project(path / "here", nebula_files(PHASES)), Author()
+    git(path, "init", "-q", "--bare", "-b", "main", "remote.git")
+    git(project.root, "remote", "add", "origin", str(path / "remote.git"))
+    git(project.root, "push", "-q", "origin", "main")
+    author.verdicts["b"] = [
+        {"verdict": "not_approved", "findings": [{"severity": "major", "description": "More.", "file": "b.txt"}]}
+    ]
+    author.before = lambda role, phase: (
+        project.cancel.set() if [*author.asked].count((role, phase)) == 2 and phase == "b" else None
+    )
+    assert project.apply(author, max_workers=1).status == "cancelled"
+    assert author.asked[-1] == ("coder", "b")
+    sent(project)
+    return project
+
+
+def sent(project: Project) -> None:
+    """Pushed."""
+    (run_id,) = project.layout.run_ids()
+    push(project.layout, open_remote(str(project.root), "origin", seconds=60), run_id)
+
+
+def arrived(path: Path, source: Project, name: str = "there") -> Project:
+    """Another machine, which pulled the run."""
+    git(path, "clone", "-q", (path / "remote.git").as_uri(), name)
+    project, (run_id,) = Project(path / name), source.layout.run_ids()
+    pull(project.layout, open_remote(str(project.root), "origin", seconds=60), run_id)
+    return project
+
+
+@pytest.fixture
+def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the machine `here` and `remote.git`, worked in once."""
+    source = tmp_path_factory.getbasetemp() / "stopped-nebula-with-a-remote"
+    if not source.exists():
+        source.mkdir()
+        stopped(source)
+    shutil.copytree(source, tmp_path, symlinks=True, dirs_exist_ok=True)
+    git(tmp_path / "here", "remote", "set-url", "origin", str(tmp_path / "remote.git"))
+    return tmp_path
+
+
+def heads(project: Project, where: str = ".") -> list[str]:
+    """faber's branches."""
+    return git(project.root / where, "for-each-ref", "--format=%(refname:short)", "refs/heads/faber/").splitlines()
+
+
+def test_nothing_is_done_again_where_the_branches_are_not(place: Path) -> None:
+    """A run whose branches are at neither place is refused with what brings them, whatever else was asked; only
+    `--fresh` starts over."""
+    here = Project(place / "here")
+    names = heads(here)
+    for name in heads(here, "../remote.git"):
+        git(place / "remote.git", "update-ref", "-d", f"refs/heads/{name}")
+    there, author = arrived(place, here), Author()
+    with pytest.raises(NebulaUnfinished):
+        there.apply(author)
+    for options in ({}, {"retry_failed": True}, {"heal": True}):
+        with pytest.raises(WorkElsewhere) as refused:
+            there.apply(author, resume=True, **options)
+    (run_id,) = there.layout.run_ids()
+    assert refused.value.fields["phases"] == ["a", "b"]
+    assert f"faber sync push {run_id}" in refused.value.recovery
+    assert f"faber sync pull {run_id}" in refused.value.recovery
+    assert "--fresh" in refused.value.recovery
+    assert author.asked == []
+    assert heads(there) == []
+    git(there.root, "fetch", "-q", str(here.root), *(f"refs/heads/{name}:refs/heads/{name}" for name in names))
+    assert there.apply(author, resume=True).status == "done"
+    assert {phase for _, phase in author.asked} == {"b"}
