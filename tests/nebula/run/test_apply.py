@@ -11,7 +11,7 @@ import pytest
 from faber.agents.environment import agent_environment
 from faber.agents.outcome import Outcome, TurnResult
 from faber.errors import Exit
-from faber.nebula.run.run_of_nebula import NebulaUnfinished
+from faber.nebula.run.unfinished import NebulaUnfinished
 from faber.store.load import load
 from support.nebulas import DIAMOND, Author, Project, nebula_files
 from support.repositories import git, write

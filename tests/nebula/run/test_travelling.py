@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faber.nebula.run.run_of_nebula import NebulaUnfinished, WorkElsewhere
+from faber.nebula.run.unfinished import NebulaUnfinished, WorkElsewhere
 from faber.sync.pull import pull
 from faber.sync.push import push
 from faber.sync.remotes import open_remote

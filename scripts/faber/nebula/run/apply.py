@@ -15,7 +15,6 @@ from faber.agents.process import end_turns
 from faber.errors import FaberError, InvalidInput, Notice, Severity
 from faber.events import nebula_events, workflow_events
 from faber.git.git_errors import GitFailed
-from faber.git.programs import Git
 from faber.model.documents import State, nebula_of
 from faber.nebula.healing.diagnosis import policy_from
 from faber.nebula.healing.healer import Architects, GroupHealer, MakeArchitect
@@ -35,15 +34,16 @@ from faber.nebula.run.phase_worker import PhaseWork
 from faber.nebula.run.protocols import Display, RemoteExecution
 from faber.nebula.run.recorder import Journal
 from faber.nebula.run.run_limits import run_limits
-from faber.nebula.run.run_of_nebula import KnownRun, check_wanted, find_run, make_run, relative_directory, start_over
+from faber.nebula.run.run_of_nebula import KnownRun, find_run, make_run, relative_directory, start_over
 from faber.nebula.run.scheduler import GroupOptions, GroupResult, Watcher, WorkerGroup
 from faber.nebula.run.taking_over import is_complete, take_over
+from faber.nebula.run.unfinished import check_wanted
 from faber.nebula.run.workshop import MakeAgents, Workshop
 from faber.nebula.worktrees.cleaning import remove_trees
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.merged_work import missing
-from faber.nebula.worktrees.nebula_repository import usable
+from faber.nebula.worktrees.nebula_repository import UsableTree, usable
 from faber.nebula.worktrees.pool import Beginning, PhaseTrees, Worktrees
 from faber.store.layout import PARKED, Layout
 from faber.text.safe_text import sentence
@@ -98,13 +98,13 @@ class Application:
         if self.fleet is not None:
             self.fleet.check(place.git, self.nebula.execution.isolation)
         with Lease(self.layout.nebula_claim(self.directory), f"The nebula {self.directory}"):
-            return self._run(agents, place.git)
+            return self._run(agents, place)
 
-    def _run(self, agents: Callable[[str, str], Crew], git: Git) -> Applied:
+    def _run(self, agents: Callable[[str, str], Crew], place: UsableTree) -> Applied:
         known = find_run(self.layout, self.directory, self.nebula.name)
         for notice in known.notices:
             self._display.notice(notice)
-        check_wanted(known, self.directory, self.wanted, self.nebula, git)
+        check_wanted(known, self.directory, self.wanted, self.nebula, place.git)
         if known.state is not None and is_complete(known, self.nebula) and not self.wanted.fresh:
             return self._completed(known.state)
         require_met(self.nebula, self.layout.root)

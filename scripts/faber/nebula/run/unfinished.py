@@ -1,0 +1,83 @@
+"""Whether `apply` may begin: unfinished work needs an option that says what to do with it, and it has to be here."""
+
+import shlex
+
+from faber.errors import Exit, FaberError
+from faber.git.programs import Git
+from faber.git.refs import is_commit
+from faber.model.documents import State, nebula_of
+from faber.nebula.plan.names import names_of
+from faber.nebula.plan.specs import Nebula
+from faber.nebula.run.apply_options import Wanted
+from faber.nebula.run.run_of_nebula import KnownRun
+
+UNFINISHED = frozenset({"in_progress", "failed", "skipped"})
+
+
+class NebulaUnfinished(FaberError):
+    """An earlier run is unfinished, and neither --resume nor --fresh was given."""
+
+    code = "nebula_unfinished"
+    exit_code = Exit.REFUSED
+
+
+class WorkElsewhere(FaberError):
+    """The run was worked on by another machine, and the commits of `phases` are not in this repository."""
+
+    code = "nebula_work_elsewhere"
+    exit_code = Exit.REFUSED
+
+
+def check_wanted(known: KnownRun, directory: str, wanted: Wanted, nebula: Nebula, git: Git) -> None:
+    """Raise `NebulaUnfinished` if there is unfinished work and no option says what to do with it, and `WorkElsewhere`
+    if a resume lacks what another machine has."""
+    if wanted.resume and known.open and known.state is not None:
+        _require_here(known.state, directory, nebula.name, git, again=wanted.retry_failed)
+    if wanted.resume or wanted.fresh:
+        return
+    left: list[str] = []
+    if known.open and known.state is not None:
+        kept = nebula_of(known.state)
+        left = [name for name, phase in kept["phases"].items() if phase["status"] != "done"] if kept else ["all"]
+    elif known.state is None and known.file is not None:
+        left = [name for name, record in known.file.phases.items() if record.status in UNFINISHED]
+    if left:
+        raise NebulaUnfinished(
+            f"An earlier run of this nebula is unfinished: {', '.join(left[:8])}{' …' if len(left) > 8 else ''}.",
+            run_id=known.run_id,
+            phases=left[:100],
+            recovery=(
+                f"`faber nebula apply {directory} --resume` continues it; "
+                f"`faber nebula apply {directory} --fresh` starts over and keeps the earlier work on its branches."
+            ),
+        )
+
+
+def _require_here(state: State, directory: str, name: str, git: Git, *, again: bool) -> None:
+    """Raise `WorkElsewhere` if the run was at a remote and commits that it builds on are not in this repository. With
+    `again`, a run that was worked on here may do what is lost once more."""
+    nebula, run_id = nebula_of(state), state["run_id"]
+    seen = git.line("for-each-ref", "--count=1", "--format=%(refname)", f"refs/faber/remotes/*/runs/{run_id}")
+    if nebula is None or not seen:
+        return
+    needed = {
+        name: commit
+        for name, phase in nebula["phases"].items()
+        if is_commit(commit := phase.get("merged", "") if phase["status"] == "done" else phase.get("commit", ""))
+    }
+    integration, *found = git.commits_of(f"refs/heads/{names_of(name, run_id).integration}", *needed.values())
+    lost = [name for name, commit in zip(needed, found, strict=True) if commit is None]
+    if lost and not (again and integration):
+        remote = seen.removeprefix("refs/faber/remotes/").removesuffix(f"/runs/{run_id}")
+        named = "" if remote == "origin" else f" --remote {shlex.quote(remote)}"
+        raise WorkElsewhere(
+            f"Run {run_id} of this nebula is unfinished, and the work of these phases is on another machine: "
+            f"{', '.join(lost[:8])}{' …' if len(lost) > 8 else ''}.",
+            run_id=run_id,
+            phases=lost[:100],
+            recovery=(
+                f"Run `faber sync push {run_id}{named}` on the machine where it was worked on, then here "
+                f"`faber sync pull {run_id}{named}`, and repeat the command; "
+                f"`faber nebula apply {directory} --fresh` starts over and pays everything again."
+            ),
+        )
