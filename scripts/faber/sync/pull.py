@@ -18,6 +18,7 @@ from faber.sync.branches import PulledBranch, pull_branches
 from faber.sync.commits import known_commits, state_of
 from faber.sync.divergence import Comparison, compare_with, refusal, shared_state
 from faber.sync.local import as_object, branch_of, work_item
+from faber.sync.nebula_refs import pull_nebula
 from faber.sync.remotes import Listing, Remote, fetch, listing, run_ref, seen_ref, set_refs, synced_ref
 from faber.sync.sync_errors import RunNotAtRemote
 from faber.sync.trees import Tree, read_blobs, read_tree
@@ -45,10 +46,10 @@ def pull(
 ) -> dict[str, object]:
     """Bring this machine's copy of the run, and its branch, to what the remote has.
 
-    `{"run_id", "result", "events", "last_event_id", "parked", "branch", "notices"}`; `result` is `created`, `pulled`,
-    `merged`, `equal`, or `ahead` where only this copy has more. `merge` joins logs that diverged, if one side's events
-    are only feedback; `park` takes the remote's and sets the events that only this copy has aside. `known` is what
-    the remote holds, if it was just asked; `fetched` says that its commit is here.
+    `{"run_id", "result", "events", "last_event_id", "parked", "branch", "branches", "notices"}`; `result` is `created`,
+    `pulled`, `merged`, `equal`, or `ahead` where only this copy has more; `branches` are a nebula's. `merge` joins logs
+    that diverged, if one side's events are only feedback; `park` takes the remote's and sets the events that only this
+    copy has aside. `known` is what the remote holds, if it was just asked; `fetched` says that its commit is here.
 
     Raises `RunNotAtRemote`, `Diverged`, `RemoteRunInvalid`, `Stale` if a command wrote to the run meanwhile.
     """
@@ -69,12 +70,14 @@ def pull(
     run = load(layout, run_id)
     _note_holder(layout, run, before)
     branch = _branch(remote, run, there)
+    branches = pull_nebula(remote, run, there, checkpoints=done.result != "ahead")
     return {
         "run_id": run_id,
         **done._asdict(),
         "notices": [notice.as_dict() for notice in done.notices],
         "last_event_id": run.state["last_event_id"],
         "branch": branch._asdict() if branch else None,
+        "branches": [each._asdict() for each in branches],
     }
 
 

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.git.programs import reason
@@ -11,6 +12,7 @@ from faber.git.refs import branch_problem, shown
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
 from faber.store.load import Run, load
+from faber.sync import nebula_refs
 from faber.sync.branches import is_at_remote, left_behind, to_push, unpushable
 from faber.sync.commits import KnownCommits, known_commits, write_commit
 from faber.sync.divergence import compare_with, refusal
@@ -62,7 +64,7 @@ class Sent(NamedTuple):
 def push(
     layout: Layout, remote: Remote, run_id: str, *, merge: bool = False, kept: Kept | None = None
 ) -> dict[str, object]:
-    """Push the run's new events and its branch to the remote; all of it arrives or nothing.
+    """Push the run's new events and its branches to the remote; all of it arrives or nothing.
 
     `{"run_id", "result", "events", "commit", "last_event_id", "branch", "merged", "refused", "notices"}`; `result` is
     `created`, `pushed` or `equal`. `merge` joins logs that diverged as `pull` does, and pushes the result. With `kept`,
@@ -82,10 +84,12 @@ def push(
         name = branch_of(run)
         known = known_commits(remote, run, name if name and not branch_problem(name) else None)
         branch, notices = to_push(remote, run, known.branch)
+        more = nebula_refs.to_push(remote, run)
         there: Listing | None = None
         if known.seen in (known.base, cleared):
             commit, sent_events = run_commit(remote, run, known)
-            sent = _send(remote, run_id, commit, known, None if without_branch else branch)
+            specs = [f"{HEADS}{name}:{HEADS}{name}" for name in (None if without_branch else branch, *more) if name]
+            sent = _send(remote, run_id, commit, known, specs + _checkpoints(layout, remote, run))
             if sent.ok:
                 notices += left_behind(remote, name) if known.branch and name and not is_over(run) else []
                 set_refs(
@@ -113,6 +117,9 @@ def push(
                     busy += 1
                     _pause(attempt)
                     continue
+                for name in more:
+                    if sent.reason(HEADS + name):
+                        raise _rejected(remote, name, sent)
                 try:
                     without_branch = _branch_has_it(remote, run_id, branch, known, there.heads, sent, without_branch)
                 except BranchNotPushable as error:
@@ -144,17 +151,30 @@ def run_commit(remote: Remote, run: Run, known: KnownCommits) -> tuple[str, int]
         return known.base, 0
     values = secret_values(os.environ)
     files = files_after(run, known.base_last if known.base else None, values)
+    _require_no_secret(run, files, values)
+    commit = write_commit(remote, run, files, parent=known.seen, base=known.base)
+    return commit, last - (known.base_last or 0)
+
+
+def _require_no_secret(run: Run, files: Mapping[str, bytes], values: Mapping[str, str]) -> None:
     found = credential_in(run, files, values)
     if found is not None:
         file, at, why = found
         raise SecretInRun(
             f"Run {run.run_id} is not pushed: {file} at {at}: {why}.", run_id=run.run_id, file=file, place=at, why=why
         )
-    commit = write_commit(remote, run, files, parent=known.seen, base=known.base)
-    return commit, last - (known.base_last or 0)
 
 
-def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, branch: str | None) -> Sent:
+def _checkpoints(layout: Layout, remote: Remote, run: Run) -> list[str]:
+    """What to push for the checkpoints of an unfinished nebula. Raises `SecretInRun`."""
+    files = nebula_refs.checkpoint_files(layout, run)
+    if files is None:
+        return []
+    _require_no_secret(run, files, secret_values(os.environ))
+    return [f"+{nebula_refs.checkpoint_commit(remote, run, files)}:{nebula_refs.checkpoints_ref(run.run_id)}"]
+
+
+def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, more: list[str]) -> Sent:
     ref = run_ref(run_id)
     # An empty lease says that the ref must not exist yet.
     options = [
@@ -164,8 +184,10 @@ def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, branch:
         "--no-follow-tags",
         f"--force-with-lease={ref}:{known.seen or ''}",
     ]
-    specs = [f"{commit}:{ref}"] + ([f"{HEADS}{branch}:{HEADS}{branch}"] if branch else [])
-    return _sent(remote, remote.git.run("push", *options, remote.name, *specs, codes=_ANY, hooks=branch is not None))
+    hooks = any(spec.startswith(HEADS) for spec in more)
+    return _sent(
+        remote, remote.git.run("push", *options, remote.name, f"{commit}:{ref}", *more, codes=_ANY, hooks=hooks)
+    )
 
 
 def push_branch(remote: Remote, name: str) -> str:

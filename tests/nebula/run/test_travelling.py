@@ -89,3 +89,25 @@ def test_nothing_is_done_again_where_the_branches_are_not(place: Path) -> None:
     git(there.root, "fetch", "-q", str(here.root), *(f"refs/heads/{name}:refs/heads/{name}" for name in names))
     assert there.apply(author, resume=True).status == "done"
     assert {phase for _, phase in author.asked} == {"b"}
+
+
+def test_a_pulled_nebula_just_continues(place: Path) -> None:
+    """After `sync pull` alone a resume continues the phase in its cycle, on its branch; and so does the first machine
+    when the run comes back."""
+    here = Project(place / "here")
+    there, author = arrived(place, here), Author()
+    assert heads(there) == [name for name in heads(here) if not name.endswith("/a")]  # merged
+    (run_id,) = there.layout.run_ids()
+    author.before = lambda role, phase: there.cancel.set() if role == "reviewer" else None
+    stopped = there.apply(author, resume=True)
+    assert (stopped.status, stopped.report["run_id"]) == ("cancelled", run_id)
+    assert author.asked == [("coder", "b"), ("reviewer", "b")]
+    assert "More." in author.prompts[0]
+    sent(there)
+    pull(here.layout, open_remote(str(here.root), "origin", seconds=60), run_id)
+    again = Author()
+    applied = here.apply(again, resume=True)
+    print(here.said, again.asked, again.prompts, applied.report)
+    assert (applied.status, applied.report["run_id"]) == ("done", run_id)
+    assert again.asked == [("reviewer", "b")]
+    assert {"a.txt", "b.txt"} <= set(here.files(applied.report["branch"]))

@@ -9,6 +9,7 @@ from faber.model.documents import State, nebula_of
 from faber.nebula.plan.names import names_of
 from faber.nebula.plan.specs import Nebula
 from faber.nebula.run.apply_options import Wanted
+from faber.nebula.run.pulled_checkpoints import take_checkpoints
 from faber.nebula.run.run_of_nebula import KnownRun
 
 UNFINISHED = frozenset({"in_progress", "failed", "skipped"})
@@ -30,9 +31,10 @@ class WorkElsewhere(FaberError):
 
 def check_wanted(known: KnownRun, directory: str, wanted: Wanted, nebula: Nebula, git: Git) -> None:
     """Raise `NebulaUnfinished` if there is unfinished work and no option says what to do with it, and `WorkElsewhere`
-    if a resume lacks what another machine has."""
+    if a resume lacks what another machine has. For a resume, the checkpoints that came with the run are taken."""
     if wanted.resume and known.open and known.state is not None:
         _require_here(known.state, directory, nebula.name, git, again=wanted.retry_failed)
+        take_checkpoints(known.state, directory, git)
     if wanted.resume or wanted.fresh:
         return
     left: list[str] = []
