@@ -1,6 +1,5 @@
 """A nebula's run on another machine: what it needs comes along, and without that nothing is paid again."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ def stopped(path: Path) -> Project:
     )
     assert project.apply(author, max_workers=1).status == "cancelled"
     assert author.asked[-1] == ("coder", "b")
+    project.cancel.clear()
     sent(project)
     return project
 
@@ -49,31 +49,19 @@ def arrived(path: Path, source: Project, name: str = "there") -> Project:
     return project
 
 
-@pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the machine `here` and `remote.git`, worked in once."""
-    source = tmp_path_factory.getbasetemp() / "stopped-nebula-with-a-remote"
-    if not source.exists():
-        source.mkdir()
-        stopped(source)
-    shutil.copytree(source, tmp_path, symlinks=True, dirs_exist_ok=True)
-    git(tmp_path / "here", "remote", "set-url", "origin", str(tmp_path / "remote.git"))
-    return tmp_path
-
-
 def heads(project: Project, where: str = ".") -> list[str]:
     """faber's branches."""
     return git(project.root / where, "for-each-ref", "--format=%(refname:short)", "refs/heads/faber/").splitlines()
 
 
-def test_nothing_is_done_again_where_the_branches_are_not(place: Path) -> None:
-    """A run whose branches are at neither place is refused with what brings them, whatever else was asked; only
+def test_nothing_is_done_again_where_the_branches_are_not(tmp_path: Path) -> None:
+    """A run whose branches are at neither tmp_path is refused with what brings them, whatever else was asked; only
     `--fresh` starts over."""
-    here = Project(place / "here")
+    here = stopped(tmp_path)
     names = heads(here)
     for name in heads(here, "../remote.git"):
-        git(place / "remote.git", "update-ref", "-d", f"refs/heads/{name}")
-    there, author = arrived(place, here), Author()
+        git(tmp_path / "remote.git", "update-ref", "-d", f"refs/heads/{name}")
+    there, author = arrived(tmp_path, here), Author()
     with pytest.raises(NebulaUnfinished):
         there.apply(author)
     for options in ({}, {"retry_failed": True}, {"heal": True}):
@@ -91,23 +79,22 @@ def test_nothing_is_done_again_where_the_branches_are_not(place: Path) -> None:
     assert {phase for _, phase in author.asked} == {"b"}
 
 
-def test_a_pulled_nebula_just_continues(place: Path) -> None:
+def test_a_pulled_nebula_just_continues(tmp_path: Path) -> None:
     """After `sync pull` alone a resume continues the phase in its cycle, on its branch; and so does the first machine
     when the run comes back."""
-    here = Project(place / "here")
-    there, author = arrived(place, here), Author()
+    here = stopped(tmp_path)
+    there, author = arrived(tmp_path, here), Author()
     assert heads(there) == [name for name in heads(here) if not name.endswith("/a")]  # merged
     (run_id,) = there.layout.run_ids()
     author.before = lambda role, phase: there.cancel.set() if role == "reviewer" else None
-    stopped = there.apply(author, resume=True)
-    assert (stopped.status, stopped.report["run_id"]) == ("cancelled", run_id)
+    applied = there.apply(author, resume=True)
+    assert (applied.status, applied.report["run_id"]) == ("cancelled", run_id)
     assert author.asked == [("coder", "b"), ("reviewer", "b")]
     assert "More." in author.prompts[0]
     sent(there)
     pull(here.layout, open_remote(str(here.root), "origin", seconds=60), run_id)
     again = Author()
     applied = here.apply(again, resume=True)
-    print(here.said, again.asked, again.prompts, applied.report)
     assert (applied.status, applied.report["run_id"]) == ("done", run_id)
     assert again.asked == [("reviewer", "b")]
     assert {"a.txt", "b.txt"} <= set(here.files(applied.report["branch"]))
