@@ -221,16 +221,13 @@ class NebulaPlace:
         return "\n".join([*there, git(self.project.root, "log", "--all", "--format=", "--name-only")])
 
     def _moved(self) -> None:
-        """What docs/sync.md says: the nebula's state and branches by git, its run by `faber sync`."""
+        """What docs/sync.md says: `faber sync` moves the run with its branches, in a project that git moves."""
         root = self.project.root
-        git(root, "add", "plan")
-        git(root, "commit", "-q", "-m", "Where the nebula is")
-        git(root, "push", "-q", "origin", "--all")
+        git(root, "push", "-q", "origin", "main")
         (run,) = self.project.layout.run_ids()
         self._sync("push", run)
         git(self._live, "clone", "-q", "-b", "main", str(self._live / "remote.git"), "clone")
         self._at(self._live / "clone", self._live / "home of another machine")
-        git(self.project.root, "fetch", "-q", "origin", "refs/heads/faber/*:refs/heads/faber/*")
         self._named()
         self._sync("pull", run)
 

@@ -43,28 +43,39 @@ def allowed(name: str) -> bool:
     return _OWN.fullmatch(name) is not None and branch_problem(name) is None
 
 
-def to_push(remote: Remote, run: Run) -> list[str]:
-    """The branches to push with an unfinished nebula's run: those that the remote has not or has older.
+def to_push(remote: Remote, run: Run) -> tuple[list[str], list[str]]:
+    """What to push with an unfinished nebula's run: leases, and refspecs of the branches that the remote lacks or has
+    older. Where a phase started over, its branch replaces what this machine knows to be there.
 
-    Raises `BranchNotPushable` for one that diverged.
+    Raises `BranchNotPushable` for one that has other commits there.
     """
+    leases: list[str] = []
+    specs: list[str] = []
     names = [] if is_over(run) else [name for name in branches_of(run.state) if allowed(name)]
-    if not names:
-        return []
-    here = local_refs(remote.git, *{f"{HEADS}{'/'.join(name.split('/')[:3])}/" for name in names})
-    there = listing(remote, run.run_id).heads
-    return [
-        name
-        for name in names
-        if (commit := here.get(HEADS + name)) and not is_at_remote(remote, name, commit, there.get(name))
-    ]
+    there = listing(remote, run.run_id).heads if names else {}
+    for name, commit in _here(remote, names).items():
+        old, ref = there.get(name), HEADS + name
+        known = old is not None and remote.git.commit_of(old) is not None
+        if known and old is not None and not remote.git.is_ancestor(commit, old):
+            leases.append(f"--force-with-lease={ref}:{old}")
+        elif known or is_at_remote(remote, name, commit, old):
+            continue
+        specs.append(f"{commit}:{ref}")
+    return leases, specs
 
 
-def checkpoint_files(layout: Layout, run: Run) -> dict[str, bytes] | None:
-    """The checkpoints next to the nebula's files, by name; None where the run is no unfinished nebula's."""
+def _here(remote: Remote, names: list[str]) -> dict[str, str]:
+    """The commits of those of the branches that are here."""
+    places = {f"{HEADS}{'/'.join(name.split('/')[:3])}/" for name in names}
+    refs = local_refs(remote.git, *places) if places else {}
+    return {name: refs[HEADS + name] for name in names if HEADS + name in refs}
+
+
+def checkpoint_files(layout: Layout, remote: Remote, run: Run) -> dict[str, bytes]:
+    """The checkpoints next to an unfinished nebula's files, by name; none while those that were pulled are newer."""
     nebula = nebula_of(run.state)
-    if nebula is None or is_over(run):
-        return None
+    if nebula is None or is_over(run) or local_refs(remote.git, checkpoints_ref(run.run_id, remote.name)):
+        return {}
     root = os.path.realpath(layout.root)
     directory = os.path.realpath(os.path.join(root, nebula["directory"] or ""))
     found: dict[str, bytes] = {}
@@ -93,17 +104,18 @@ def checkpoint_commit(remote: Remote, run: Run, files: dict[str, bytes]) -> str:
     return remote.git.run("fast-import", "--quiet", "--force", "--done", stdin=fast_import.stream(made)).line.strip()
 
 
-def pull_nebula(remote: Remote, run: Run, there: Listing, *, checkpoints: bool) -> list[PulledBranch]:
-    """Pull the branches of an unfinished nebula's run, and fetch its `checkpoints`."""
+def pull_nebula(remote: Remote, run: Run, there: Listing, *, newer: bool) -> list[PulledBranch]:
+    """Pull the branches of an unfinished nebula's run, and its checkpoints if the remote's copy was `newer`."""
     names = [] if is_over(run) else branches_of(run.state)
     if not names:
         return []
     good = [name for name in names if allowed(name)]
     done = [PulledBranch(shown(name), "invalid", "No nebula has such a branch.") for name in names if name not in good]
+    wanted = {name: there.heads[name] for name in good if name in there.heads}
     try:
-        if checkpoints:  # a pattern: there may be none
+        if newer or wanted.keys() - _here(remote, good).keys():  # a pattern: there may be none
             theirs, here = (checkpoints_ref(run.run_id, name).rpartition("/")[0] for name in (None, remote.name))
             fetch(remote, [(f"{theirs}/*", f"{here}/*")])
-        return done + pull_branches(remote, {name: there.heads[name] for name in good if name in there.heads})
+        return done + pull_branches(remote, wanted)
     except FaberError as error:
         return [*done, PulledBranch(good[0] if good else "", "failed", error.message)]

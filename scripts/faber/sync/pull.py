@@ -70,7 +70,7 @@ def pull(
     run = load(layout, run_id)
     _note_holder(layout, run, before)
     branch = _branch(remote, run, there)
-    branches = pull_nebula(remote, run, there, checkpoints=done.result != "ahead")
+    branches = pull_nebula(remote, run, there, newer=done.result not in ("ahead", "equal"))
     return {
         "run_id": run_id,
         **done._asdict(),

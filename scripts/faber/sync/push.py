@@ -84,12 +84,13 @@ def push(
         name = branch_of(run)
         known = known_commits(remote, run, name if name and not branch_problem(name) else None)
         branch, notices = to_push(remote, run, known.branch)
-        more = nebula_refs.to_push(remote, run)
+        leases, more = nebula_refs.to_push(remote, run)
         there: Listing | None = None
         if known.seen in (known.base, cleared):
             commit, sent_events = run_commit(remote, run, known)
-            specs = [f"{HEADS}{name}:{HEADS}{name}" for name in (None if without_branch else branch, *more) if name]
-            sent = _send(remote, run_id, commit, known, specs + _checkpoints(layout, remote, run))
+            specs = [f"{HEADS}{branch}:{HEADS}{branch}"] if branch and not without_branch else []
+            specs += [*more, *_checkpoints(layout, remote, run)]
+            sent = _send(remote, run_id, commit, known, leases, specs)
             if sent.ok:
                 notices += left_behind(remote, name) if known.branch and name and not is_over(run) else []
                 set_refs(
@@ -117,7 +118,7 @@ def push(
                     busy += 1
                     _pause(attempt)
                     continue
-                for name in more:
+                for name in [spec.partition(HEADS)[2] for spec in more]:
                     if sent.reason(HEADS + name):
                         raise _rejected(remote, name, sent)
                 try:
@@ -167,14 +168,14 @@ def _require_no_secret(run: Run, files: Mapping[str, bytes], values: Mapping[str
 
 def _checkpoints(layout: Layout, remote: Remote, run: Run) -> list[str]:
     """What to push for the checkpoints of an unfinished nebula. Raises `SecretInRun`."""
-    files = nebula_refs.checkpoint_files(layout, run)
-    if files is None:
+    files = nebula_refs.checkpoint_files(layout, remote, run)
+    if not files:
         return []
     _require_no_secret(run, files, secret_values(os.environ))
     return [f"+{nebula_refs.checkpoint_commit(remote, run, files)}:{nebula_refs.checkpoints_ref(run.run_id)}"]
 
 
-def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, more: list[str]) -> Sent:
+def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, leases: list[str], more: list[str]) -> Sent:
     ref = run_ref(run_id)
     # An empty lease says that the ref must not exist yet.
     options = [
@@ -183,8 +184,9 @@ def _send(remote: Remote, run_id: str, commit: str, known: KnownCommits, more: l
         "--no-progress",
         "--no-follow-tags",
         f"--force-with-lease={ref}:{known.seen or ''}",
+        *leases,
     ]
-    hooks = any(spec.startswith(HEADS) for spec in more)
+    hooks = any(f":{HEADS}" in spec for spec in more)
     return _sent(
         remote, remote.git.run("push", *options, remote.name, f"{commit}:{ref}", *more, codes=_ANY, hooks=hooks)
     )

@@ -9,7 +9,7 @@ from faber.nebula.phase.phase_errors import InvalidCheckpoint
 def take_checkpoints(state: State, directory: str, git: Git) -> None:
     """Write those of phases in progress that are newer than the ones here, and remove the refs that held them.
 
-    What is no checkpoint of its phase is left out: the phase then begins as one without a checkpoint.
+    A file that is not a valid checkpoint of its phase is ignored: the phase then starts over.
     """
     pattern = f"refs/faber/remotes/*/nebulas/{state['run_id']}/checkpoints"
     for ref in git.line("for-each-ref", "--format=%(refname)", pattern).splitlines():
