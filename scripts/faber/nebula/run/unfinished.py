@@ -31,16 +31,22 @@ class WorkElsewhere(FaberError):
 
 def check_wanted(known: KnownRun, directory: str, wanted: Wanted, nebula: Nebula, git: Git) -> None:
     """Raise `NebulaUnfinished` if there is unfinished work and no option says what to do with it, and `WorkElsewhere`
-    if a resume lacks what another machine has. For a resume, the checkpoints that came with the run are taken."""
-    if wanted.resume and known.open and known.state is not None:
+    if the run needs what another machine has. The checkpoints that came with the run are taken."""
+    if wanted.fresh:
+        return
+    if not wanted.resume:
+        _require_nothing_left(known, directory)
+    if known.open and known.state is not None:
         _require_here(known.state, directory, nebula.name, git, again=wanted.retry_failed)
         take_checkpoints(known.state, directory, git)
-    if wanted.resume or wanted.fresh:
-        return
+
+
+def _require_nothing_left(known: KnownRun, directory: str) -> None:
+    """Raise `NebulaUnfinished` if there is unfinished work."""
     left: list[str] = []
     if known.open and known.state is not None:
-        kept = nebula_of(known.state)
-        left = [name for name, phase in kept["phases"].items() if phase["status"] != "done"] if kept else ["all"]
+        nebula = nebula_of(known.state)
+        left = [name for name, phase in nebula["phases"].items() if phase["status"] != "done"] if nebula else ["all"]
     elif known.state is None and known.file is not None:
         left = [name for name, record in known.file.phases.items() if record.status in UNFINISHED]
     if left:
