@@ -13,6 +13,7 @@ from faber.nebula.run.unfinished import NebulaUnfinished, WorkElsewhere
 from faber.sync.pull import pull
 from faber.sync.push import push
 from faber.sync.remotes import open_remote
+from faber.sync.sync_errors import BranchNotPushable
 from support.nebulas import Author, Project, nebula_files
 from support.repositories import git
 
@@ -143,3 +144,28 @@ def test_no_other_branch_moves(tmp_path: Path) -> None:
     names = ["main", "own/plans", "faber/demo/one/phase/../x"]
     assert pulled(there, run_id) == [(name, "invalid") for name in names]
     assert git(there.root, "branch", "--format=%(refname:short)") == "main"
+
+
+def test_a_phase_that_started_over_replaces_its_branch(tmp_path: Path) -> None:
+    """Its branch is replaced at the remote if this machine knew the earlier one; what others put there stays."""
+    here = Project(tmp_path / "here", nebula_files({"a": []}))
+    connected(here)
+    run_id = make_run(here.layout, load_nebula(here.directory).nebula, "local/demo/one", "test")
+    journal, base = Journal(here.layout, run_id, here.directory, actor="test"), git(here.root, "rev-parse", "HEAD")
+    branch, remote = "faber/demo/one/phase/a", tmp_path / "remote.git"
+    journal.record(nebula_start("demo", {"a": ""}, directory="plan", base_branch="main", base_commit=base, branch=None))
+    journal.record(nebula_phase_start("a", branch=branch, base=base, digest=None))
+
+    def made(where: Path, text: str) -> str:
+        commit = git(where, "commit-tree", f"{base}^{{tree}}", "-p", base, "-m", text)
+        git(where, "update-ref", f"refs/heads/{branch}", commit)
+        return commit
+
+    for text in ("first", "second"):
+        commit = made(here.root, text)
+        sent(here)
+        assert git(remote, "rev-parse", branch) == commit
+    others = made(remote, "another's")
+    with pytest.raises(BranchNotPushable):
+        sent(here)
+    assert git(remote, "rev-parse", branch) == others
