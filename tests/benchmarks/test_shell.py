@@ -60,7 +60,7 @@ def test_what_only_speaks_of_faber_is_work(command: str) -> None:
 
 
 def test_a_long_command_is_read_at_once() -> None:
-    """A command of ten thousand characters, with nothing closed or one word again and again, takes less than a second."""
+    """A command of ten thousand characters, nothing closed or one word repeated, takes less than a second."""
     for part in ("$(", '"', "'a ", "<<a\n", "`", "x ", "\\", "(", "a=$(", "time ", "eval "):
         began = time.process_time()
         only_faber(part * (10_000 // len(part)))

@@ -182,7 +182,7 @@ def test_what_the_page_says_in_words_was_measured(page: Any) -> None:
     """The figures in the page's own sentences, and where it says that faber is not ahead, are those of the data."""
     data = json.loads(page.DATA.read_text("utf-8"))
     text = " ".join(page.PAGE.read_text("utf-8").split())
-    bare, compact, notes, faber, _ = data["arms"].values()
+    bare, _, notes, faber, _ = data["arms"].values()
     moments = faber["interruptions"]["SIGKILL"]["count"]
     assert {row["count"] for row in data["arms"].values()} == {5 * moments}
     assert f"at {moments} moments" in text
