@@ -100,8 +100,8 @@ def _simple(words: list[str], variables: dict[str, str], *, piped: bool) -> Iter
             rest = rest[1:]
         yield from _simple(rest, variables, piped=piped)
     elif program == "eval":
-        rest = dropwhile(lambda word: word == "eval", words)
-        yield from _verdicts(" ".join(map(_bare, rest)), variables)
+        given = dropwhile(lambda word: word == "eval", words)
+        yield from _verdicts(" ".join(map(_bare, given)), variables)
     elif program in _SHELLS:
         yield from _shell(words[1:], variables)
     elif program in _IDLE:
