@@ -41,7 +41,9 @@ def nebula(data: Data) -> str:
     """One line for each arm on the phases of a nebula, its facts by interruption, and its rules."""
     part = data["nebula"]
     kinds = list(next(iter(part["arms"].values()))["interruptions"])
-    lines = [*_arms(part, "turns"), "", f"`--way nebula --every {part['about']['every']}`, {_by(part['about'])}."]
+    every = part["about"]["every"]
+    options = "At every event" if every == 1 else f"`--way nebula --every {every}`"
+    lines = [*_arms(part, "turns"), "", f"{options}, {_by(part['about'])}."]
     lines += ["", f"| facts there, in percent | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
     for name, row in part["arms"].items():
         shares = [f"{percent(each)}{_wrong(each)} (of {each['of']})" for each in row["interruptions"].values()]
