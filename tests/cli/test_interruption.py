@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -186,7 +187,7 @@ def test_what_the_page_says_in_words_was_measured(page: Any) -> None:
     moments = faber["interruptions"]["SIGKILL"]["count"]
     assert {row["count"] for row in data["arms"].values()} == {5 * moments}
     assert f"at {moments} moments" in text
-    assert f"`--every {data['nebula']['about']['every']}` takes two" in text
+    assert set(re.findall(r"`--every (\d+)", text)) <= {str(each["about"]["every"]) for each in (data, data["nebula"])}
 
     assert "an eighth of the characters" in text
     assert round(faber["characters"] / notes["characters"]) == 8
@@ -197,6 +198,9 @@ def test_what_the_page_says_in_words_was_measured(page: Any) -> None:
     unnoted = notes["missed"]["who asked, for what: title"]  # nothing is known at that moment
     none = [count for name, count in notes["missed"].items() if "who asked" in name or "fetch-work" in name]
     assert (unnoted, round(missed / sum(none))) == (5, 6)
+    of_nebula = list(data["nebula"]["arms"].values())[-1]["missed"]
+    assert of_nebula["task: task of rows"] == 3 * 5
+    assert round(sum(of_nebula.values()) / (3 * 5)) == 2
 
     killed = [row["interruptions"]["SIGKILL"] for row in (bare, notes, faber)]
     assert len({each["right"] for each in killed}) == 1
