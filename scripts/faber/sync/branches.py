@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
-from faber.errors import Notice, Severity
-from faber.git.git_errors import NoRepository
+from faber.errors import FaberError, Notice, Severity
 from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.refused_branch import was_refused
 from faber.sync.remotes import HEADS, Remote, fetch, is_oid
-from faber.sync.sync_errors import BranchNotPushable, SyncFailed
+from faber.sync.sync_errors import BranchNotPushable
 from faber.sync.sync_git import SyncGit
 from faber.text.safe_text import inert
 
 STATUS = 4_000_000  # bytes that git may say about a working tree
+SECONDS = 30.0  # that it may take for that
 NAMED = 10  # files that a warning names
 
 
@@ -85,9 +85,10 @@ def left_behind(remote: Remote, name: str) -> list[Notice]:
     if at is None:
         return []
     try:
-        asked = SyncGit(at).run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", limit=STATUS)
-    except (NoRepository, SyncFailed):
-        return []  # a broken worktree, or millions of files: the run travels all the same
+        git = SyncGit(at, seconds=SECONDS)
+        asked = git.run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", limit=STATUS)
+    except FaberError:
+        return []  # a broken worktree, missing objects, or millions of files: the run travels all the same
     files = [shown(entry[3:]) for entry in asked.out.split("\0") if entry]
     if not files:
         return []
