@@ -332,5 +332,6 @@ def _status_or_resume(arrival: Arrival, verb: str, made: Run) -> Mapping[str, ob
         position = run_position(done.run, None)
         outcome |= {"result": "recorded", "status": position["status"], "standing": position}
         outcome["next"] = position["next_command"]
-    outcome |= continued(done.run, arrival.may_resume and position["status"] not in CLOSED)
+    waits = position["status"] in CLOSED or bool(done.run.state["feedback_queue"])  # a gate may be asked now
+    outcome |= continued(done.run, arrival.may_resume and not waits)
     return with_report(outcome, tell(made.layout, done, config=arrival.config))
