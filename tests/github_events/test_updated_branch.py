@@ -28,7 +28,7 @@ RARE = {
 )
 def test_a_merge_of_the_base_keeps_it_the_runs(world: World, done: list[str], reason: str) -> None:
     """A check that fails at a merge of the base that git makes by itself is the run's to repair, and its work continues
-    from there; at any other commit that faber did not push it is not."""
+    from there; at any other commit that faber did not push it is not. More such merges are the same repair."""
     start(world.call, STEP)
     number = world.open().json["number"]
     there = world.project.parent / "there"
@@ -52,6 +52,18 @@ def test_a_merge_of_the_base_keeps_it_the_runs(world: World, done: list[str], re
     told = world.call("feedback", "from-event", "--event-path", event)
     assert told.json["reason"] == {"not": "not_pushed_by_faber"}.get(reason, reason)
     if reason == "reopened":
+        git(there, "switch", "-q", "main")
+        commit(there, {"of/all": "y"}, "Even more")
+        git(there, "switch", "-q", BRANCH)
+        git(there, "merge", "--no-ff", "-q", "-m", "U", "main")
+        git(there, "push", "-q", "origin", "main", BRANCH)
+        git(world.project, "fetch", "-q", "origin")
+        head = git(there, "rev-parse", "HEAD")
+        world.github.checks.workflow(50, "CI", head, {51: ("test", "failure", "no\n")})
+        event = write_event(world.project.parent, ended(world.github, "workflow_run", 50))
+        assert must(world.call, "feedback", "from-event", "--event-path", event)["reason"] == "reopened"
+        assert [each["metadata"]["repair"] for each in world.events("run_reopened")] == [1, 1]
+        assert head[:12] in world.events("run_reopened")[1]["message"]
         git(world.project, "merge", "-q", "--ff-only", f"origin/{BRANCH}")
         assert must(world.call, "pull-request", told.json["run_id"])["commit"] == head
         assert world.state["artifacts"]["pr_commit"] == head

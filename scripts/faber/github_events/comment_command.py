@@ -248,7 +248,7 @@ def _reopen(arrival: Arrival, said: CommentCommand) -> Mapping[str, object]:
     words, warnings = _whole_text(arrival, said)
     text = hidden(words, secret_values(os.environ)).strip()
     try:
-        run, pull = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
+        run, pull, _ = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
     except WorkItemError as error:
         raise not_certain("pull_request_unknown", error) from None
     evidence = review_evidence(comment.sender.login, comment.state, comment.url, text)

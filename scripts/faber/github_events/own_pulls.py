@@ -14,10 +14,12 @@ from faber.store.load import Run
 
 
 class OwnPull(NamedTuple):
-    """A run, and its pull request as GitHub has it now."""
+    """A run, its pull request as GitHub has it now, and the commit that faber pushed to it: the newest, or the one that
+    the newest only brings up to date with the base."""
 
     run: Run
     pull: PullFacts
+    pushed: str
 
 
 def find_own(
@@ -31,28 +33,28 @@ def find_own(
             continue
         pull = read_pull(api, number)
         for run in runs:
-            reason = _problem(run, pull, web.split("/", 3)[3])
+            reason, pushed = _problem(run, pull, web.split("/", 3)[3])
             if reason is None and commit in (None, pull.head_commit):
-                return OwnPull(run, pull)
+                return OwnPull(run, pull, pushed)
             problem = Refusal("stale", reason or "older_commit", run_id=run.run_id)
     raise problem
 
 
-def _problem(run: Run, pull: PullFacts, repository: str) -> str | None:
-    """Why nothing that happens to the pull request is the run's to answer; None if it is."""
+def _problem(run: Run, pull: PullFacts, repository: str) -> tuple[str | None, str]:
+    """Why nothing that happens to the pull request is the run's to answer, None if it is; and the commit of faber's."""
     if pull.state != "open":
-        return "pull_request_closed"
+        return "pull_request_closed", ""
     if pull.head_repository.lower() != repository.lower():
-        return "fork"
+        return "fork", ""
     if pull.head_branch != branch_name(run.state):
-        return "another_branch"
+        return "another_branch", ""
     left = _left_by_faber(run)
     pushed = [each["commit"] for each in left]
     base = pull.base if left and pull.base == left[-1].get("base") else ""  # another one is a person's choice
     found = pushed_below(run.layout.root, pull.head_commit, base, pushed)
     if found is None:
-        return "not_pushed_by_faber"
-    return None if found == pushed[-1] else "older_commit"
+        return "not_pushed_by_faber", ""
+    return None if found == pushed[-1] else "older_commit", found
 
 
 def _left_by_faber(run: Run) -> list[dict[str, Any]]:
