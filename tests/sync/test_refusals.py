@@ -323,6 +323,29 @@ def test_a_refused_branch_does_not_hold_back_the_run(
     c.must("doctor", RUN)
 
 
+def test_a_person_is_told_how_to_land_commits_that_diverged(
+    a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the request names brings the commits together, from the exported file and the remote."""
+    file = str(tmp_path / "run.bundle")
+    a.commit("two.txt")
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        work(a, "Two")
+        a.must("sync", "export", RUN, file)
+    b.must("sync", "pull", RUN)
+    b.git("switch", "-q", "feat/7")
+    b.commit("three.txt")
+    b.git("push", "-q", "origin", "feat/7")
+    assert a.faber("sync", "push", RUN, "--kept-in", "a file").json["refused"]["reason"] == "diverged"
+    b.must("sync", "pull", RUN)
+    (asked,) = b.must("feedback", "show", RUN)["open"]
+    assert "`git fetch FILE BRANCH`, merge FETCH_HEAD into the branch" in asked["prompt"]
+    b.git("fetch", "-q", file, "feat/7")
+    b.git("merge", "-q", "--no-edit", "FETCH_HEAD")
+    assert b.must("sync", "push", RUN)["branch"] == "feat/7"
+
+
 def finish(a: Clone) -> None:
     """Skip what is left of the run, and complete it."""
     a.must("step", "complete", RUN, "frame:fetch-work")

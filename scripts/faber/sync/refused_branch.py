@@ -27,10 +27,13 @@ class Kept(NamedTuple):
 def ask_a_person(run: Run, tip: str, error: BranchNotPushable, kept: Kept) -> None:
     """Open a request about the branch at commit `tip`, once; a run that was completed waits for the answer, too."""
     request_id = f"{REFUSED_BRANCH}{sha256(f'{run.run_id} {tip}'.encode()).hexdigest()[:12]}"
+    land = "`faber sync import RUN FILE`, then do what the message asks for"
+    if error.fields.get("reason") == "diverged":  # an import takes no such commits
+        land = "`git fetch FILE BRANCH`, merge FETCH_HEAD into the branch"
     how = (
         f"The run is pushed without it: commit {tip[:12]}, which its log rests on, is not there. It is kept in "
-        f"{one_line(kept.place, _PLACE)}. To land it from there, in a clone: `faber sync pull RUN`, `faber sync import "
-        "RUN FILE`, then do what the message asks for, and `faber sync push RUN`. Then answer: continue."
+        f"{one_line(kept.place, _PLACE)}. To land it from there, in a clone: `faber sync pull RUN`, {land}, and `faber "
+        "sync push RUN`. Then answer: continue."
     )
     prompt = f"{shorten(error.message, MAX_PROMPT - len(how) - 1)} {how}"
 
