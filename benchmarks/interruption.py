@@ -8,7 +8,7 @@ model. It is interrupted after every call of its work and at every question, in 
 that is examined by rules (interruption_rules.py), in five arms; then a literal agent acts on it to the end. The agents
 of a nebula are interrupted as well (interruption_nebula.py), and one session that does the same phases without it.
 
-The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes about an hour of processor time;
+The client is the one that FABER_TEST_CLAUDE or --client names. A whole run takes more than an hour on two cores;
 --every N takes two of N moments only. benchmarks/interruption_page.py makes docs/worth.md from the result.
 """
 

@@ -31,18 +31,19 @@ def table(data: Data) -> str:
     """One line for each arm, and what was measured."""
     row = next(iter(data["arms"].values()))
     about = data["about"]
-    options = f"`--every {about['every']} --acts {about['acts']}`"
-    return (
-        "\n".join([*_arms(data, "steps"), "", f"{row['count']} interruptions of each arm ({options}), {_by(about)}."])
-        + "\n"
-    )
+    whole = about["every"] == about["acts"] == 1
+    options = "at every event" if whole else f"`--every {about['every']} --acts {about['acts']}`"
+    said = f"{row['count']} interruptions of each arm ({options}), {_by(about)}."
+    return "\n".join([*_arms(data, "steps"), "", said]) + "\n"
 
 
 def nebula(data: Data) -> str:
     """One line for each arm on the phases of a nebula, its facts by interruption, and its rules."""
     part = data["nebula"]
     kinds = list(next(iter(part["arms"].values()))["interruptions"])
-    lines = [*_arms(part, "turns"), "", f"`--way nebula --every {part['about']['every']}`, {_by(part['about'])}."]
+    every = part["about"]["every"]
+    options = "At every event" if every == 1 else f"`--way nebula --every {every}`"
+    lines = [*_arms(part, "turns"), "", f"{options}, {_by(part['about'])}."]
     lines += ["", f"| facts there, in percent | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
     for name, row in part["arms"].items():
         shares = [f"{percent(each)}{_wrong(each)} (of {each['of']})" for each in row["interruptions"].values()]
@@ -98,12 +99,13 @@ def telling(data: Data) -> str:
     resumed = bare["interruptions"]
     whole = [resumed[each] for each in ("SIGKILL", "output limit", "usage limit")]
     there = {name: sum(each[name] for each in whole) for name in ("present", "of")}
+    late = f", and {noted['wrong']} times something wrong" if noted["wrong"] else ""
     return (
         f"Measured in the real client with a scripted agent ([how](docs/worth.md)): after {row['count']} interruptions "
         f"of one run, of five kinds, the next session with faber has {percent(row)} % of what it has to know, "
         f"{row['wrong'] or 'nothing'} of it wrong. `--resume` has {percent(there)} % while its transcript is whole, "
         f"{percent(resumed['/compact'])} % after `/compact` and {percent(resumed['new machine'])} % on a new machine; "
-        f"notes that a script never forgets to keep have {percent(noted)} %."
+        f"notes that a script never forgets to keep have {percent(noted)} %{late}."
     )
 
 

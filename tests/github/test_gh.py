@@ -86,7 +86,7 @@ def test_pull_requests_on_an_enterprise_server(github: FakeGitHub) -> None:
     pulls = PullRequests(Connection(PLACE, through), GitHubSettings(), Timing(sleep=lambda seconds: None))
     made = pulls.create(title="Add it", head="feat", base=pulls.default_branch(), body="Why", draft=True)
     assert (made.open, made.draft, made.commit, made.base) == (True, True, "a" * 40, "main")
-    assert pulls.edit(made.number, "Because").body == "Because"
+    assert pulls.edit(made.number, "Because", None).body == "Because"
     pulls.set_draft(made, False)
     [found] = pulls.of_branch("acme", "feat")
     assert (found.number, found.draft, found.merged) == (made.number, False, None)
