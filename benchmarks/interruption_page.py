@@ -99,13 +99,12 @@ def telling(data: Data) -> str:
     resumed = bare["interruptions"]
     whole = [resumed[each] for each in ("SIGKILL", "output limit", "usage limit")]
     there = {name: sum(each[name] for each in whole) for name in ("present", "of")}
-    late = f", and {noted['wrong']} times something wrong" if noted["wrong"] else ""
     return (
         f"Measured in the real client with a scripted agent ([how](docs/worth.md)): after {row['count']} interruptions "
         f"of one run, of five kinds, the next session with faber has {percent(row)} % of what it has to know, "
         f"{row['wrong'] or 'nothing'} of it wrong. `--resume` has {percent(there)} % while its transcript is whole, "
         f"{percent(resumed['/compact'])} % after `/compact` and {percent(resumed['new machine'])} % on a new machine; "
-        f"notes that a script never forgets to keep have {percent(noted)} %{late}."
+        f"notes that a script rewrites after each step have {percent(noted)} %."
     )
 
 

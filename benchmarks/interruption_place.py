@@ -182,7 +182,7 @@ class Place:
     def next_prompt(self, result: Result) -> str | None:
         """What the person types next: an answer, `continue`, the task once more; None at the end."""
         if question := self.open_question(result):
-            # What is asked beside the gates: whether evidence can be done without. The tests show what comes of that.
+            # Faber also asks whether missing evidence may be waived. The final tree shows what comes of it.
             said = next((self.task.answers[place] for place, asked in self.task.gates.items() if asked == question), "")
             if not self.faber:
                 return f"approve: {said}"

@@ -172,8 +172,8 @@ def _planned(given: argparse.Namespace) -> list[schedule.Planned]:
 
 def _reach(url: str) -> None:
     """Refuse an endpoint to which nothing connects: a client would try again for minutes, in every run."""
-    there = urlsplit(url)
     try:
+        there = urlsplit(url)
         if not there.hostname:
             raise ValueError
         port = there.port or {"http": 80, "https": 443}[there.scheme]

@@ -90,7 +90,7 @@ def _key(lock: Path) -> str:
 def build(lock: Path, place: Place, *, compiled: bool = True) -> None:
     """Install what `lock` lists into `place`; raises CannotBuild, and leaves nothing behind if it fails.
 
-    What is not `compiled` is when it is imported first, if its place can be written then.
+    Without `compiled`, Python compiles each module when it first imports it, if it can write there.
     """
     if os.environ.get("CODEX_SANDBOX_NETWORK_DISABLED") or os.environ.get("CODEX_SANDBOX"):
         raise CannotBuild(

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import dropwhile
 
 _HERE = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)(\w+)['\"]?")
 _TOKEN = re.compile(
@@ -25,26 +26,32 @@ _IDLE = {
     "", ".", ":", "[", "[[", "cd", "echo", "exit", "export", "false", "for", "local", "popd", "printf", "pushd", "pwd",
     "read", "return", "set", "sleep", "source", "test", "true", "unset", "wait",
 }  # fmt: skip
+# What is written there changes nothing of the work.
+_NOWHERE = (">/dev/", ">/tmp/", ">$TMPDIR")
 
 
 def only_faber(command: str) -> bool:
     """Whether a command starts faber and does nothing of the work besides: it may change the directory, set variables,
-    print, and filter what faber has printed."""
-    verdicts = list(_verdicts(command, {}))
+    print to no file of the work, and filter what faber has printed."""
+    try:
+        verdicts = set(_verdicts(command, {}))
+    except RecursionError:
+        return False
     return "faber" in verdicts and "work" not in verdicts
 
 
 def _verdicts(command: str, variables: dict[str, str]) -> Iterator[str]:
     """What each pipeline is, by its first program that does anything: `faber`, `work`, or neither."""
     for pipeline in _pipelines(command):
-        found = [verdict for words in pipeline for verdict in _simple(words, variables, piped=len(pipeline) > 1)]
-        yield next((each for each in found if each), "")
+        found = [set(_simple(words, variables, piped=len(pipeline) > 1)) - {""} for words in pipeline]
+        first = next((each for each in found if each), {""})
+        yield "work" if "work" in first else first.pop()
 
 
 def _pipelines(command: str) -> Iterator[list[list[str]]]:
-    """The words of each simple command, by pipelines."""
+    """The words of each simple command, by pipelines; a file that it writes is a word that begins with `>`."""
     pipeline: list[list[str]] = [[]]
-    skipping = False
+    skipping = ""  # the redirection whose file comes next
     for token in _TOKEN.finditer("\n".join(_without_documents(command))):
         kind, said = token.lastgroup, token[0]
         if kind == "cut":
@@ -55,19 +62,25 @@ def _pipelines(command: str) -> Iterator[list[list[str]]]:
                 pipeline = [[]]
         elif kind == "word" and not skipping:
             pipeline[-1].append(said)
-        skipping = kind == "redirected"
+        elif kind == "word" and ">" in skipping and not skipping.endswith("&") and pipeline[-1]:
+            pipeline[-1].append(">" + _bare(said))
+        skipping = said if kind == "redirected" else ""
     yield pipeline
 
 
 def _without_documents(command: str) -> Iterator[str]:
     """The lines of a command without those of its here-documents."""
     until = ""
-    for line in command.replace("\\\n", " ").split("\n"):
+    lines = command.replace("\\\n", " ").split("\n")
+    last = {line.strip(): number for number, line in enumerate(lines)}
+    for number, line in enumerate(lines):
         if until:
             until = "" if line.strip() == until else until
             continue
-        until = found[2] if (found := _HERE.search(line)) else ""
-        yield _HERE.sub("", line)
+        found = _HERE.search(line)
+        # What no line ends is none: `<<` in a text, or a shift.
+        until = found[2] if found and last.get(found[2], 0) > number else ""
+        yield _HERE.sub("", line) if until else line
 
 
 def _simple(words: list[str], variables: dict[str, str], *, piped: bool) -> Iterator[str]:
@@ -87,10 +100,13 @@ def _simple(words: list[str], variables: dict[str, str], *, piped: bool) -> Iter
             rest = rest[1:]
         yield from _simple(rest, variables, piped=piped)
     elif program == "eval":
-        yield from _verdicts(" ".join(map(_bare, words[1:])), variables)
+        given = dropwhile(lambda word: word == "eval", words)
+        yield from _verdicts(" ".join(map(_bare, given)), variables)
     elif program in _SHELLS:
         yield from _shell(words[1:], variables)
     elif program in _IDLE:
+        if any(word.startswith(">") and not word.startswith(_NOWHERE) for word in words):
+            yield "work"
         yield from _inside(words[1:], variables)
     elif not (piped and program == "cat"):
         yield "work"

@@ -28,7 +28,8 @@ FABER = [
     "while ! faber next; do sleep 1; done", "for s in a b; do faber step complete $s; done", "faber next &>/dev/null",
     "faber next >| o", "set -e; faber next", "export FABER_X=1 && faber next",
     'faber step complete a:b --decision "(" --decision \'&&\' x', "faber note <<<'make all'", "[ -f x ] && faber next",
-    "! faber next", "{ faber next; }", "eval 'faber next'", "faber next|tee out.txt",
+    "echo x >/tmp/o; faber next", "echo x >&2; faber next 2>/dev/null", "! faber next", "{ faber next; }",
+    "eval 'faber next'", "faber next|tee out.txt",
 ]  # fmt: skip
 # Anything else that runs makes it work, and so does faber's name where no program stands.
 WORK = [
@@ -40,6 +41,9 @@ WORK = [
     "./run faber next", "find . -name faber", "$(make) && faber next", "vim /x/faber/y", "echo $(make; faber next)",
     "cat README.md", "if make; then faber next; fi", "sed -i s/a/b/ x && faber next",
     "python3 - <<'EOF'\nimport os\nEOF\nfaber next", "'faber next'",
+    "bash -c 'faber next && make'", "eval 'faber next; make'", 'echo "$(faber next; make)"', "X=$(faber next) make",
+    "faber note '<<EOF'\nmake", "faber next $((1<<x))\nmake",
+    "echo x >src/a.py; faber next", "printf x >> a && faber next",
 ]  # fmt: skip
 
 
@@ -56,8 +60,8 @@ def test_what_only_speaks_of_faber_is_work(command: str) -> None:
 
 
 def test_a_long_command_is_read_at_once() -> None:
-    """A command of a ten thousand characters, with nothing closed, takes less than a second."""
-    for part in ("$(", '"', "'a ", "<<a\n", "`", "x ", "\\", "(", "a=$("):
+    """A command of ten thousand characters, nothing closed or one word repeated, takes less than a second."""
+    for part in ("$(", '"', "'a ", "<<a\n", "`", "x ", "\\", "(", "a=$(", "time ", "eval "):
         began = time.process_time()
         only_faber(part * (10_000 // len(part)))
         assert time.process_time() - began < 1, part

@@ -55,7 +55,7 @@ def test_what_makes_no_trial_is_refused(
     ("url", "said"),
     [
         ("http://127.0.0.1:{port}", "nothing answers at 127.0.0.1:"), ("127.0.0.1:{port}", "is no http://"),
-        ("http:///v1", "is no http://"),
+        ("http:///v1", "is no http://"), ("http://[::1", "is no http://"),
     ],
 )  # fmt: skip
 def test_an_endpoint_that_is_not_there_is_refused(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -176,6 +177,40 @@ def test_the_page_says_what_was_measured(page: Any) -> None:
         parts = row["interruptions"].values()
         assert row["acted"] == row["count"]  # at one moment alone chance would decide which arm ends right
         assert all(row[key] == sum(part[key] for part in parts) for key in ("count", "present", "of", "wrong", "right"))
+
+
+def test_what_the_page_says_in_words_was_measured(page: Any) -> None:
+    """The figures in the page's own sentences, and where it says that faber is not ahead, are those of the data."""
+    data = json.loads(page.DATA.read_text("utf-8"))
+    text = " ".join(page.PAGE.read_text("utf-8").split())
+    bare, _, notes, faber, _ = data["arms"].values()
+    moments = faber["interruptions"]["SIGKILL"]["count"]
+    assert {row["count"] for row in data["arms"].values()} == {5 * moments}
+    assert f"at {moments} moments" in text
+    assert set(re.findall(r"`--every (\d+)", text)) <= {str(each["about"]["every"]) for each in (data, data["nebula"])}
+
+    assert "an eighth of the characters" in text
+    assert round(faber["characters"] / notes["characters"]) == 8
+    missed = sum(notes["missed"].values())
+    late = sum(count for name, count in notes["missed"].items() if name.startswith(("open question", "answers")))
+    assert round(2 * late / missed) == 1
+    assert notes["wrong"] == notes["facts"]["open question"][2]
+    unnoted = notes["missed"]["who asked, for what: title"]  # nothing is known at that moment
+    none = [count for name, count in notes["missed"].items() if "who asked" in name or "fetch-work" in name]
+    assert (unnoted, round(missed / sum(none))) == (5, 6)
+    of_nebula = list(data["nebula"]["arms"].values())[-1]["missed"]
+    assert of_nebula["task: task of rows"] == 3 * 5
+    assert round(sum(of_nebula.values()) / (3 * 5)) == 2
+
+    killed = [row["interruptions"]["SIGKILL"] for row in (bare, notes, faber)]
+    assert len({each["right"] for each in killed}) == 1
+    assert killed[0]["redone"] == 0 < killed[1]["redone"] == killed[2]["redone"]
+    moved = [row["interruptions"]["new machine"] for row in (notes, faber)]
+    assert all(f"{each['count'] - each['right']} of {moments} trees lack some" in text for each in moved)
+    begun = bare["interruptions"]["new machine"]
+    assert (begun["right"], f"does {begun['repeated']} steps again" in text) == (moments, True)
+    ours, *plain = (row["interruptions"]["SIGKILL"] for row in data["nebula"]["arms"].values())
+    assert page.percent(ours) == page.percent(plain[0]) == page.percent(plain[1])
 
 
 def test_a_changed_figure_is_noticed(page: Any) -> None:

@@ -46,6 +46,15 @@ def test_a_run_of_which_only_the_end_is_left_is_completed(world: World, asks: bo
     assert world.state["status"] == status
 
 
+def test_a_gate_at_the_end_is_asked_without_an_agent(world: World) -> None:
+    """Where a comment continues a run and only a person's approval is left, faber asks for it, and no agent starts."""
+    last = FLOW.splitlines()[-1]
+    run = begin(world, {last: "", "OTHER": "", "id: release,": 'id: release, gates: [{prompt: "Well?", when: after}],'})
+    must(world.call, "pull-request", run)
+    assert said(world, "@faber resume") == (False, False)
+    assert must(world.call, "run", "show", run)["state"]["status"] == "awaiting_feedback"
+
+
 @pytest.mark.parametrize("ci", [True, False])
 def test_who_reads_the_progress_is_told_how_steps_after_it_continue(
     world: World, ci: bool, monkeypatch: pytest.MonkeyPatch

@@ -106,6 +106,15 @@ def test_a_killed_attempt_is_finished() -> None:
     assert [draft["type"] for draft in decided(state, failed("types"), most=0)] == ["run_reopened"]
 
 
+def test_a_person_is_asked_one_question_at_a_time() -> None:
+    """A further commit that fails while a person is asked about another is noted: the question is not put twice."""
+    state = after(completed(), decided(completed(), failed("lint"), most=0))
+    drafts = decided(state, failed("lint", "b"), most=0)
+    assert [draft["type"] for draft in drafts] == ["run_reopened"]
+    state = after(state, drafts)
+    assert (state["status"], len(state["feedback_queue"])) == ("awaiting_feedback", 1)
+
+
 def test_a_commit_has_so_many_checks() -> None:
     """More than a few of one commit say nothing new."""
     state = completed()

@@ -188,7 +188,8 @@ def test_an_answer_is_seen_however_it_is_worded(name: str) -> None:
     assert [each for each in LOOKING if seen("Bash", command=each)] == []
     assert [each for each in ANSWERING if not seen("Agent", prompt=f"Run {each}")] == []
     assert seen("Agent", prompt="Approve the open request of the run.")
-    assert not seen("Agent", prompt="See what waits for approval; do not approve it.")
+    for word in ("do not", "Never", "Don't"):
+        assert not seen("Agent", prompt=f"See what waits for approval; {word} approve it.")
     assert seen("Skill", skill="faber:feedback", args="approve")
     assert not seen("Skill", skill="faber:status")
 

@@ -144,6 +144,7 @@ def test_another_base_is_taken(world: World) -> None:
     world.open()
     git(world.project, "push", "-q", "origin", "main:next")
     assert (world.open("--base", "next").json["base"], only(world)["base"]) == ("next", "next")
+    assert world.events("pr_update")[-1]["metadata"]["base"] == "next"
     assert world.open().json["base"] == "next"
     refused = world.open("--base", "nowhere")
     assert (refused.code, only(world)["base"]) == ("pull_request_refused", "next")

@@ -21,7 +21,7 @@ from faber.cli.app import main
 opened = []
 def hook(event, arguments):
     if event == "open" and isinstance(arguments[0], str):
-        opened.append(os.path.basename(arguments[0]))
+        opened.append(os.path.basename(arguments[0]) or "/")
 for line in sys.argv[1:]:
     pid = os.fork()
     if pid == 0:

@@ -40,8 +40,10 @@ def test_a_renamed_branch_arrives_under_its_name(
     for name in ("feat/seven", "feat/VII"):
         a.git("branch", "-m", name)
     file = str(tmp_path / "run.bundle")
+    (a.path / "one.txt").write_text("changed\n")
     sent = a.must("sync", "export", RUN, file)
-    assert (sent["branch"], [each["code"] for each in sent["notices"]]) == ("feat/7", ["branch_renamed"])
+    told = [each["code"] for each in sent["notices"]]
+    assert (sent["branch"], told) == ("feat/7", ["branch_renamed", "not_committed"])
     assert b.must("sync", "import", RUN, file)["branch"] == {
         "branch": "feat/7",
         "result": "forwarded",

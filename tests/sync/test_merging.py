@@ -14,7 +14,7 @@ from faber.model.consequences import consequences
 from faber.model.documents import Metadata, Plan, State
 from faber.model.reducer import fold, initial_state
 from faber.store import strict_json
-from faber.sync.merging import Extra, Joined, compare, extra, join
+from faber.sync.merging import REFUSED_BRANCH, Extra, Joined, compare, extra, join
 from faber.sync.trees import Logged
 
 RUN = "acme/shop/one"
@@ -212,6 +212,13 @@ def test_checks_that_arrive_on_two_machines_are_one_repair() -> None:
     state = fold(SHARED, logs(joined, mine, theirs))
     assert [loop["source"] for loop in state["retry_loops"]] == ["check-types", "check-lint"]
     assert join(SHARED, PLAN, side([reopened("types")], "me"), theirs, NOW) == Joined("theirs", [])
+
+
+def test_a_refused_branch_is_one_question() -> None:
+    """Two jobs whose branch the remote refused at one commit ask a person once."""
+    request = {"request_id": f"{REFUSED_BRANCH}a", "type": "error_resolution", "prompt": "?", "options": ["continue"]}
+    mine, theirs = (side([{"type": "feedback_request", "metadata": request}], who) for who in ("me", "them"))
+    assert join(SHARED, PLAN, mine, theirs, NOW) == Joined("theirs", [])
 
 
 def test_a_check_heard_while_the_work_was_done_undoes_nothing() -> None:

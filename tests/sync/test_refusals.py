@@ -15,6 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from faber.events.pull_request_events import pull_request_closed
+from faber.model.acceptance import Decision
+from faber.store.appending import Writer
+from faber.store.commit import commit
+from faber.store.layout import Layout
+from faber.sync import branches
 from support.logs import rewrite_event
 from sync.clones import MAIN, REF, RUN, Clone, MakeClone, ask, work
 
@@ -317,6 +323,29 @@ def test_a_refused_branch_does_not_hold_back_the_run(
     c.must("doctor", RUN)
 
 
+def test_a_person_is_told_how_to_land_commits_that_diverged(
+    a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the request names brings the commits together, from the exported file and the remote."""
+    file = str(tmp_path / "run.bundle")
+    a.commit("two.txt")
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        work(a, "Two")
+        a.must("sync", "export", RUN, file)
+    b.must("sync", "pull", RUN)
+    b.git("switch", "-q", "feat/7")
+    b.commit("three.txt")
+    b.git("push", "-q", "origin", "feat/7")
+    assert a.faber("sync", "push", RUN, "--kept-in", "a file").json["refused"]["reason"] == "diverged"
+    b.must("sync", "pull", RUN)
+    (asked,) = b.must("feedback", "show", RUN)["open"]
+    assert "`git fetch FILE BRANCH`, merge FETCH_HEAD into the branch" in asked["prompt"]
+    b.git("fetch", "-q", file, "feat/7")
+    b.git("merge", "-q", "--no-edit", "FETCH_HEAD")
+    assert b.must("sync", "push", RUN)["branch"] == "feat/7"
+
+
 def finish(a: Clone) -> None:
     """Skip what is left of the run, and complete it."""
     a.must("step", "complete", RUN, "frame:fetch-work")
@@ -335,15 +364,35 @@ def test_a_run_that_is_over_goes_without_its_branch(a: Clone) -> None:
     assert [notice["code"] for notice in pushed["notices"]] == ["branch_gone"]
 
 
-def test_what_is_not_committed_is_named(a: Clone) -> None:
-    """A push warns of uncommitted files where the run's branch is checked out, as these stay on this machine."""
+def test_a_closed_pull_request_may_have_lost_its_branch(a: Clone) -> None:
+    """A run whose pull request was closed is pushed without the branch that is gone, but not where it was renamed."""
+    closed: Decision = [pull_request_closed("https://github.com/acme/shop/pull/9", 9)]
+    commit(Layout(str(a.path)), RUN, lambda state, plan: closed, Writer(actor="faber"))
+    a.git("branch", "-q", "-m", "feat/7", "other")
+    assert a.faber("sync", "push", RUN).error["reason"] == "missing"
+    a.git("checkout", "-q", "main")
+    a.git("branch", "-q", "-D", "other")
+    pushed = a.must("sync", "push", RUN)
+    assert (pushed["branch"], [notice["code"] for notice in pushed["notices"]]) == (None, ["branch_gone"])
+
+
+def test_what_is_not_committed_is_named(a: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push warns of uncommitted files where the run's branch is checked out, as these stay on this machine. It does
+    not fail where git takes too long to say which."""
     assert a.must("sync", "push", RUN)["notices"] == []
-    (a.path / "one.txt").write_text("changed\n")
+    (a.path / "one.txt").write_text("changed")  # of the same size: git reads it
     (a.path / "new\x1b.txt").write_text("new\n")
     [notice] = a.must("sync", "push", RUN)["notices"]
     assert notice["code"] == "not_committed"
     assert re.search(r"^2 files in .* not committed .*: one\.txt, new.*\.txt\.$", notice["message"])
     assert "\x1b" not in notice["message"]
+    with monkeypatch.context() as patch:
+        patch.setattr(branches, "SECONDS", 0.2)
+        a.git("config", "filter.slow.clean", "sleep 9; cat")
+        a.git("config", "core.attributesFile", str(a.path / ".git" / "slow"))
+        (a.path / ".git" / "slow").write_text("one.txt filter=slow\n")
+        assert a.must("sync", "push", RUN)["notices"] == []
+    a.git("config", "--unset", "filter.slow.clean")
     a.git("stash", "push", "-q", "--include-untracked")
     assert a.must("sync", "push", RUN)["notices"] == []
 

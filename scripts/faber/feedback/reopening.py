@@ -17,6 +17,7 @@ from faber.text.safe_text import shorten
 
 # Of one commit; more say nothing new, and a state keeps few.
 MOST_CHECKS = 5
+_ASKED = "fr-checks-"
 
 
 class CheckEvidence(TypedDict):
@@ -32,7 +33,8 @@ class CheckEvidence(TypedDict):
 
 
 class FailedCheck(NamedTuple):
-    """A check of the pull request that failed. `source` is the same for the same check of the same commit."""
+    """A check of the pull request that failed. `source` is the same for the same check of the same commit; `commit` is
+    what faber pushed, and `at` where the check ran, if the branch was brought up to date since."""
 
     source: str
     name: str
@@ -40,6 +42,7 @@ class FailedCheck(NamedTuple):
     commit: str
     pull_request: int
     evidence: Sequence[CheckEvidence]
+    at: str = ""
 
 
 class ChangesRequested(NamedTuple):
@@ -77,7 +80,7 @@ def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int
         drafts.append(
             run_reopened(
                 (phase, step),
-                shorten(f"{what} at commit {failed.commit[:12]}{count}", MAX_MESSAGE),
+                shorten(f"{what} at commit {(failed.at or failed.commit)[:12]}{count}", MAX_MESSAGE),
                 return_to=return_to,
                 source=failed.source,
                 commit=failed.commit,
@@ -87,7 +90,8 @@ def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int
         )
     request_id = _request_id(state, failed)
     asked = {request["request_id"] for request in (*state["feedback_queue"], *state["answers"])}
-    if repair > most and request_id not in asked:
+    waits = any(request["request_id"].startswith(_ASKED) for request in state["feedback_queue"])
+    if repair > most and request_id not in asked and not waits:
         drafts.append(_ask(plan, failed, request_id, f"{what}, after {repair - 1} repairs.", return_to))
     return drafts if drafts or earlier is None else Repeated(earlier["event_id"])
 
@@ -95,7 +99,7 @@ def reopen_for_check(state: State, plan: Plan, failed: FailedCheck, *, most: int
 def _request_id(state: State, failed: FailedCheck) -> str:
     """The same for the same commit, whoever asks."""
     digest = sha256(f"{state['run_id']} {failed.commit}".encode()).hexdigest()
-    return f"fr-checks-{digest[:12]}"
+    return f"{_ASKED}{digest[:12]}"
 
 
 def _ask(plan: Plan, failed: FailedCheck, request_id: str, what: str, return_to: str) -> Draft:

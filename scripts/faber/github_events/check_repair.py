@@ -62,11 +62,18 @@ def handle_check(event: Fields, name: str, find_layout: Callable[[], Layout]) ->
         explained = explain_check(api, check, secrets)
     except WorkItemError as error:
         raise not_certain("check_unknown", error) from None
+    known = repair_of(found.run.state, found.pushed)
     failed = FailedCheck(
-        check.source, check.name, check.conclusion, check.commit, found.pull.number, explained.evidence
+        check.source,
+        check.name,
+        check.conclusion,
+        check.commit if known and known.get("exited") else found.pushed,  # repaired without a commit: a new failure
+        found.pull.number,
+        explained.evidence,
+        check.commit,
     )
     most: int = config.at("feedback.ci_retries")
-    first = repair_of(found.run.state, check.commit) is None
+    first = repair_of(found.run.state, failed.commit) is None
     before = _repairs(found.run)
     try:
         committed = commit(

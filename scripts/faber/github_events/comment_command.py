@@ -248,7 +248,7 @@ def _reopen(arrival: Arrival, said: CommentCommand) -> Mapping[str, object]:
     words, warnings = _whole_text(arrival, said)
     text = hidden(words, secret_values(os.environ)).strip()
     try:
-        run, pull = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
+        run, pull, _ = find_own(arrival.layout, source.web(), cast(RepositoryApi, source), [comment.number])
     except WorkItemError as error:
         raise not_certain("pull_request_unknown", error) from None
     evidence = review_evidence(comment.sender.login, comment.state, comment.url, text)
@@ -332,5 +332,6 @@ def _status_or_resume(arrival: Arrival, verb: str, made: Run) -> Mapping[str, ob
         position = run_position(done.run, None)
         outcome |= {"result": "recorded", "status": position["status"], "standing": position}
         outcome["next"] = position["next_command"]
-    outcome |= continued(done.run, arrival.may_resume and position["status"] not in CLOSED)
+    waits = position["status"] in CLOSED or bool(done.run.state["feedback_queue"])  # a gate may be asked now
+    outcome |= continued(done.run, arrival.may_resume and not waits)
     return with_report(outcome, tell(made.layout, done, config=arrival.config))

@@ -217,7 +217,7 @@ class _Work:
         facts = read_facts(self.run, self.config, self.remote, secrets, commit=pushed, base=base)
         text = body(facts, secrets, room(found.body if found else "", self.run.run_id))
         waits = facts.waits
-        result = "updated"
+        result, before = "updated", found.base if found else base
         if found is None:
             made = self._create(facts, text, base)
             result, found = ("updated", made[0]) if made[1] else ("created", made[0])
@@ -229,7 +229,7 @@ class _Work:
             found = self._ready(found, bool(waits))
         # A person's choice is not recorded as faber's: it would be undone the next time.
         left = found._replace(draft=not found.draft) if ours and chosen else found
-        self._commit(partial(record_open, found=left, commit=pushed, ours=ours))
+        self._commit(partial(record_open, found=left, commit=pushed, ours=ours, moved=found.base != before))
         step = None if waits else self._complete(found)
         return self._outcome(result, found, pushed, waits, step)
 

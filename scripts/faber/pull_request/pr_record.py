@@ -31,10 +31,13 @@ def recorded(state: State) -> Recorded:
     return Recorded(url, int(found[1]) if found else None, commit, known)
 
 
-def record_open(state: State, plan: Plan, *, found: PullRequest, commit: str, ours: bool) -> Decision:
-    """That the run has this open pull request, at this commit; nothing if the log says so already."""
+def record_open(
+    state: State, plan: Plan, *, found: PullRequest, commit: str, ours: bool, moved: bool = False
+) -> Decision:
+    """That the run has this open pull request, at this commit; nothing if the log says so already, unless it was
+    `moved` to another base."""
     known = recorded(state)
-    if known == Recorded(found.url, found.number, commit, "draft" if found.draft else "open"):
+    if not moved and known == Recorded(found.url, found.number, commit, "draft" if found.draft else "open"):
         return []
     draft = pull_request_recorded(
         found.url,

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
-from faber.errors import Notice, Severity
-from faber.git.git_errors import NoRepository
+from faber.errors import FaberError, Notice, Severity
 from faber.git.refs import branch_problem, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.refused_branch import was_refused
 from faber.sync.remotes import HEADS, Remote, fetch, is_oid
-from faber.sync.sync_errors import BranchNotPushable, SyncFailed
+from faber.sync.sync_errors import BranchNotPushable
 from faber.sync.sync_git import SyncGit
 from faber.text.safe_text import inert
 
 STATUS = 4_000_000  # bytes that git may say about a working tree
+SECONDS = 30.0  # that it may take for that
 NAMED = 10  # files that a warning names
 
 
@@ -33,7 +33,8 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
     """The branch to push with the run, None if there is none; raises `BranchNotPushable`.
 
     `local` is its commit here. The branch of a run that is over may be gone: it was merged. One that the remote refused
-    may be nowhere. One that is merged is not pushed again: it may be deleted there.
+    may be nowhere, one whose pull request was closed is often deleted. One that is merged is not pushed again: it may
+    be deleted there.
     """
     name = branch_of(run)
     if name is None:
@@ -47,14 +48,19 @@ def to_push(remote: Remote, run: Run, local: str | None) -> tuple[str | None, li
         return name, []
     if local is not None:  # GitHub, or a person, may have deleted it there
         return None, []
-    if merged or is_over(run) or was_refused(run.state):
-        why = "it was merged" if merged else "the run is over" if is_over(run) else "the remote refused it"
-        message = f"The branch {shown(name)} is not here; {why}, and the run is pushed without it."
+    gone = "it was merged" if merged else "the run is over" if is_over(run) else None
+    new = None if gone else renamed(remote.git, name)
+    if new is None and artifacts.get("pr_state") == "closed":
+        gone = gone or "its pull request was closed"
+    if new is None and was_refused(run.state):
+        gone = gone or "the remote refused it"
+    if gone:
+        message = f"The branch {shown(name)} is not here; {gone}, and the run is pushed without it."
         return None, [Notice("branch_gone", Severity.WARNING, message)]
     if remote.git.repository.head == f"{HEADS}{name}":
         raise unpushable(name, "no_commits", f"{shown(name)} has no commits yet", "Commit to it, then repeat.")
     why, recovery = f"{shown(name)} does not exist locally", "Fetch or create it (`faber sync pull RUN` does)"
-    if new := renamed(remote.git, name):
+    if new:
         why = f"{shown(name)} is called {shown(new)} here"
         recovery = f"Run `git branch -m {quote(new)} {quote(name)}`: the run and its pull request know it by that name"
     raise unpushable(name, "missing", why, f"{recovery}. Then repeat.")
@@ -79,9 +85,10 @@ def left_behind(remote: Remote, name: str) -> list[Notice]:
     if at is None:
         return []
     try:
-        asked = SyncGit(at).run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", limit=STATUS)
-    except (NoRepository, SyncFailed):
-        return []  # a broken worktree, or millions of files: the run travels all the same
+        git = SyncGit(at, seconds=SECONDS)
+        asked = git.run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", limit=STATUS)
+    except FaberError:
+        return []  # a broken worktree, missing objects, or millions of files: the run travels all the same
     files = [shown(entry[3:]) for entry in asked.out.split("\0") if entry]
     if not files:
         return []

@@ -111,7 +111,7 @@ def export(layout: Layout, remote: Remote, run_id: str, path: str) -> dict[str, 
     refs = {run_ref(run_id): commit}
     if branch is not None and known.branch is not None:
         refs[HEADS + branch] = known.branch
-        notices += left_behind(remote, branch) if not is_over(run) else []
+        notices += left_behind(remote, new or branch) if not is_over(run) else []
     needed = _boundary(remote, list(refs.values()), known.seen)
     pack = _pack(remote.git, list(refs.values()), needed)
     data = encode(Bundle(refs, needed, pack))

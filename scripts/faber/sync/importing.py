@@ -59,7 +59,7 @@ def import_bundle(
         if events:
             found = _check_log(aside.git, found, name, Terms(datetime.now(UTC), questions))
         branch = check_branch(layout, remote, aside.git, name, tip) if name and tip else None
-        own = branch_of(run) if run.state["artifacts"].get("pr_state") != "merged" else None
+        own = branch_of(run) if run.state["artifacts"].get("pr_state") not in ("merged", "closed") else None
         if branch is None and events and own is not None and git.commit_of(HEADS + own) is None:
             raise BranchNotImportable(f"The bundle lacks the run's branch {shown(own)}.", reason="missing")
         aside.admit()

@@ -35,6 +35,8 @@ _INERT = frozenset(
     {SUPERSEDED, RUN_REOPENED, CONTEXT_LOADED, SESSION_START, COMMAND_REFUSED, HOOK_EXECUTE, PR_CLOSE, PR_MERGE}
 )
 REPEATABLE = _INERT | {FEEDBACK_REQUEST, ANSWER}
+# What the id of a request about a refused branch begins with: the same wherever it is asked about one commit.
+REFUSED_BRANCH = "fr-branch-"
 
 Kind = Literal["equal", "ahead", "behind", "diverged"]
 
@@ -136,11 +138,12 @@ def _without_copies(extras: Sequence[Extra], others: Sequence[Extra]) -> list[Ex
 
 def _said(event: Event) -> tuple[Any, ...] | None:
     """The identity of what came from outside: of an answer that was given under a key, as a comment's is, of a check or
-    a review that re-opened the run, and of the request about it; None for anything else."""
+    a review that re-opened the run, and of the request about it or about a refused branch; None for anything else."""
     given: dict[str, Any] = event.get("metadata", {})
     if event["type"] == RUN_REOPENED:
         return ("reopened", given["source"])
-    if event["type"] == FEEDBACK_REQUEST and "reopened" in given.get("context", {}):
+    about_branch = str(given.get("request_id")).startswith(REFUSED_BRANCH)
+    if event["type"] == FEEDBACK_REQUEST and (about_branch or "reopened" in given.get("context", {})):
         return ("asked", given["request_id"])
     if event["type"] not in (ANSWER, SUPERSEDED) or "key" not in event:
         return None

@@ -10,10 +10,10 @@ from faber.model.documents import Plan, State
 from faber.store.appending import Writer
 from faber.store.commit import commit
 from faber.store.load import Run
+from faber.sync.merging import REFUSED_BRANCH
 from faber.sync.sync_errors import BranchNotPushable
 from faber.text.safe_text import one_line, shorten
 
-_ASKED = "fr-branch-"
 _PLACE = 300
 
 
@@ -26,11 +26,14 @@ class Kept(NamedTuple):
 
 def ask_a_person(run: Run, tip: str, error: BranchNotPushable, kept: Kept) -> None:
     """Open a request about the branch at commit `tip`, once; a run that was completed waits for the answer, too."""
-    request_id = f"{_ASKED}{sha256(f'{run.run_id} {tip}'.encode()).hexdigest()[:12]}"
+    request_id = f"{REFUSED_BRANCH}{sha256(f'{run.run_id} {tip}'.encode()).hexdigest()[:12]}"
+    land = "`faber sync import RUN FILE`, then do what the message asks for"
+    if error.fields.get("reason") == "diverged":  # an import takes no such commits
+        land = "`git fetch FILE BRANCH`, merge FETCH_HEAD into the branch"
     how = (
         f"The run is pushed without it: commit {tip[:12]}, which its log rests on, is not there. It is kept in "
-        f"{one_line(kept.place, _PLACE)}. To land it from there, in a clone: `faber sync pull RUN`, `faber sync import "
-        "RUN FILE`, then do what the message asks for, and `faber sync push RUN`. Then answer: continue."
+        f"{one_line(kept.place, _PLACE)}. To land it from there, in a clone: `faber sync pull RUN`, {land}, and `faber "
+        "sync push RUN`. Then answer: continue."
     )
     prompt = f"{shorten(error.message, MAX_PROMPT - len(how) - 1)} {how}"
 
@@ -45,7 +48,7 @@ def ask_a_person(run: Run, tip: str, error: BranchNotPushable, kept: Kept) -> No
 
 def was_refused(state: State) -> bool:
     """True if a person was asked about the run's branch: the log says that its commits may be nowhere."""
-    return any(request_id.startswith(_ASKED) for request_id in _asked(state))
+    return any(request_id.startswith(REFUSED_BRANCH) for request_id in _asked(state))
 
 
 def _asked(state: State) -> set[str]:

@@ -23,6 +23,7 @@ from support.repositories import commit, git, write
 from support.scripted_agents import writes
 
 pytestmark = pytest.mark.usefixtures("git_user")
+OBJECTION = {"severity": "major", "description": "More.", "file": "a.txt", "line": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -135,8 +136,7 @@ class TestVerdicts:
     def test_what_a_killed_turn_wrote_is_told_and_kept(self, tmp_path: Path, cycle: int) -> None:
         """A coder that is asked again after a kill is told what its last turn wrote, and which commit has it."""
         project, author, again = Project(tmp_path / "p", nebula_files({"a": []})), Author(), Author()
-        objection = {"severity": "major", "description": "More.", "file": "a.txt", "line": 1}
-        author.verdicts["a"] = [{"verdict": "not_approved", "findings": [objection]}]
+        author.verdicts["a"] = [{"verdict": "not_approved", "findings": [OBJECTION]}]
 
         def killed(tree: Path, prompt: str) -> TurnResult:
             write(tree, {"half.txt": "half"})
@@ -151,6 +151,23 @@ class TestVerdicts:
         (kept,) = git(project.root, "for-each-ref", "--format=%(objectname)", "refs/faber/parked").splitlines()
         assert kept[:12] in again.prompts[0]
         assert not any("half.txt" in prompt for prompt in again.prompts[1:] if cycle == 2)
+
+    def test_a_repository_alone_is_no_commit_to_look_at(self, tmp_path: Path) -> None:
+        """A killed turn that left nothing but a repository of its own, which no commit can have, is not told of one."""
+        project, author, again = Project(tmp_path / "p", nebula_files({"a": []})), Author(), Author()
+        author.verdicts["a"] = [{"verdict": "not_approved", "findings": [OBJECTION]}]
+
+        def killed(tree: Path, prompt: str) -> TurnResult:
+            (tree / "inner").mkdir()
+            git(tree / "inner", "init", "-q")
+            project.cancel.set()
+            return TurnResult(Outcome.CANCELLED)
+
+        author.deeds["a"] = [writes({"a.txt": "a"}), killed]
+        project.apply(author)
+        project.cancel.clear()
+        assert project.apply(again, resume=True).status == "done"
+        assert "was interrupted" not in again.prompts[0]
 
     @pytest.mark.parametrize(
         "spoil",

@@ -84,7 +84,8 @@ class PhaseWork:
         self.loop = self._loop(tree, task, base)
         if checkpoint and self._parked and checkpoint.state.next_stage[1] is Stage.CODING:
             left = diff.diff_files(tree.git, tree.head(), self._parked.commit, SHOWN_FILES)
-            self.loop.progress.notes.append(interrupted_work(self._parked.commit, left.paths, left.total))
+            if left.total:  # a repository inside the tree was moved, and is in no commit
+                self.loop.progress.notes.append(interrupted_work(self._parked.commit, left.paths, left.total))
         self._set_up(tree, self.loop)
         self.result = self.loop.run_from_checkpoint(checkpoint) if checkpoint else self.loop.run_task()
         return self.result
