@@ -40,10 +40,10 @@ def turns(progress: Progress) -> Any:
     return Turns(cast(Any, None), cast(Any, progress))
 
 
-def closed_door() -> Door:
-    """A door that was closed, and may be tried again."""
+def closed_door(patience: float = 3600) -> Door:
+    """A door that was closed, and may be tried again by who waits."""
     now = [0.0]
-    door = Door(3600, clock=lambda: now[0], look=0.01)
+    door = Door(patience, clock=lambda: now[0], look=0.01)
     assert door.enter(threading.Event())
     assert not door.came_through(Outcome.UNAVAILABLE, "It is overloaded.")
     now[0] += FIRST_PAUSE + 1
@@ -73,6 +73,11 @@ def test_a_closed_account_lets_nobody_wait() -> None:
         turns(Progress(door))._turn("coder", lambda agents, budget: gone)
     assert not door.enter(threading.Event())
     assert door.said == "No credit. Add credit to the account, or use another one."
+
+
+def test_nobody_tries_where_nobody_waits() -> None:
+    """Where a run waits for nothing, a phase that comes late finds the door closed, though the pause is over."""
+    assert not closed_door(0)._lets_in()
 
 
 def test_a_clock_that_is_set_back_is_not_waited_for() -> None:

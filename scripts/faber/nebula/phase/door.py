@@ -127,7 +127,7 @@ class Door:
         now = self._clock()
         if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
             self._since = self._until = now
-        if self.patience < 0 or now < self._until or self._trying is not None:
+        if self._stays_closed or now < self._until or self._trying is not None:
             return False
         self._trying = threading.get_ident()
         return True
