@@ -127,7 +127,8 @@ class Door:
         now = self._clock()
         if now < self._since:  # the clock was set back: nobody knows how long is left, so one turn tries
             self._since = self._until = now
-        if self._stays_closed or now < self._until or self._trying is not None:
+        given_up = self._stays_closed if self._fallback is None else self.patience < 0
+        if given_up or now < self._until or self._trying is not None:
             return False
         self._trying = threading.get_ident()
         return True
