@@ -109,7 +109,12 @@ def write_commit(remote: Remote, run: Run, files: Mapping[str, bytes], *, parent
         base_tree=tree,
         files=files,
     )
-    oid = git.run("fast-import", "--quiet", "--force", "--done", stdin=fast_import.stream(made)).line.strip()
+    return imported(remote, made)
+
+
+def imported(remote: Remote, made: fast_import.NewCommit) -> str:
+    """The id of a new commit; its ref is made, too. Raises `SyncFailed`."""
+    oid = remote.git.run("fast-import", "--quiet", "--force", "--done", stdin=fast_import.stream(made)).line.strip()
     if not is_oid(oid):
         raise SyncFailed(f"git fast-import answered {oid[:80]!a}.")
     return oid

@@ -16,6 +16,7 @@ from faber.store.files import read_bytes
 from faber.store.layout import Layout
 from faber.store.load import Run
 from faber.sync.branches import PulledBranch, is_at_remote, pull_branches
+from faber.sync.commits import imported
 from faber.sync.local import is_over
 from faber.sync.remotes import HEADS, Listing, Remote, fetch, listing, local_refs, outgoing_ref, run_ref
 
@@ -101,7 +102,7 @@ def checkpoint_commit(remote: Remote, run: Run, files: dict[str, bytes]) -> str:
         base_tree=None,
         files=files,
     )
-    return remote.git.run("fast-import", "--quiet", "--force", "--done", stdin=fast_import.stream(made)).line.strip()
+    return imported(remote, made)
 
 
 def pull_nebula(remote: Remote, run: Run, there: Listing, *, newer: bool) -> list[PulledBranch]:
