@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -34,6 +34,8 @@ def page(text: str) -> tuple[set[str], str]:
 
 @settings(max_examples=60, deadline=None)
 @given(HOSTILE)
+@example("aGH-1")
+@example("_GH-1")
 def test_text_from_elsewhere_does_nothing(text: str) -> None:
     """Whatever a text holds, the page shows plain text and code of it: no link, image, HTML or heading, and nothing
     that GitHub makes a mention or a reference of."""

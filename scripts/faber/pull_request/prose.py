@@ -16,7 +16,7 @@ _SPAN = re.compile(r"`([^`\n]{1,200})`")
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^()\n]{0,500}\)")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~$&!]")
 # What GitHub itself makes a link, a mention or a reference of.
-_LINKED = re.compile(r"@(?=\S)|#(?=\w)|\b(?:GH|gh|Gh|gH)-(?=\d)|(?<=[A-Za-z])(?=:/)|(?<=[Ww][Ww][Ww])(?=\.)")
+_LINKED = re.compile(r"@(?=\S)|#(?=\w)|[Gg][Hh]-(?=\d)|(?<=[A-Za-z])(?=:/)|(?<=[Ww][Ww][Ww])(?=\.)")
 _LEADING = re.compile(r"(?:[-+=#]|\d{1,9}(?=[.)]))")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(.*?)[\s#]*\Z")
 _ITEM = re.compile(r"(\s*)(?:[-*+]|\d{1,9}[.)])\s+(.*)")
