@@ -162,11 +162,13 @@ def text(found: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     for name, arm in found["arms"].items():
         lines += _of_arm(name, arm) if arm["runs"] else []
     planned = _planned_pairs(about)
-    lines += ["", f"{'solved, in pairs':42}{'pairs':>9}{'+':>5}{'-':>5}  difference (95 %)"]
+    lines += ["", "solved in one arm only, and the difference of pairs (95 %)"]
     for each in found["compared"]:
-        words, pairs = f"{each['first']} - {each['second']}", f"{each['pairs']} of {planned or '?'}"
-        ends = f"{each['only_first']:>5}{each['only_second']:>5}  {_shown(each['difference'])}"
-        lines.append(f"{words:42}{pairs:>9}{ends}, p {each['p']:.3f}")
+        lines += [
+            f"{each['first']} - {each['second']}",
+            f"  {each['pairs']} of {planned or '?'} pairs, +{each['only_first']} -{each['only_second']}: "
+            f"{_shown(each['difference'])}, p {each['p']:.3f}",
+        ]
     alone = sorted({run for each in found["compared"] for run in each["unpaired"]})
     lines += [f"In some comparison without a counterpart, and in no pair there: {len(alone)} runs"] if alone else []
     lines += [f"  {run}" for run in alone]
