@@ -35,6 +35,7 @@ phases:
 """
 CALLS = 14  # of faber, for the default workflow with its two gates
 SIZE = 1_200  # characters of an answer
+TOKENS = 300
 
 
 # Both ends of the window; where the road is the same, the oldest is driven by the long run alone.
@@ -68,7 +69,11 @@ def github(bench: Bench, tmp_path: Path) -> Iterator[FakeGitHub]:
 def test_the_default_workflow_to_its_end(bench: Bench, github: FakeGitHub) -> None:
     """From `/faber:run` over two gates, which a person approves in a terminal, to the pull request at GitHub and the
     end: nothing is refused, in at most 14 calls of faber, with small answers; also where the client refuses whatever is
-    not granted, installed into a root with a space, and with another program `faber` earlier on PATH."""
+    not granted, installed into a root with a space, and with another program `faber` earlier on PATH. What the
+    plugin adds to every session is at most 300 tokens, as the client projects it."""
+    details = bench.client.command("plugin", "details", "faber")
+    assert (found := re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", details)), details
+    assert int(found[1].replace(",", "")) <= TOKENS, details
     session = uuid4()
     bench.says("/faber:run Add a CSV export", session_id=session)
     for _ in range(2):
@@ -79,8 +84,8 @@ def test_the_default_workflow_to_its_end(bench: Bench, github: FakeGitHub) -> No
     assert bench.refused == []
     assert len(bench.answers) <= CALLS, [each.command for each in bench.answers]
     assert [each.command for each in bench.answers if len(each.result or "") > SIZE] == []
-    [found] = github.pulls.found.values()
-    assert (found["head"], found["draft"], bench.state["artifacts"]["pr_number"]) == ("feat/csv", False, "101")
+    [opened] = github.pulls.found.values()
+    assert (opened["head"], opened["draft"], bench.state["artifacts"]["pr_number"]) == ("feat/csv", False, "101")
 
 
 @pytest.mark.full  # test_plugin.py::test_the_transcript_is_current and test_three_clients.py kill in a step, too
