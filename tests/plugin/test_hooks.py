@@ -1139,3 +1139,14 @@ def test_allowing_a_plain_call_loads_no_run(tmp_path: Path) -> None:
     assert "faber.hooks.session_memory" in loaded
     heavy = ("faber.store.load", "faber.model.documents", "faber.foreign", "faber.git", "subprocess")
     assert not {name for name in loaded if name.startswith(heavy)}
+
+
+def test_what_most_calls_do_not_need_is_not_loaded() -> None:
+    """The hooks of every turn load neither the brief, nor what writes an event, nor OpenSSL before they need it."""
+    code = "import sys; from faber.hooks import ending, stopping, typed_answer; print(*sys.modules)"
+    path = {"PYTHONPATH": str(ROOT / "scripts")}
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=path, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "faber.hooks.run_lookup" in loaded
+    late = {"faber.hooks.session_brief", "faber.hooks.hook_recording", "faber.context.resume", "_hashlib"}
+    assert late & loaded == set()
