@@ -111,14 +111,18 @@ class Bench:
 
     def says(self, prompt: str, **how: Any) -> Result:
         """A prompt of the person in a client of its own, and what the agent makes of it until it stops."""
-        if self.at_work:
-            self.at_work.wait()
-            self.at_work = None
+        self.leaves()
         self.api.script.always(LiteralAgent(self.hands))
         before = len(self.api.turns)
         result = self.client.run(prompt, max_turns=60, timeout=120, **self.asked | how)
         self.note(result, before)
         return result
+
+    def leaves(self) -> None:
+        """The person ends the client that stayed."""
+        if self.at_work:
+            self.at_work.wait()
+            self.at_work = None
 
     def hears(self, prompt: str, **how: Any) -> Result:
         """The same in one client, which stays for what it hears next until another is started."""
