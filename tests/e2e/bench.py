@@ -1,9 +1,7 @@
 """Where a literal agent works: a project, a client of one version with the plugin in place, and what the agent met."""
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Any
 from e2e.client import Client, Result, Running
 from e2e.literal import Happened, LiteralAgent, Made, conversation
 from e2e.messages_api import MessagesApi
+from e2e.person import person
 from e2e.replies import Reply, text, tool
 from e2e.repositories import compiled, copied, git, make_project
 from e2e.request import Request
@@ -112,14 +111,18 @@ class Bench:
 
     def says(self, prompt: str, **how: Any) -> Result:
         """A prompt of the person in a client of its own, and what the agent makes of it until it stops."""
-        if self.at_work:
-            self.at_work.wait()
-            self.at_work = None
+        self.leaves()
         self.api.script.always(LiteralAgent(self.hands))
         before = len(self.api.turns)
         result = self.client.run(prompt, max_turns=60, timeout=120, **self.asked | how)
         self.note(result, before)
         return result
+
+    def leaves(self) -> None:
+        """The person ends the client that stayed."""
+        if self.at_work:
+            self.at_work.wait()
+            self.at_work = None
 
     def hears(self, prompt: str, **how: Any) -> Result:
         """The same in one client, which stays for what it hears next until another is started."""
@@ -157,17 +160,7 @@ class Bench:
 
     def person(self, *arguments: str) -> Any:
         """A person calls faber in a terminal of their own."""
-        bare = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_CHILD"))}
-        done = subprocess.run(
-            [self.root / "bin" / "faber", *arguments],
-            cwd=self.project,
-            env=bare,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        return person(self.project, *arguments)
 
     @property
     def run(self) -> Run:

@@ -28,6 +28,8 @@ from e2e.request import ToolResult
 
 # A client here lives for seconds: compiling hot code and collecting garbage cost its engine a third of its CPU time.
 ENGINE = {"BUN_JSC_useDFGJIT": "0", "BUN_JSC_useGC": "0"}
+# Where no terminal is, a plugin's mod draws nothing: a thread of its own for it costs a sixth of a start.
+HEADLESS = {"CLAUDE_CODE_HOOKS_SAME_THREAD": "1"}
 # Both ends of the supported versions, by the variable that names the binary.
 WINDOW = {"oldest": "FABER_TEST_CLAUDE_OLDEST", "newest": "FABER_TEST_CLAUDE"}
 MARKER = "FABER_TEST_CLIENT"  # in the environment of every process that a client starts, however far it wanders
@@ -369,7 +371,7 @@ class Client(Installation):
         command += extra
         command += ["--allowedTools", *allowed_tools] if allowed_tools else []
         command += [] if prompt is None else ["--", prompt]
-        return self._start(command, cwd, environment, talks=prompt is None)
+        return self._start(command, cwd, {**HEADLESS, **(environment or {})}, talks=prompt is None)
 
     def run(self, prompt: str, *, timeout: float = 60, **how: Any) -> Result:
         """Run a headless client to its end, started as by `start`. Raises ClientFailed, ScriptFailed."""

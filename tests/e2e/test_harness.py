@@ -456,14 +456,10 @@ def tells_the_tide(request: Request, root: Path) -> None:
     assert request.has(f"high water at 22 in {root}/bin/tide")
 
 
-def test_a_plugin_is_installed_and_updated(client: Client, api: MessagesApi, plugin: Path) -> None:
-    """An installed plugin works from the cache; published again with a new version, it replaces the installed one."""
+def test_a_plugin_is_installed_and_updated(client: Client, plugin: Path) -> None:
+    """A plugin is installed into the cache; published again with a new version, it replaces the installed one."""
     root = client.install(plugin)
     assert root == client.home / ".claude/plugins/cache/market/tide/1.2.3"
-    api.script.reply(text("Noted."))
-    assert client.run("/tide:water when it is").text == "Noted."
-    [request] = api.turns
-    tells_the_tide(request, root)
     manifest = plugin / ".claude-plugin" / "plugin.json"
     manifest.write_text(manifest.read_text().replace("1.2.3", "1.3.0"))
     root = client.install(plugin)

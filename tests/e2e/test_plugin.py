@@ -1,10 +1,6 @@
 """The plugin in the real client: a workflow is started, killed, resumed, compacted, and cheated on."""
 
 import json
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +10,7 @@ import pytest
 
 from e2e.client import Client
 from e2e.messages_api import MessagesApi
+from e2e.person import person
 from e2e.replies import Reply, hang, summary, text, tool
 from e2e.repositories import git
 from faber.foreign.resolve import latest
@@ -59,28 +56,10 @@ def answers(result: Any) -> list[Any]:
     return found
 
 
-def person(project: Path, *arguments: str) -> Any:
-    """What faber answers a person who calls it in a terminal of their own."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FABER_"))}
-    main = Path(__file__).parents[2] / "scripts" / "faber" / "__main__.py"
-    done = subprocess.run([sys.executable, main, *arguments], cwd=project, env=bare, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout
-    return json.loads(done.stdout)
-
-
 def begin(client: Client, api: MessagesApi, say: Say, *more: Reply, **how: Any) -> Any:
     """A session in which a run for work item 158 is started, its context loaded, and `more` done."""
     api.script.reply(say("run begin '158'"), say("context latest --record"), *more)
     return client.run("/faber:run 158", **how)
-
-
-def test_the_bundle_costs_little(client: Client, plugin_root: Path) -> None:
-    """What the plugin adds to every session is at most 300 tokens, as the client projects it."""
-    client.install(plugin_root)
-    details = client.command("plugin", "details", "faber")
-    found = re.search(r"[Aa]lways[- ]on[^0-9~]*~?([0-9,]+)", details)
-    assert found, details
-    assert int(found[1].replace(",", "")) <= 300, details
 
 
 @pytest.mark.full  # test_literal.py has the same scenario, with an agent that knows nothing
@@ -157,6 +136,7 @@ def test_a_compaction_keeps_run_and_step(plugged: Client, api: MessagesApi, say:
     assert types(run_of(project)).count("checkpoint") == 1
 
 
+@pytest.mark.full  # tests/plugin/test_hooks.py::test_a_linked_worktree_finds_its_run
 def test_two_worktrees_see_their_own_run(plugged: Client, api: MessagesApi, project: Path) -> None:
     """Two runs in two worktrees: a new session in each is told of its own and not of the other."""
     linked = project.parent / "linked"
@@ -197,8 +177,8 @@ def test_a_project_without_runs_is_left_alone(plugged: Client, api: MessagesApi,
 def test_an_agent_that_cheats_is_refused_and_seen(
     plugged: Client, api: MessagesApi, plugin_root: Path, project: Path
 ) -> None:
-    """Completing without evidence, starting another step, ending the run early and approving its own gate are refused,
-    and the log shows each attempt."""
+    """`/faber:run` is sent with the rules inside. Completing without evidence, starting another step, ending the run
+    early and approving its own gate are refused, and the log shows each attempt."""
     tried = (
         "run begin '158'", "context latest --record", "step start latest build:implement",
         "step start latest frame:fetch-work", "step complete latest frame:fetch-work",
@@ -210,6 +190,7 @@ def test_an_agent_that_cheats_is_refused_and_seen(
     api.script.reply(tool("Bash", command=commands), text("I tried."))
     # Granted, or the client would not even let the last one run.
     result = plugged.run("/faber:run 158", allowed_tools=["Bash"])
+    assert api.turns[0].has(f"`{plugin_root}/bin/faber next`")
     said = [answer.get("error", {}).get("code") for answer in answers(result)]
     assert said == [
         None, None, "out_of_order", None, None, None, None, None, "evidence_missing", "steps_unfinished", None,
@@ -289,13 +270,8 @@ def test_without_a_typed_skill_a_model_may_look_and_continue(
 
 
 def test_rules_reach_whoever_works(plugged: Client, api: MessagesApi, plugin_root: Path, project: Path) -> None:
-    """`/faber:run` is sent with the rules inside, and the manager, as a subagent, loads them and begins unasked: each
-    command of the rules can be run as it stands."""
-    api.script.reply(text("ok"))
-    plugged.run("/faber:run 158")
+    """The manager, as a subagent, loads the rules and begins unasked: each command of them can be run as it stands."""
     program = f"{plugin_root}/bin/faber"
-    assert api.turns[-1].has(f"`{program} next`")
-
     given = f'"{program}"'
     steps = [tool("Bash", command=command) for command in (
         f"{given} protocol step-loop", f"{given} run begin --next 158", "faber next")]  # fmt: skip

@@ -5,7 +5,6 @@ where it is lost, the session shows another code.
 """
 
 import os
-from hashlib import pbkdf2_hmac
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError
@@ -112,6 +111,8 @@ def _random() -> str:
 
 
 def _hash(salt: bytes, code: str) -> str:
+    from hashlib import pbkdf2_hmac  # loads OpenSSL
+
     return pbkdf2_hmac("sha256", code.encode(), salt, ROUNDS).hex()
 
 

@@ -3,7 +3,6 @@
 import random as _random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from faber.github.api_responses import (
@@ -59,7 +58,6 @@ class ApiAnswer(NamedTuple):
     headers: dict[str, str]
 
 
-@dataclass
 class Calls:
     """Calls over one transport, one at a time. `seconds` limits one request.
 
@@ -67,10 +65,11 @@ class Calls:
     or done. A pause that GitHub asks for is waited out if the deadline allows it, and is an error otherwise.
     """
 
-    transport: Transport
-    seconds: float
-    timing: Timing
-    _written: float | None = None
+    def __init__(self, transport: Transport, seconds: float, timing: Timing) -> None:
+        self.transport = transport
+        self.seconds = seconds
+        self.timing = timing
+        self._written: float | None = None
 
     def call(self, request: ApiRequest, deadline: float, *, repeatable: bool) -> ApiAnswer:
         """The answer to `request`, before `deadline` (of `timing.clock`); raises a `WorkItemError`."""

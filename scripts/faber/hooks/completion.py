@@ -5,8 +5,8 @@ from faber.errors import FaberError
 from faber.foreign.resolve import LATEST, open_named
 from faber.hooks.grants import WORKING_SKILLS
 from faber.hooks.hook_call import Call
-from faber.hooks.hook_recording import working_on
 from faber.hooks.provenance import typed_skill
+from faber.hooks.run_lookup import working_on
 from faber.model.progress import step_plan
 from faber.store.load import Run
 

@@ -6,7 +6,6 @@ from faber.agents.known_clients import client_of
 from faber.errors import FaberError
 from faber.events.drafts import Draft
 from faber.hooks.hook_call import Call
-from faber.hooks.run_lookup import of_session
 from faber.model import acceptance
 from faber.notify.news import announce
 from faber.store.appending import Writer
@@ -15,12 +14,6 @@ from faber.store.index import file_name
 from faber.store.load import Run
 
 DEADLINE = 0.2  # seconds for the lock
-
-
-def working_on(call: Call) -> Run | None:
-    """The open run that the session has recorded events in; None for a session that only shares its worktree."""
-    found = of_session(call.layout, call.session) if call.session else None
-    return found.one if found else None
 
 
 def record(call: Call, run: Run, prefix: str, draft: Draft) -> None:

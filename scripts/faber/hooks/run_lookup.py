@@ -1,12 +1,11 @@
 """Which run a session belongs to: from the store's index, without a scan and without a global pointer."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from faber.context import session_record
 from faber.errors import AmbiguousRun, FaberError, RunNotFound
 from faber.git.repository import Repository, checked_out, find
 from faber.hooks.hook_call import Call
-from faber.hooks.session_brief import Elsewhere
 from faber.model.documents import CLOSED
 from faber.model.ids import is_run_id
 from faber.store import index
@@ -14,6 +13,9 @@ from faber.store.index import Binding
 from faber.store.layout import Layout
 from faber.store.load import Run, load
 from faber.store.store_errors import ForeignRun
+
+if TYPE_CHECKING:
+    from faber.hooks.session_brief import Elsewhere
 
 HEADS = "refs/heads/"
 # At most this many runs are read; the others are only counted.
@@ -87,6 +89,12 @@ def of_session(layout: Layout, session_id: str) -> Candidates | None:
     return None
 
 
+def working_on(call: Call) -> Run | None:
+    """The open run that the session has recorded events in; None for a session that only shares its worktree."""
+    found = of_session(call.layout, call.session) if call.session else None
+    return found.one if found else None
+
+
 def session_runs(layout: Layout, session_id: str) -> list[Run]:
     """The open runs that the session is bound to and that can be read, the one it worked on last first."""
     return _load(layout, index.bound_active(layout, index.SESSIONS, session_id, MOST)[0])[0]
@@ -113,11 +121,13 @@ def session_run(layout: Layout, session_id: str, here: str) -> str | None:
     return named[0] if named else None
 
 
-def elsewhere(run: Run, place: SessionPlace) -> Elsewhere | None:
+def elsewhere(run: Run, place: SessionPlace) -> "Elsewhere | None":
     """Where the run's branch is; None if it is here, if the run has none, or without a repository."""
     branch = _branch(run)
     if place.repository is None or branch is None or branch == place.branch:
         return None
+    from faber.hooks.session_brief import Elsewhere  # a hook that says nothing pays nothing for the words
+
     path = checked_out(place.repository, HEADS + branch)
     return Elsewhere(branch, path, place.branch or "a commit without a branch")
 

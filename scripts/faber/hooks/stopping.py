@@ -4,6 +4,7 @@ import json
 
 from faber.hooks.hook_call import Call, say
 from faber.hooks.provenance import attended
+from faber.hooks.run_lookup import working_on
 
 
 def stop(call: Call) -> None:
@@ -14,12 +15,11 @@ def stop(call: Call) -> None:
     """
     if call.given.get("agent_id") is not None:
         return
-    from faber.hooks.hook_recording import working_on
+    run = working_on(call)
+    if run is None or run.state["feedback_request"] is None:
+        return
     from faber.hooks.waiting import marked, waiting
 
-    run = working_on(call)
-    if run is None:
-        return
     if not attended(call):
         marked(call, run)
     elif shown := waiting(call, run):

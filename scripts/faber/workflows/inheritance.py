@@ -5,8 +5,7 @@ have the shape of a phase or a step are skipped: the schema has reported them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from faber.store.schema import nearest
 from faber.workflows.source_map import Definition, Fault, Located
@@ -16,8 +15,7 @@ MAX_STEPS = 100
 _ONLY_OVER_A_PARENT = ("pre_steps", "post_steps", "before", "after")
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(NamedTuple):
     """A phase during the merge; `texts` holds its name and description if given."""
 
     id: str
@@ -53,8 +51,7 @@ def merge(inherited: list[Phase], child: Definition, faults: list[Fault]) -> lis
         else:
             known = merged[index]
             steps = _items(given, "steps") if "steps" in given.value else known.steps
-            merged[index] = replace(
-                known,
+            merged[index] = known._replace(
                 texts=known.texts | own.texts,
                 steps=[*_items(given, "pre_steps"), *steps, *_items(given, "post_steps")],
                 gates=known.gates + own.gates,
