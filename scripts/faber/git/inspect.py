@@ -9,8 +9,9 @@ from collections.abc import Callable
 from faber.errors import Notice
 from faber.git.asking import Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import BranchPart, Inspection, warning
-from faber.git.refs import branch_problem, is_commit, shown, slug_of
-from faber.git.repository import Repository, find
+from faber.git.fresh_commit import fresh_commit
+from faber.git.refs import branch_problem, shown, slug_of
+from faber.git.repository import find
 from faber.store.external_files import StrPath
 
 Inspected = tuple[BranchPart | None, list[Notice]]
@@ -73,27 +74,10 @@ def branch_head(root: StrPath, name: str | None) -> str | None:
 
 def _commit_at(root: StrPath, ref: str) -> str | None:
     repository = find(root)
-    if commit := repository and _fresh(repository, ref):
+    if commit := repository and fresh_commit(repository, ref):
         return commit
     answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
-
-
-def _fresh(repository: Repository, ref: str) -> str | None:
-    """The commit of `HEAD` or a branch, given its full name, where files say it: the ref's, and the commit's own, which
-    is there until git packs it. None where git has to be asked."""
-    name = repository.head if ref == "HEAD" else ref
-    if name and (not name.startswith("refs/heads/") or branch_problem(name)):
-        return None
-    try:
-        with open(
-            os.path.join(repository.common_directory if name else repository.git_directory, name or "HEAD")
-        ) as file:
-            commit = file.read(100).strip()
-    except (OSError, ValueError):
-        return None
-    loose = os.path.join(repository.common_directory, "objects", commit[:2], commit[2:])
-    return commit if is_commit(commit) and len(commit) in (40, 64) and os.path.isfile(loose) else None
 
 
 def committed_file(root: StrPath, path: str) -> str | None:

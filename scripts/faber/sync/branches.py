@@ -135,14 +135,15 @@ def pull_branches(remote: Remote, names: Mapping[str, str]) -> list[PulledBranch
     """
     for name in names:
         assert branch_problem(name) is None
-    fetch(remote, [(HEADS + name, _tracking(remote, name)) for name in names])
-    return [_pull(remote, name, there) for name, there in names.items()]
+    places = {name: (HEADS + name, _tracking(remote, name)) for name in names}
+    here = remote.git.commits_of([ref for pair in places.values() for ref in pair]) if names else {}
+    fetch(remote, [pair for name, pair in places.items() if here.get(pair[1]) != names[name]])
+    return [_pull(remote, name, there, here.get(HEADS + name)) for name, there in names.items()]
 
 
-def _pull(remote: Remote, name: str, there: str) -> PulledBranch:
+def _pull(remote: Remote, name: str, there: str, here: str | None) -> PulledBranch:
     git = remote.git
     ref = HEADS + name
-    here = git.commit_of(ref)
     if here == there:
         return PulledBranch(name, "equal")
     if here is None:
