@@ -109,8 +109,8 @@ def is_at_remote(remote: Remote, name: str, local: str, there: str | None) -> bo
 
     False where the local one is ahead; raises `BranchNotPushable` if they diverged.
     """
-    if there is None:
-        return False
+    if there is None or there == local:
+        return there is not None
     git = remote.git
     fetch(remote, [(HEADS + name, _tracking(remote, name))])
     if git.is_ancestor(local, there):
