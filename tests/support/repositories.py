@@ -73,8 +73,13 @@ def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) 
         _MADE[given] = Path(mkdtemp(dir=_place()))
         git(_MADE[given], "init", "-q", "-b", "main")
         commit(_MADE[given], dict(given), "begin")
-    shutil.copytree(_MADE[given], directory)
+    shutil.copytree(_MADE[given], directory, dirs_exist_ok=True)
     return directory.resolve()
+
+
+def of_directory(source: Path, name: str) -> dict[str, str | bytes]:
+    """The files of a directory, for a repository that has them in its directory `name`."""
+    return {f"{name}/{path.relative_to(source)}": path.read_bytes() for path in source.rglob("*") if path.is_file()}
 
 
 _MADE: dict[frozenset[tuple[str, str | bytes]], Path] = {}
