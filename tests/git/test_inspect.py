@@ -20,6 +20,7 @@ from faber.git.refs import branch_problem, slug_of
 from faber.processes.runner import ProgramResult
 from support.examples import examples
 from support.git_environment import COMMITTER
+from support.repositories import empty_commits
 
 
 @pytest.fixture(autouse=True)
@@ -39,18 +40,6 @@ def commit(directory: Path, name: str) -> None:
     (directory / name).write_text(name)
     git(directory, "add", "--", name)
     git(directory, "commit", "-qm", f"write {name}")
-
-
-def empty_commits(directory: Path, branch: str, count: int) -> None:
-    """New commits on the branch that change nothing."""
-    begun = git(directory, "rev-parse", branch)
-    one = "commit refs/heads/{}\ncommitter test <test@example.invalid> {} +0000\ndata {}\n{}\n{}\n"
-    numbers = [str(number) for number in range(count)]
-    stream = "".join(
-        one.format(branch, 1_700_000_000 + int(number), len(number), number, "" if int(number) else f"from {begun}\n")
-        for number in numbers
-    )
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=directory, check=True, input=stream.encode())
 
 
 @pytest.fixture(scope="module")

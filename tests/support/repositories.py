@@ -60,6 +60,18 @@ def head(directory: Path | str) -> str:
     return named.read_text().strip() if named.is_file() else git(directory, "rev-parse", "HEAD")
 
 
+def empty_commits(directory: Path, branch: str, count: int) -> None:
+    """New commits on the branch, made by one git, that change nothing."""
+    begun = git(directory, "rev-parse", branch)
+    one = "commit refs/heads/{}\ncommitter test <test@example.invalid> {} +0000\ndata {}\n{}\n{}\n"
+    numbers = [str(number) for number in range(count)]
+    stream = "".join(
+        one.format(branch, 1_700_000_000 + int(number), len(number), number, "" if int(number) else f"from {begun}\n")
+        for number in numbers
+    )
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=directory, check=True, input=stream.encode())
+
+
 def add_remote(directory: Path, url: str) -> None:
     """What `git remote add origin URL` writes."""
     with (directory / ".git" / "config").open("a") as file:

@@ -151,9 +151,9 @@ def _pull(remote: Remote, name: str, there: str, here: str | None) -> PulledBran
         if at is None and move_branch(git, ref, there, "", "faber sync pull"):
             return PulledBranch(name, "created")
         return PulledBranch(name, "kept", f"Run `git reset --keep {remote.name}/{name}` where it is.")
-    if git.is_ancestor(there, here):
-        return PulledBranch(name, "ahead")
     if not git.is_ancestor(here, there):
+        if git.is_ancestor(there, here):
+            return PulledBranch(name, "ahead")
         message = f"It has new commits here and at {remote.name}: merge {remote.name}/{name} into it."
         return PulledBranch(name, "diverged", message)
     at = checked_out(git.repository, ref)
