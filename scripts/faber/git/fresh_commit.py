@@ -4,6 +4,9 @@ import os
 
 from faber.git.refs import branch_problem, is_commit
 from faber.git.repository import Repository
+from faber.store.external_files import Unreadable, read_text
+
+_LIMIT = 4096  # bytes
 
 
 def fresh_commit(repository: Repository, ref: str) -> str | None:
@@ -13,11 +16,9 @@ def fresh_commit(repository: Repository, ref: str) -> str | None:
     if name and (not name.startswith("refs/heads/") or branch_problem(name)):
         return None
     try:
-        with open(
-            os.path.join(repository.common_directory if name else repository.git_directory, name or "HEAD")
-        ) as file:
-            commit = file.read(100).strip()
-    except (OSError, ValueError):
+        directory = repository.common_directory if name else repository.git_directory
+        commit = read_text(os.path.join(directory, name or "HEAD"), _LIMIT).strip()
+    except (OSError, Unreadable):
         return None
     loose = os.path.join(repository.common_directory, "objects", commit[:2], commit[2:])
     return commit if is_commit(commit) and len(commit) in (40, 64) and os.path.isfile(loose) else None
