@@ -15,6 +15,7 @@ from faber.store.commit import commit as commit_to
 from faber.store.layout import Layout
 from github.comments import PERSON, ended, environment, on_line, remote, review, settings, write_event
 from github.fake import FakeGitHub, Fault
+from support.repositories import add_remote
 
 Faber = Callable[..., Any]
 RUN = "demo/one/run"
@@ -62,7 +63,7 @@ def world(
         github.permissions = {PERSON: ("write", "write")}
         for name, value in environment(github).items():
             monkeypatch.setenv(name, value)
-        git("remote", "add", "origin", remote(github))
+        add_remote(project, remote(github))
         git("switch", "-qc", "work/seven")
         made = World(github, faber, project, run_dir(RUN) / "events")
         (project / ".fractary" / "faber" / "config.yaml").write_text(settings(github))

@@ -28,6 +28,7 @@ from github.comments import (
 )
 from github.fake import FakeGitHub, Fault
 from support.opens import CONFIG, opened
+from support.repositories import add_remote
 
 Faber = Callable[..., Any]
 RUN = "demo/one/run"
@@ -80,7 +81,7 @@ def world(
         github.permissions = {PERSON: ("write", "write"), OUTSIDER: ("read", "read")}
         for name, value in environment(github).items():
             monkeypatch.setenv(name, value)
-        git("remote", "add", "origin", remote(github))
+        add_remote(project, remote(github))
         made = World(github, faber, project, run_dir(run) / "events")
         made.configure()
         assert faber("run", "resume", run).status == 0

@@ -1,7 +1,6 @@
 """`faber heal …`: a failed phase of a nebula and a failed step of a run, diagnosed and planned by hand."""
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from faber.nebula.phase.cycle_state import CycleState, Stage
 from faber.nebula.phase.findings import make_finding
 from faber.nebula.plan.phase_file import parse_phase
 from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
+from support.repositories import commit, head, of_directory, repository
 
 Faber = Callable[..., Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
@@ -33,15 +33,8 @@ class Failed:
 
     def __init__(self, project: Path) -> None:
         self.project, self.directory = project, project / "neb"
-        shutil.copytree(EXAMPLE, self.directory)
-        git(project, "init", "-q", "-b", "main")
-        git(project, "add", "-A")
-        git(project, "commit", "-qm", "first")
-        self.base = git(project, "rev-parse", "HEAD")
-        (project / "todo.py").write_text("print(1)\n")
-        git(project, "add", "-A")
-        git(project, "commit", "-qm", "reader/cycle-1: x")
-        self.head = git(project, "rev-parse", "HEAD")
+        self.base = head(repository(project, of_directory(EXAMPLE, "neb")))
+        self.head = commit(project, {"todo.py": "print(1)\n"}, "reader/cycle-1: x")
         git(project, "reset", "-q", "--hard", self.base)
         self.state = CycleState(
             "Read",

@@ -18,6 +18,7 @@ from faber.nebula.plan.state_file import NebulaFile, PhaseRecord, StateWriter
 from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
 from faber.store.layout import Layout
+from support.repositories import head, of_directory, repository
 
 Faber = Callable[..., Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
@@ -26,11 +27,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/nebula"
 @pytest.fixture
 def nebula(project: Path) -> Path:
     """The example nebula in a repository with one commit."""
-    shutil.copytree(EXAMPLE, project / "neb")
-    git(project, "init", "-q", "-b", "main")
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", "first")
-    return project / "neb"
+    return repository(project, of_directory(EXAMPLE, "neb")) / "neb"
 
 
 def git(where: Path, *arguments: str) -> str:
@@ -150,9 +147,8 @@ def begun(nebula: Path, project: Path) -> Path:
     shas = {}
     for phase in ("reader", "writer"):
         branch = f"faber/todo-tool/12345678/phase/{phase}"
-        git(project, "branch", branch)
-        git(project, "worktree", "add", "-q", str(project / "trees" / phase), branch)
-        shas[phase] = git(project / "trees" / phase, "rev-parse", "HEAD")
+        git(project, "worktree", "add", "-q", "-b", branch, str(project / "trees" / phase))
+        shas[phase] = head(project)
         state = CycleState(task_title=phase, max_cycles=3, cycle=2, phase=Stage.FILTERING, total_cost_usd=0.5)
         save(str(nebula), Checkpoint(phase, "todo-tool", "", shas[phase], 9, state))
     record(

@@ -10,6 +10,7 @@ import pytest
 
 from github.comments import PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub, Fault
+from support.repositories import add_remote
 
 Faber = Callable[..., Any]
 RUN = "demo/one/run"
@@ -56,7 +57,7 @@ def place(
             monkeypatch.setenv(name, value)
         # A write is spaced from the one before it; here nobody else is asked to wait.
         monkeypatch.setattr("faber.github.api_calls.WRITE_SPACING", 0)
-        git("remote", "add", "origin", remote(github))
+        add_remote(project, remote(github))
         made = Place(github, faber, project, run_dir(run) / "events")
         made.configure()
         assert faber("run", "resume", run).status == 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from github.fake import FakeGitHub, Fault
+from support.repositories import add_remote
 
 from .conftest import Answer, Faber
 
@@ -38,7 +39,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def github_project(github: FakeGitHub, git: Callable[..., str], project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project as a clone from the fake's host, configured for its issues, with a token for that host."""
-    git("remote", "add", "origin", f"http://127.0.0.1:{github.port}/acme/widgets.git")
+    add_remote(project, f"http://127.0.0.1:{github.port}/acme/widgets.git")
     settings = project / ".fractary" / "faber" / "config.yaml"
     settings.parent.mkdir(parents=True)
     settings.write_text(SETTINGS.format(root=github.root))

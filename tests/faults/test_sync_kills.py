@@ -141,16 +141,14 @@ def sides(root: Path) -> Sides:
 
 def remote_side(root: Path) -> str:
     """The run's tree and the branch's commit at the remote: the run's commit itself has a time in it."""
-    found = []
-    for name in (f"{REF}^{{tree}}", BRANCH):
-        done = subprocess.run(
-            ["git", "-C", root / "remote.git", "rev-parse", "--verify", "--quiet", name],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        found.append(done.stdout.strip())
-    return " ".join(found)
+    done = subprocess.run(
+        ["git", "-C", root / "remote.git", "cat-file", "--batch-check=%(objectname)"],
+        input=f"{REF}^{{tree}}\n{BRANCH}\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
 
 
 class Synced:

@@ -1,6 +1,7 @@
 """What is asked of git: real repositories in every shape, hostile names, and a git that misbehaves."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -14,11 +15,12 @@ from faber.errors import Notice, Severity
 from faber.git.asking import GitQuestion, ask
 from faber.git.branch_questions import parse_log, parse_status
 from faber.git.configuration import environment
-from faber.git.inspect import Inspected, begin_branch, current_branch, head_commit, remote_slug
+from faber.git.inspect import Inspected, begin_branch, branch_head, current_branch, head_commit, remote_slug
 from faber.git.refs import branch_problem, slug_of
 from faber.processes.runner import ProgramResult
 from support.examples import examples
 from support.git_environment import COMMITTER
+from support.repositories import empty_commits
 
 
 @pytest.fixture(autouse=True)
@@ -33,26 +35,33 @@ def git(directory: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def commit(directory: Path, name: str) -> str:
-    """The id of a new commit that writes the file `name`."""
+def commit(directory: Path, name: str) -> None:
+    """A new commit that writes the file `name`."""
     (directory / name).write_text(name)
     git(directory, "add", "--", name)
     git(directory, "commit", "-qm", f"write {name}")
-    return git(directory, "rev-parse", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository that each test has a copy of."""
+    directory = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in COMMITTER.items():
+            patch.setenv(name, value)
+        git(directory, "init", "-q", "-b", "main")
+        for name in ("a", "b"):
+            commit(directory, name)
+        git(directory, "checkout", "-qb", "feat/x")
+        for name in ("c", "d", "e"):
+            commit(directory, name)
+    return directory
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(made: Path, tmp_path: Path) -> Path:
     """A repository with two commits on main and three more on feat/x, which is checked out."""
-    directory = (tmp_path / "repository").resolve()
-    directory.mkdir()
-    git(directory, "init", "-q", "-b", "main")
-    for name in ("a", "b"):
-        commit(directory, name)
-    git(directory, "checkout", "-qb", "feat/x")
-    for name in ("c", "d", "e"):
-        commit(directory, name)
-    return directory
+    return Path(shutil.copytree(made, tmp_path.resolve() / "repository"))
 
 
 def codes(notices: Sequence[Notice]) -> list[str]:
@@ -125,8 +134,7 @@ class TestBranch:
 
     def test_ten_commits(self, root: Path) -> None:
         """Of many commits the last ten are reported."""
-        for number in range(12):
-            commit(root, f"f{number}")
+        empty_commits(root, "feat/x", 12)
         branch, _ = inspect_branch(root, "feat/x")
         assert branch is not None
         assert branch["commits"] == git(root, "log", "--oneline", "-10", "feat/x").splitlines()
@@ -352,8 +360,7 @@ class TestSince:
         assert sorted(branch["commits_since_session"]) == sorted(
             git(root, "log", "--oneline", f"{since}..feat/x").splitlines()
         )
-        for number in range(110):
-            git(root, "commit", "-q", "--allow-empty", "-m", str(number))
+        empty_commits(root, "feat/x", 110)
         branch, _ = inspect_branch(root, "feat/x", since=since)
         assert branch is not None
         assert branch["commits_since_session"] == git(root, "log", "--oneline", "-100", "feat/x").splitlines()
@@ -421,6 +428,30 @@ class TestAbsent:
         assert branch is not None
         assert len(branch["commits"]) == 5
         assert (current_branch(root), head_commit(root)) == (None, git(root, "rev-parse", "feat/x"))
+
+    def test_what_git_has_just_written_is_read(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A branch, HEAD and their commits need no git as long as each is in a file of its own."""
+        commits = {name: git(root, "rev-parse", name) for name in ("feat/x", "main")}
+        monkeypatch.setenv("PATH", str(root / "nothing"))
+        assert (current_branch(root), head_commit(root)) == ("feat/x", commits["feat/x"])
+        assert {name: branch_head(root, name) for name in commits} == commits
+
+    @pytest.mark.parametrize(
+        "change", ["pack-refs --all", "repack -adq", "symbolic-ref refs/heads/main HEAD", "-", "!"]
+    )
+    def test_however_git_keeps_it(self, root: Path, change: str) -> None:
+        """Packed, by another name, with HEAD as a link, or lost: the answer is git's."""
+        if change == "-":
+            (root / ".git/HEAD").unlink()
+            (root / ".git/HEAD").symlink_to("refs/heads/feat/x")
+        elif change == "!":
+            for name in ("feat/x", "main"):
+                (root / ".git/refs/heads" / name).write_text("1" * 40 + "\n")
+        else:
+            git(root, *change.split())
+        expected = [None, None] if change == "!" else git(root, "rev-parse", "HEAD", "main").split()
+        assert current_branch(root) == "feat/x"
+        assert [head_commit(root), branch_head(root, "main")] == expected
 
     def test_shallow(self, root: Path, tmp_path: Path) -> None:
         """A shallow clone is reported as one: its counts and changes may be wrong."""
@@ -523,13 +554,13 @@ class TestHostileNames:
         if "\0" in name:
             assert branch_problem(name) is not None
             return
-        verdicts = [
+        verdicts = (
             subprocess.run(
                 ["git", "check-ref-format", *arguments], cwd="/", capture_output=True, check=False
             ).returncode
             == 0
             for arguments in ([f"refs/heads/{name}"], ["--branch", name])
-        ]
+        )
         assert (branch_problem(name) is None) == all(verdicts)
 
 
@@ -589,7 +620,7 @@ class TestProcesses:
         branch, notices = inspect_branch(root, "feat/x")
         assert branch is None
         assert codes(notices) == ["git_missing"]
-        assert head_commit(root) is None
+        assert remote_slug(root) is None
 
     def test_each_question_may_fail(self, root: Path) -> None:
         """Whichever question has no answer, the others' answers are told, with a warning."""

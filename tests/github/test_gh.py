@@ -257,6 +257,21 @@ def test_gh_is_preferred_to_a_token(gh: Gh, clone: Callable[..., str]) -> None:
     assert (found.place, found.transport.root) == (PLACE, f"https://{HOST}/api/v3")
 
 
+def test_the_remotes_are_not_asked_for_what_the_environment_says(
+    gh: Gh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With GH_REPO no git is started, unless config.yaml names another repository."""
+    (tmp_path / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    given = gh.environ | {"GH_REPO": f"{HOST}/acme/widgets", "GH_HOST": HOST, "GH_ENTERPRISE_TOKEN": "secret"}
+    assert connection(str(tmp_path), GitHubSettings(), given).place == PLACE
+    assert not (tmp_path / "asked").exists()
+    with pytest.raises(WorkItemUnauthorised):
+        connection(str(tmp_path), GitHubSettings(repository="acme/other"), given)
+    assert (tmp_path / "asked").exists()
+
+
 def test_an_api_of_its_own_is_not_for_gh(gh: Gh, clone: Callable[..., str]) -> None:
     """gh knows one address for a host: with another one configured it is not used."""
     root = clone(f"https://{HOST}/acme/widgets")

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 from faber.git.programs import Git
+from faber.git.repository import find
 from faber.git.stash import status
 from faber.nebula.worktrees import conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
@@ -48,7 +49,33 @@ def commit(directory: Path | str, files: dict[str, str | bytes], message: str = 
     write(directory, files)
     git(directory, "add", "-A")
     git(directory, "commit", "-q", "--no-verify", "--allow-empty", "-m", message)
-    return git(directory, "rev-parse", "HEAD")
+    return head(directory)
+
+
+def head(directory: Path | str) -> str:
+    """HEAD's commit, read from git's files where git has just written it."""
+    found = find(directory)
+    assert found is not None
+    named = Path(found.common_directory if found.head else found.git_directory, found.head or "HEAD")
+    return named.read_text().strip() if named.is_file() else git(directory, "rev-parse", "HEAD")
+
+
+def empty_commits(directory: Path, branch: str, count: int) -> None:
+    """New commits on the branch, made by one git, that change nothing."""
+    begun = git(directory, "rev-parse", branch)
+    one = "commit refs/heads/{}\ncommitter test <test@example.invalid> {} +0000\ndata {}\n{}\n{}\n"
+    numbers = [str(number) for number in range(count)]
+    stream = "".join(
+        one.format(branch, 1_700_000_000 + int(number), len(number), number, "" if int(number) else f"from {begun}\n")
+        for number in numbers
+    )
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=directory, check=True, input=stream.encode())
+
+
+def add_remote(directory: Path, url: str) -> None:
+    """What `git remote add origin URL` writes."""
+    with (directory / ".git" / "config").open("a") as file:
+        file.write(f'[remote "origin"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n')
 
 
 def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
@@ -58,8 +85,13 @@ def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) 
         _MADE[given] = Path(mkdtemp(dir=_place()))
         git(_MADE[given], "init", "-q", "-b", "main")
         commit(_MADE[given], dict(given), "begin")
-    shutil.copytree(_MADE[given], directory)
+    shutil.copytree(_MADE[given], directory, dirs_exist_ok=True)
     return directory.resolve()
+
+
+def of_directory(source: Path, name: str) -> dict[str, str | bytes]:
+    """The files of a directory, for a repository that has them in its directory `name`."""
+    return {f"{name}/{path.relative_to(source)}": path.read_bytes() for path in source.rglob("*") if path.is_file()}
 
 
 _MADE: dict[frozenset[tuple[str, str | bytes]], Path] = {}
@@ -87,18 +119,29 @@ class Bench(NamedTuple):
 
 
 def bench(tmp_path: Path, phase: str = "parser", exclude: tuple[str, ...] = ()) -> Bench:
-    """A phase's worktree as git itself makes one."""
-    root = repository(tmp_path / "project")
-    path = tmp_path.resolve() / "trees" / phase
+    """A phase's worktree as git itself makes one: a copy of one that was made before."""
     branch = f"faber/demo/0b5c3a52/phase/{phase}"
-    git(root, "worktree", "add", "-q", "-b", branch, str(path))
-    private = os.path.realpath(git(path, "rev-parse", "--absolute-git-dir"))
+    root, path = tmp_path.resolve() / "project", tmp_path.resolve() / "trees" / phase
+    made = _bench(phase, branch)
+    shutil.copytree(made / "project", root)
+    shutil.copytree(made / "trees", path.parent, dirs_exist_ok=True)
+    private = root / ".git" / "worktrees" / phase
+    (path / ".git").write_text(f"gitdir: {private}\n")
+    (private / "gitdir").write_text(f"{path / '.git'}\n")
     tree = PhaseTree(
-        Git(str(path), private),
+        Git(str(path), str(private)),
         run_id=RUN,
         phase=phase,
         branch=branch,
         aside=str(tmp_path / "aside"),
         exclude=exclude,
     )
-    return Bench(root, path, tree, git(root, "rev-parse", "HEAD"))
+    return Bench(root, path, tree, head(root))
+
+
+@cache
+def _bench(phase: str, branch: str) -> Path:
+    """A directory with the project, and the phase's worktree in `trees`."""
+    made = Path(mkdtemp(dir=_place())).resolve()
+    git(repository(made / "project"), "worktree", "add", "-q", "-b", branch, str(made / "trees" / phase))
+    return made

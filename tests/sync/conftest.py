@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -27,12 +29,9 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with `remote.git` and the machines `a` and `b`, made once and copied for every test."""
+    """A directory with `remote.git` and the machines `a`, `b` and `c`, made once and copied for every test."""
     place = tmp_path_factory.mktemp("machines")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in COMMITTER.items():
-            patch.setenv(name, value)
-        patch.setattr(definitions, "BUILT_IN", str(PLAIN))
+    with surroundings():
         run("git", "init", "-q", "--template=", "--bare", "-b", "main", str(place / "remote.git"))
         run("git", "init", "-q", "--template=", "-b", "main", str(place / "seed"))
         run("git", "-C", str(place / "seed"), "commit", "-q", "--allow-empty", "-m", "Begin")
@@ -47,7 +46,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         a.must("session", "save", RUN, "--accomplished", "Read the issue", "--key", "first")
         assert a.must("sync", "push", RUN)["result"] == "created"
         assert b.must("sync", "pull", RUN)["result"] == "created"
+        cloned(place, "c")
     return place
+
+
+@contextmanager
+def surroundings() -> Iterator[None]:
+    """What is prepared for several tests is made by the same person, with the plain default workflow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in COMMITTER.items():
+            patch.setenv(name, value)
+        patch.setattr(definitions, "BUILT_IN", str(PLAIN))
+        yield
 
 
 def run(*command: str) -> None:
@@ -76,16 +86,24 @@ def clone(bare: Path) -> MakeClone:
 @pytest.fixture
 def a(made: Path, bare: Path) -> Clone:
     """Machine A, with a run on a branch of its own that was pushed once."""
-    return _copied(made, bare, "a")
+    return copied(made, bare, "a")
 
 
 @pytest.fixture
 def b(made: Path, bare: Path) -> Clone:
     """Machine B, which pulled the run of A."""
-    return _copied(made, bare, "b")
+    return copied(made, bare, "b")
 
 
-def _copied(made: Path, bare: Path, name: str) -> Clone:
-    machine = Clone(Path(shutil.copytree(made / name, bare.parent / name)))
-    machine.git("remote", "set-url", "origin", bare.as_uri())
+@pytest.fixture
+def c(made: Path, bare: Path) -> Clone:
+    """Machine C, which cloned the remote of A and has no run."""
+    return copied(made, bare, "c")
+
+
+def copied(place: Path, bare: Path, name: str) -> Clone:
+    """A copy of the machine that was made in `place`, beside its remote's copy `bare`."""
+    machine = Clone(Path(shutil.copytree(place / name, bare.parent / name)))
+    config = machine.path / ".git" / "config"
+    config.write_text(config.read_text().replace((place / "remote.git").as_uri(), bare.as_uri()))
     return machine

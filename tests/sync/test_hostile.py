@@ -12,20 +12,20 @@ import pytest
 from faber.store import log, strict_json
 from faber.store.import_events import Unexchangeable, exchange_directories
 from sync.clones import REF, RUN, Clone, MakeClone, ask, work
+from sync.conftest import copied, surroundings
 
 Entries = dict[str, tuple[str, str, str]]  # path → mode, type, object
 
 
 class Forge:
-    """A repository in which any tree can be made and put at the remote as the run's commit."""
+    """A repository in which any tree can be made; where it is a remote, any can be put there as the run's commit."""
 
-    def __init__(self, source: Clone, bare: Path) -> None:
-        self.source, self.bare = source, bare
+    def __init__(self, source: Clone) -> None:
+        self.source = source
 
     def entries(self) -> Entries:
         """The tree that the remote has now."""
-        self.source.git("fetch", "-q", "origin", f"+{REF}:refs/forge")
-        lines = self.source.git("ls-tree", "-r", "refs/forge").splitlines()
+        lines = self.source.git("ls-tree", "-r", REF).splitlines()
         return {line.partition("\t")[2]: tuple(line.partition("\t")[0].split()) for line in lines}  # type: ignore[misc]
 
     def blob(self, data: bytes | str) -> tuple[str, str, str]:
@@ -58,16 +58,34 @@ class Forge:
         """Let the remote have this tree as the run."""
         made = self.tree(entries)
         if kind == "commit":
-            made = self.source.git("commit-tree", "-m", "x", "-p", "refs/forge", made)
-        self.source.git("push", "-q", "--force", "origin", f"{made}:{REF}")
+            made = self.source.git("commit-tree", "-m", "x", "-p", REF, made)
+        self.source.git("update-ref", REF, made)
+
+
+@pytest.fixture(scope="module")
+def pushed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The remote and machine A, whose run ends with a decision and was pushed again."""
+    place = tmp_path_factory.mktemp("pushed")
+    bare = Path(shutil.copytree(made / "remote.git", place / "remote.git"))
+    with surroundings():
+        one = copied(made, bare, "a")
+        work(one, "The last event")
+        one.must("sync", "push", RUN)
+    return place
 
 
 @pytest.fixture
-def forge(a: Clone, bare: Path) -> Forge:
-    """The forge, on a run that ends with a decision."""
-    work(a, "The last event")
-    a.must("sync", "push", RUN)
-    return Forge(a, bare)
+def forge(pushed: Path, bare: Path) -> Forge:
+    """The forge, at the remote of a run that ends with a decision."""
+    shutil.rmtree(bare)
+    shutil.copytree(pushed / "remote.git", bare)
+    return Forge(Clone(bare))
+
+
+@pytest.fixture
+def author(pushed: Path, bare: Path) -> Clone:
+    """The machine that pushed what the forge changes."""
+    return copied(pushed, bare, "a")
 
 
 def last(entries: Entries) -> str:
@@ -163,12 +181,11 @@ HOSTILE: dict[str, Callable[[Forge, Entries], None]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_run_is_not_taken(forge: Forge, a: Clone, clone: MakeClone, name: str) -> None:
+def test_what_is_no_run_is_not_taken(forge: Forge, c: Clone, name: str) -> None:
     """Whatever the remote has, a pull into a machine without the run makes nothing, and says what is wrong."""
     entries = forge.entries()
     HOSTILE[name](forge, entries)
     forge.put(entries)
-    c = clone("c")
     refused = c.faber("sync", "pull", RUN)
     assert (refused.status, refused.error["code"]) == (4, "remote_run_invalid"), refused
     assert refused.error["reason"]
@@ -190,31 +207,29 @@ def test_what_is_no_run_replaces_nothing(forge: Forge, b: Clone, name: str) -> N
     assert {path: path.read_bytes() for path in b.run_dir.rglob("*") if path.is_file()} == before
 
 
-def test_a_tree_is_no_commit(forge: Forge, clone: MakeClone) -> None:
+def test_a_tree_is_no_commit(forge: Forge, c: Clone) -> None:
     """A ref that is not a commit is not taken for one."""
     forge.put(forge.entries(), kind="tree")
-    assert clone("c").faber("sync", "pull", RUN).error["code"] == "remote_run_invalid"
+    assert c.faber("sync", "pull", RUN).error["code"] == "remote_run_invalid"
 
 
-def test_a_ref_that_is_no_run_id_is_left_alone(forge: Forge, a: Clone, clone: MakeClone) -> None:
+def test_a_ref_that_is_no_run_id_is_left_alone(a: Clone, c: Clone) -> None:
     """Names below refs/faber/runs that are not run ids are listed and never fetched."""
     for name in ("a/b/c/d", "events", "x..y-not", "ünï"):
         if ".." not in name:
             a.git("push", "-q", "origin", f"HEAD:refs/faber/runs/{name}")
-    c = clone("c")
     assert len(c.must("sync", "status")["not_runs"]) == 3
     assert [entry["run_id"] for entry in c.must("sync", "pull", "--all")["runs"]] == [RUN]
     assert len(c.git("for-each-ref", "refs/faber").splitlines()) == 2
 
 
-def test_one_bad_run_does_not_hide_the_others(forge: Forge, a: Clone, clone: MakeClone) -> None:
+def test_one_bad_run_does_not_hide_the_others(forge: Forge, author: Clone, c: Clone) -> None:
     """A bad run among others is reported, and the others are pulled."""
-    a.must("run", "init", "--run-id", "other")
-    a.must("sync", "push", "other")
+    author.must("run", "init", "--run-id", "other")
+    author.must("sync", "push", "other")
     entries = forge.entries()
     _gap(forge, entries)
     forge.put(entries)
-    c = clone("c")
     pulled = c.faber("sync", "pull", "--all")
     assert pulled.status == 4
     assert {entry["run_id"]: entry["result"] for entry in pulled.json["runs"]} == {RUN: "failed", "other": "created"}
@@ -223,7 +238,7 @@ def test_one_bad_run_does_not_hide_the_others(forge: Forge, a: Clone, clone: Mak
 
 
 @pytest.mark.parametrize("state", [{"last_event_id": 1}, {"status": "completed"}, None, "[]", "x"], ids=str)
-def test_a_wrong_state_is_folded_again(forge: Forge, a: Clone, clone: MakeClone, state: Any) -> None:
+def test_a_wrong_state_is_folded_again(forge: Forge, author: Clone, c: Clone, clone: MakeClone, state: Any) -> None:
     """A state.json that is not the fold of the events is not believed; the next push puts it right."""
     entries = forge.entries()
     if state is None:
@@ -233,10 +248,9 @@ def test_a_wrong_state_is_folded_again(forge: Forge, a: Clone, clone: MakeClone,
     else:
         entries["state.json"] = forge.blob(state)
     forge.put(entries)
-    c = clone("c")
     pulled = c.must("sync", "pull", RUN)
     assert [notice["code"] for notice in pulled["notices"]] == ["state_recomputed"]
-    assert (c.run_dir / "state.json").read_bytes() == (a.run_dir / "state.json").read_bytes()
+    assert (c.run_dir / "state.json").read_bytes() == (author.run_dir / "state.json").read_bytes()
     assert c.must("doctor", RUN)["healthy"] is True
     work(c, "And on")
     c.must("sync", "push", RUN)
@@ -270,7 +284,7 @@ def test_a_linked_run_directory_is_not_followed(a: Clone, b: Clone, tmp_path: Pa
         assert b.faber("sync", command, RUN).error["code"] == "unsafe_file"
 
 
-def test_another_tools_run_is_not_synced(a: Clone, clone: MakeClone) -> None:
+def test_another_tools_run_is_not_synced(a: Clone, c: Clone) -> None:
     """A run that nobody adopted is refused; adopted, it travels with the other tool's own events."""
     directory = a.path / ".fractary" / "runs" / "old"
     (directory / "events").mkdir(parents=True)
@@ -283,7 +297,6 @@ def test_another_tools_run_is_not_synced(a: Clone, clone: MakeClone) -> None:
     a.must("run", "adopt", "old", "--workflow", "default")
     a.must("event", "emit", "old", "--type", "checkpoint")
     a.must("sync", "push", "old")
-    c = clone("c")
     assert c.must("sync", "pull", "old")["result"] == "created"
     there = c.run_dir.parents[2] / "old"
     assert (there / "events" / "003-odd_type.json").read_text() == '{"type": "odd_type"}'
@@ -349,9 +362,8 @@ def test_who_waits_for_the_lock_waits_for_the_same_one(a: Clone, b: Clone) -> No
     assert work_lock.stat().st_ino == number
 
 
-def test_the_index_knows_a_pulled_run(a: Clone, clone: MakeClone) -> None:
+def test_the_index_knows_a_pulled_run(c: Clone) -> None:
     """The branch of a run that came from elsewhere leads to it."""
-    c = clone("c")
     c.must("sync", "pull", RUN)
     index = c.path / ".fractary" / "faber" / "index"
     assert [path.name for path in (index / "branches").iterdir()] == ["feat%2F7"]

@@ -141,7 +141,7 @@ def world(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
         file = place / "honest.bundle"
         evil.must("sync", "export", RUN, str(file))
         (place / "b" / ".fractary" / "faber" / "config.yaml").write_text("branches: {protected: ['release/*']}\n")
-        yield World(evil, Forge(evil, place / "remote.git"), file.read_bytes(), land, place)
+        yield World(evil, Forge(evil), file.read_bytes(), land, place)
 
 
 Make = Callable[[World], bytes]

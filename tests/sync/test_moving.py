@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -270,3 +271,20 @@ def test_a_persons_own_hook_has_a_say(a: Clone) -> None:
     refused = a.faber("sync", "push", RUN)
     assert (refused.status, refused.error["code"]) == (1, "sync_failed")
     assert a.git("ls-remote", "origin") == before
+
+
+def test_a_sync_starts_few_gits(a: Clone, b: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each start of git takes longer than what it answers, and each `fetch` connects once more: what is here already
+    is not fetched."""
+    log = tmp_path / "log"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text(f'#!/bin/sh\necho "$*" >>"{log}"\nexec "{shutil.which("git")}" "$@"\n')
+    (tmp_path / "bin" / "git").chmod(0o755)
+    a.commit("two.txt")
+    work(a, "And on")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    for machine, way, most, fetches in ((a, "push", 6, 0), (b, "pull", 13, 2), (b, "pull", 9, 0)):
+        log.write_text("")
+        machine.must("sync", way, RUN)
+        words = [line.split() for line in log.read_text().splitlines()]
+        assert (len(words) <= most, sum("fetch" in each for each in words)) == (True, fetches), words

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from faber.errors import Notice
 from faber.git.asking import Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import BranchPart, Inspection, warning
+from faber.git.fresh_commit import fresh_commit
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
 from faber.store.external_files import StrPath
@@ -72,6 +73,9 @@ def branch_head(root: StrPath, name: str | None) -> str | None:
 
 
 def _commit_at(root: StrPath, ref: str) -> str | None:
+    repository = find(root)
+    if commit := repository and fresh_commit(repository, ref):
+        return commit
     answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None
 
@@ -88,9 +92,13 @@ def committed_file(root: StrPath, path: str) -> str | None:
 
 def current_branch(root: StrPath) -> str | None:
     """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
-    answer = ask([GitQuestion(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
-    ref = answer.out.removesuffix("\n")
-    return ref.removeprefix("refs/heads/") if answer.code == 0 and ref.startswith("refs/heads/") else None
+    repository = find(root)
+    if repository and repository.head and not repository.head.endswith("/.invalid"):  # refs are in files
+        ref = repository.head
+    else:
+        answer = ask([GitQuestion(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]
+        ref = answer.out.removesuffix("\n") if answer.code == 0 else ""
+    return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
 
 
 def remote_slug(root: StrPath) -> tuple[str, str] | None:

@@ -14,6 +14,7 @@ from faber.github.trusted_repository import (
     advice,
     api_root,
     chosen,
+    fitting,
     job_names,
     person_names,
     remotes,
@@ -270,8 +271,10 @@ class GitHubWorkItems:
 def connection(root: StrPath, settings: GitHubSettings, environ: Mapping[str, str]) -> Connection:
     """The repository whose issues to use, and how to reach it: `gh` if it is logged in to the host, else a token of
     the environment. Raises `WorkItemInvalid` and `WorkItemUnauthorised`, both with a recovery."""
-    listed = ask([GitQuestion(root, ["remote", "-v"])])[0]
-    known = [*person_names(environ), *remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
+    known = person_names(environ)  # preferred, so that no git is asked where it is enough
+    if fitting(settings.host, settings.repository, known) is None:
+        listed = ask([GitQuestion(root, ["remote", "-v"])])[0]
+        known += [*remotes(listed.out if listed.code == 0 else ""), *job_names(environ)]
     place = chosen(settings.host, settings.repository, known)
     api = api_root(place.host, settings.api_url)
     token = token_for(place.host, environ)

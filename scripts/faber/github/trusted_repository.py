@@ -75,9 +75,8 @@ def chosen(host: str | None, repository: str | None, known: Sequence[GitHubRepos
     configured one is not among them, `WorkItemInvalid` if there is nothing to choose from.
     """
     host = host.lower() if host else None
-    for place in known:
-        if host in (None, place.host) and repository in (None, place.slug):
-            return place
+    if place := fitting(host, repository, known):
+        return place
     for place in known:
         if host in (None, place.host) and repository and repository.lower() == place.slug.lower():
             return place
@@ -92,6 +91,14 @@ def chosen(host: str | None, repository: str | None, known: Sequence[GitHubRepos
         "no credential is sent there.",
         recovery="Correct work_items.github in config.yaml. If it is right, add a remote for it or set "
         "GH_REPO=[HOST/]OWNER/NAME in the environment.",
+    )
+
+
+def fitting(host: str | None, repository: str | None, known: Sequence[GitHubRepository]) -> GitHubRepository | None:
+    """The first of `known` that is what is configured; None if none is."""
+    return next(
+        (place for place in known if (host is None or host.lower() == place.host) and repository in (None, place.slug)),
+        None,
     )
 
 

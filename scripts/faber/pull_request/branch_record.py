@@ -27,18 +27,20 @@ def branch_record(git: SyncGit, remote: str, commit: str, base: str) -> BranchRe
         return BranchRecord()
     refs = (f"refs/remotes/{remote}/{base}", f"refs/heads/{base}")
     try:
-        since = next((found for ref in refs if (found := git.commit_of(ref))), None)
+        since = next(iter(git.commits_of(refs).values()), None)
         if since is None:
             return BranchRecord()
         span = f"{since}..{commit}"
         told = git.run("log", f"--max-count={MOST_COMMITS}", "--no-notes", "--format=%h%x00%s", span, "--")
-        count = git.run("rev-list", "--count", span, "--").line
+        total = told.out.count("\n")
+        if total == MOST_COMMITS:
+            total = int(git.run("rev-list", "--count", span, "--").line)
         whole = ("--shortstat", "--no-ext-diff", "--no-textconv", f"{since}...{commit}", "--")
         changed = git.run("diff", *whole, codes=(0, 128)).out.strip()
     except FaberError:
         return BranchRecord()
     rows = [line.partition("\0") for line in told.out.splitlines() if "\0" in line]
-    return BranchRecord([[short, subject] for short, _, subject in rows], int(count or 0), changed)
+    return BranchRecord([[short, subject] for short, _, subject in rows], total, changed)
 
 
 def file_at(git: SyncGit, commit: str, path: str) -> str | None:

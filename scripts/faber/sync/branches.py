@@ -109,8 +109,8 @@ def is_at_remote(remote: Remote, name: str, local: str, there: str | None) -> bo
 
     False where the local one is ahead; raises `BranchNotPushable` if they diverged.
     """
-    if there is None:
-        return False
+    if there is None or there == local:
+        return there is not None
     git = remote.git
     fetch(remote, [(HEADS + name, _tracking(remote, name))])
     if git.is_ancestor(local, there):
@@ -135,14 +135,15 @@ def pull_branches(remote: Remote, names: Mapping[str, str]) -> list[PulledBranch
     """
     for name in names:
         assert branch_problem(name) is None
-    fetch(remote, [(HEADS + name, _tracking(remote, name)) for name in names])
-    return [_pull(remote, name, there) for name, there in names.items()]
+    places = {name: (HEADS + name, _tracking(remote, name)) for name in names}
+    here = remote.git.commits_of([ref for pair in places.values() for ref in pair]) if names else {}
+    fetch(remote, [pair for name, pair in places.items() if here.get(pair[1]) != names[name]])
+    return [_pull(remote, name, there, here.get(HEADS + name)) for name, there in names.items()]
 
 
-def _pull(remote: Remote, name: str, there: str) -> PulledBranch:
+def _pull(remote: Remote, name: str, there: str, here: str | None) -> PulledBranch:
     git = remote.git
     ref = HEADS + name
-    here = git.commit_of(ref)
     if here == there:
         return PulledBranch(name, "equal")
     if here is None:
@@ -150,9 +151,9 @@ def _pull(remote: Remote, name: str, there: str) -> PulledBranch:
         if at is None and move_branch(git, ref, there, "", "faber sync pull"):
             return PulledBranch(name, "created")
         return PulledBranch(name, "kept", f"Run `git reset --keep {remote.name}/{name}` where it is.")
-    if git.is_ancestor(there, here):
-        return PulledBranch(name, "ahead")
     if not git.is_ancestor(here, there):
+        if git.is_ancestor(there, here):
+            return PulledBranch(name, "ahead")
         message = f"It has new commits here and at {remote.name}: merge {remote.name}/{name} into it."
         return PulledBranch(name, "diverged", message)
     at = checked_out(git.repository, ref)

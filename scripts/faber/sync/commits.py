@@ -19,13 +19,26 @@ class KnownCommits(NamedTuple):
     """What is known here of a run and its remote without asking the remote.
 
     `seen` is the commit that the remote had last; `base` the newest one whose log this copy begins with, `base_last`
-    the id of that log's last event (None: there is no base); `branch` the commit of the run's local branch.
+    the id of that log's last event (None: there is no base), `events` git's tree of its event files; `branch` is the
+    commit of the run's local branch.
     """
 
     seen: str | None
     base: str | None
     base_last: int | None
     branch: str | None
+    events: bytes = b""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The object ids of the base's events, by file."""
+        found: dict[str, str] = {}
+        at, width = 0, len(self.base or "") // 2
+        while (end := self.events.find(b"\0", at)) >= 0:
+            name = self.events[at:end].partition(b" ")[2].decode("utf-8", "replace")
+            found[name] = self.events[end + 1 : end + 1 + width].hex()
+            at = end + 1 + width
+        return found
 
 
 class CommittedState(NamedTuple):
@@ -36,31 +49,34 @@ class CommittedState(NamedTuple):
     last_file: str | None
 
 
-def known_commits(remote: Remote, run: Run, branch: str | None) -> KnownCommits:
-    """What is known locally. It takes two questions to git, whatever the length of the log.
+def known_commits(remote: Remote, run: Run, branch: str | None = None) -> KnownCommits:
+    """What is known locally. It takes one question to git.
 
     A base counts only if metadata, plan and the last event that it shares are byte for byte those of this copy: events
     never change, so a copy that has the last one has all before it, unless somebody edited the store by hand. Such an
     edit is not sent, because the base's own files are used again.
     """
     seen, base = (make(remote.name, run.run_id) for make in (seen_ref, synced_ref))
-    names = [seen, base, f"{base}:{STATE}", f"{base}:{METADATA}", f"{base}:{PLAN}"]
+    names = [seen, base, f"{base}:{STATE}", f"{base}:{METADATA}", f"{base}:{PLAN}", f"{base}:{EVENTS}"]
     names += [f"{HEADS}{branch}"] if branch else []
     asked = _objects(remote.git, names)
     state = state_of(asked[2][1])
     oid = asked[1][0]
-    unknown = KnownCommits(asked[0][0], None, None, asked[5][0] if branch else None)
+    unknown = KnownCommits(asked[0][0], None, None, asked[6][0] if branch else None)
     if oid is None or state is None or state.last_event_id > run.state["last_event_id"]:
         return unknown
     frame = frame_ids(run, oid)
     if (asked[3][0], asked[4][0]) != (frame[METADATA], frame[PLAN]):
         return unknown
+    known = unknown._replace(base=oid, base_last=state.last_event_id, events=asked[5][1])
     if state.last_file is not None:
-        shared = _objects(remote.git, [f"{base}:{EVENTS}/{state.last_file}"])[0][0]
         path = os.path.join(run.directory, EVENTS, state.last_file)
-        if not os.path.lexists(path) or shared != blob_id(event_bytes(run, state.last_file), oid):
+        if not os.path.lexists(path):
             return unknown
-    return unknown._replace(base=oid, base_last=state.last_event_id)
+        shared = known.events.partition(b" %s\0" % state.last_file.encode())[2][: len(oid) // 2]
+        if shared.hex() != blob_id(event_bytes(run, state.last_file), oid):
+            return unknown
+    return known
 
 
 def _objects(git: SyncGit, names: list[str]) -> list[tuple[str | None, bytes]]:

@@ -9,10 +9,11 @@ from faber.store import log, strict_json
 from faber.store.clock import utc_now
 from faber.store.layout import EVENTS, METADATA, PLAN
 from faber.store.load import Run, refold
+from faber.sync.commits import KnownCommits
 from faber.sync.local import LastEvent, event_bytes, frame_ids, last_event, log_of
 from faber.sync.merging import Extra, Joined, Relation, compare, extra, join
 from faber.sync.remotes import Remote
-from faber.sync.sync_errors import Diverged, ObjectsMissing, RemoteRunInvalid
+from faber.sync.sync_errors import Diverged, RemoteRunInvalid
 from faber.sync.trees import Tree, read_blobs, read_tree
 from faber.sync.verify import Constants, check_events, read_events
 
@@ -26,11 +27,11 @@ class Comparison(NamedTuple):
     joined: Joined | None
 
 
-def compare_with(remote: Remote, run: Run, commit: str, base: str | None) -> Comparison:
+def compare_with(remote: Remote, run: Run, commit: str, known: KnownCommits | None) -> Comparison:
     """Compare the run with the remote's `commit`, which was fetched.
 
-    `base` is a commit whose log this copy begins with. Raises `RemoteRunInvalid` for a commit that is not a run, or is
-    another run under the same id.
+    `known` may name a commit whose log this copy begins with. Raises `RemoteRunInvalid` for a commit that is not a
+    run, or is another run under the same id.
     """
     tree = read_tree(remote.git, commit)
     frame = frame_ids(run, commit)
@@ -43,18 +44,9 @@ def compare_with(remote: Remote, run: Run, commit: str, base: str | None) -> Com
                 reason=f"{name} differs",
                 recovery="Two runs were created under one id: rename neither, start a new one (`faber run rerun`).",
             )
-    relation = compare(log_of(run, commit, _base(remote, base, tree)), tree.log)
+    relation = compare(log_of(run, commit, known.files if known else {}), tree.log)
     joined = _join(remote, run, tree, relation) if relation.kind == "diverged" else None
     return Comparison(run, tree, relation, joined)
-
-
-def _base(remote: Remote, base: str | None, tree: Tree) -> Tree | None:
-    if base is None or base == tree.commit:
-        return tree if base else None
-    try:
-        return read_tree(remote.git, base)
-    except (ObjectsMissing, RemoteRunInvalid):
-        return None
 
 
 def _join(remote: Remote, run: Run, tree: Tree, relation: Relation) -> Joined:
@@ -110,7 +102,7 @@ def remote_side(remote: Remote, tree: Tree) -> RemoteSide:
     if tree.events:
         oid = tree.files[f"{EVENTS}/{tree.events[-1].file}"].oid
         try:
-            theirs = strict_json.loads(read_blobs(remote.git, [oid])[oid])
+            theirs = strict_json.loads(read_blobs(remote.git, tree, [oid])[oid])
         except strict_json.InvalidJSON:
             theirs = None
     said = remote.git.run("log", "-1", "--no-show-signature", "--format=%an%x00%cI", tree.commit, "--").out

@@ -14,7 +14,7 @@ from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY
 from faber.store.load import Run
 from faber.store.store_errors import EventUnreadable
 from faber.sync.secret_scan import find
-from faber.sync.trees import MAX_WORK_ITEM, Logged, Tree
+from faber.sync.trees import MAX_WORK_ITEM, Logged
 from faber.text.safe_text import redact_json
 
 
@@ -45,18 +45,17 @@ def blob_id(data: bytes, like: str) -> str:
     return digest.hexdigest()
 
 
-def log_of(run: Run, like: str, known: Tree | None = None) -> list[Logged]:
+def log_of(run: Run, like: str, known: Mapping[str, str]) -> list[Logged]:
     """The events of this copy that its state counts.
 
-    `known` is a commit whose log this copy begins with: the files it names are not read again, because events never
-    change. `like` is an object id of the repository.
+    `known` are the object ids of files of a commit whose log this copy begins with: they are not read again, because
+    events never change. `like` is an object id of the repository.
     """
-    trusted = {entry.file: entry.oid for entry in known.log} if known else {}
     found = []
     for entry in log.listing(run.directory):
         if entry.event_id > run.state["last_event_id"]:
             break
-        oid = trusted.get(entry.file) or blob_id(event_bytes(run, entry.file), like)
+        oid = known.get(entry.file) or blob_id(event_bytes(run, entry.file), like)
         found.append(Logged(entry.event_id, entry.file, oid))
     return found
 

@@ -57,18 +57,20 @@ def pull(
     commit = there.runs.get(run_id)
     if commit is None:
         raise RunNotAtRemote(f"{remote.name} has no run {run_id}.", run_id=run_id, remote=remote.name)
-    if not fetched:
+    mine = load(layout, run_id) if layout.find_run_dir(run_id) else None
+    ours = known_commits(remote, mine) if mine else None
+    if not fetched and (ours is None or ours.seen != commit):
         fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
-    before: Holder | None = None
-    if layout.find_run_dir(run_id) is None:
+        now = load(layout, run_id) if mine else None  # a command may have written to it meanwhile
+        if now and mine and now.state != mine.state:
+            mine, ours = now, known_commits(remote, now)
+    if mine is None:
         done = _create(layout, remote, run_id, commit)
     else:
-        run = load(layout, run_id)
-        before = run.state["holder"]
-        found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
+        found = compare_with(remote, mine, commit, ours)
         done = take(layout, remote, found, merge=merge, park=park)
     run = load(layout, run_id)
-    _note_holder(layout, run, before)
+    _note_holder(layout, run, mine.state["holder"] if mine else None)
     branch = _branch(remote, run, there)
     branches = pull_nebula(remote, run, there, newer=done.result not in ("ahead", "equal"))
     return {
@@ -165,7 +167,7 @@ def _documents(remote: Remote, tree: Tree, run: Run | None, names: tuple[str, ..
             wanted[path] = blob.oid
     if WORK_ITEM in tree.files:
         wanted[WORK_ITEM] = tree.files[WORK_ITEM].oid
-    contents = read_blobs(remote.git, wanted.values())
+    contents = read_blobs(remote.git, tree, wanted.values())
     found = {path: contents[oid] for path, oid in wanted.items()}
     theirs = as_object(found.get(WORK_ITEM))
     if theirs is None or (mine is not None and str(mine.get("fetched_at")) >= str(theirs.get("fetched_at"))):
@@ -180,7 +182,7 @@ def settle(remote: Remote, run_id: str, tree: Tree, state: State | None) -> tupl
     where this copy has more events and the commit is only to be recorded.
     """
     blob = tree.files.get(STATE)
-    found = state_of(read_blobs(remote.git, [blob.oid])[blob.oid]) if blob else None
+    found = state_of(read_blobs(remote.git, tree, [blob.oid])[blob.oid]) if blob else None
     last = tree.events[-1] if tree.events else None
     sound = found is not None and found.last_event_id == (last.event_id if last else 0)
     sound = sound and (last is None or (found is not None and found.last_file == last.file))

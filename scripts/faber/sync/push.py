@@ -284,7 +284,7 @@ def _meet(layout: Layout, remote: Remote, run: Run, there: Listing | None, *, me
         set_refs(remote.git, {seen_ref(remote.name, run_id): None, synced_ref(remote.name, run_id): None})
         return False, None
     fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
-    found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
+    found = compare_with(remote, run, commit, known_commits(remote, run))
     joined = found.joined
     if found.relation.kind in ("equal", "ahead"):
         settle(remote, run_id, found.tree, None)

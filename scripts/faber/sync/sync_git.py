@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from faber.git.fresh_commit import fresh_commit
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout, NoRepository
 from faber.git.programs import Git, reason
 from faber.git.repository import find
@@ -74,8 +75,17 @@ class SyncGit:
 
     def commit_of(self, ref: str) -> str | None:
         """The commit of a full ref name; None if there is none."""
+        if self.objects is None and (commit := fresh_commit(self.repository, ref)):
+            return commit
         asked = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", codes=(0, 1, 128))
         return asked.line if asked.code == 0 else None
+
+    def commits_of(self, refs: Sequence[str]) -> dict[str, str]:
+        """The commits of those of the full ref names that are here, in one question."""
+        given = "".join(f"{ref}^{{commit}}\n" for ref in refs)
+        said = self.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=given.encode(), codes=(0, 128))
+        lines = (line.split(" ") for line in said.out.splitlines())
+        return {ref: line[0] for ref, line in zip(refs, lines, strict=False) if line[-1] == "commit"}
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """True if the commit `older` is `newer` or in its history; false where one of them is not here."""

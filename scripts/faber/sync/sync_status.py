@@ -62,7 +62,7 @@ def status(layout: Layout, remote: Remote | None, run_id: str, there: Listing) -
 
 
 def _both(remote: Remote, run: Run, commit: str) -> dict[str, object]:
-    found = compare_with(remote, run, commit, known_commits(remote, run, None).base)
+    found = compare_with(remote, run, commit, known_commits(remote, run))
     relation, joined = found.relation, found.joined
     kind: str = relation.kind
     if joined is not None and joined.refused is None and not joined.added:

@@ -38,11 +38,12 @@ class Logged(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A commit of a run: its files by path, and its events in order."""
+    """A commit of a run: its files by path, its events in order, and the contents read so far, by object id."""
 
     commit: str
     files: dict[str, Blob]
     events: list[LogEntry]
+    contents: dict[str, bytes]
 
     @property
     def log(self) -> list[Logged]:
@@ -84,7 +85,7 @@ def read_tree(git: SyncGit, commit: str) -> Tree:
     for name in (METADATA, PLAN):
         if name not in files:
             raise _invalid(commit, f"it has no {name}")
-    return Tree(commit, files, _events(commit, files))
+    return Tree(commit, files, _events(commit, files), {})
 
 
 def _checked(commit: str, fields: Sequence[bytes], raw: bytes) -> tuple[str, Blob | None]:
@@ -138,13 +139,13 @@ def own_from(entries: Sequence[LogEntry]) -> int:
     return next((i for i in range(len(entries) - 1, -1, -1) if entries[i].type in SNAPSHOTS), 0)
 
 
-def read_blobs(git: SyncGit, oids: Iterable[str]) -> dict[str, bytes]:
-    """The contents of these objects, by id; raises `ObjectsMissing`."""
-    wanted = list(dict.fromkeys(oids))
+def read_blobs(git: SyncGit, tree: Tree, oids: Iterable[str]) -> dict[str, bytes]:
+    """The contents of these objects of the tree, by id, with those read before; raises `ObjectsMissing`."""
+    found = tree.contents
+    wanted = [oid for oid in dict.fromkeys(oids) if oid not in found]
     if not wanted:
-        return {}
+        return found
     data = git.run("cat-file", "--batch", "--buffer", stdin="\n".join([*wanted, ""]).encode()).data
-    found: dict[str, bytes] = {}
     at = 0
     for oid in wanted:
         end = data.find(b"\n", at)

@@ -14,7 +14,7 @@ from faber.model.reducer import event_file, fold, initial_state
 from faber.model.validation import check_metadata, check_places, check_plan, check_state
 from faber.store import log, strict_json
 from faber.store.files import MAX_STATE
-from faber.store.layout import EVENTS, METADATA, PLAN
+from faber.store.layout import EVENTS, METADATA, PLAN, SUMMARIES
 from faber.store.load import plan_digest
 from faber.store.log import LogEntry
 from faber.sync.sync_errors import RemoteRunInvalid
@@ -30,15 +30,24 @@ class Constants(NamedTuple):
 
 
 def read_events(git: SyncGit, tree: Tree, after: int) -> list[tuple[LogEntry, bytes]]:
-    """The events of the commit from number `after` on (0: all), each with its file's content."""
+    """The events of the commit from number `after` on (0: all), each with its file's content.
+
+    Whoever takes them reads the documents next, of a new run the summaries, too: they come along.
+    """
     wanted = tree.events[after:]
-    contents = read_blobs(git, (tree.files[f"{EVENTS}/{entry.file}"].oid for entry in wanted))
+    others = [
+        path
+        for path in tree.files
+        if not path.startswith(f"{EVENTS}/" if after == 0 else (f"{EVENTS}/", f"{SUMMARIES}/"))
+    ]
+    paths = [*(f"{EVENTS}/{entry.file}" for entry in wanted), *others]
+    contents = read_blobs(git, tree, (tree.files[path].oid for path in paths)) if wanted else tree.contents
     return [(entry, contents[tree.files[f"{EVENTS}/{entry.file}"].oid]) for entry in wanted]
 
 
 def check_run(run_id: str, git: SyncGit, tree: Tree, entries: Sequence[tuple[LogEntry, bytes]]) -> State:
     """The fold of all events of a run that is not here yet; raises `RemoteRunInvalid`."""
-    contents = read_blobs(git, (tree.files[name].oid for name in (METADATA, PLAN)))
+    contents = read_blobs(git, tree, (tree.files[name].oid for name in (METADATA, PLAN)))
     metadata = _loaded(contents[tree.files[METADATA].oid], METADATA, run_id)
     plan = _loaded(contents[tree.files[PLAN].oid], PLAN, run_id)
     try:
