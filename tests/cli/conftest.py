@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 from faber.agents.known_clients import SIGNS
 from faber.cli import main
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -136,7 +136,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one commit on main, for copying."""
     made = tmp_path_factory.mktemp("repository")
     (made / "README.md").write_text("# sample\n")
-    for words in (["init", "-q", "-b", "main"], ["add", "--all"], ["commit", "-q", "-m", "Begin"]):
+    for words in (["init", "-q", "--template=", "-b", "main"], ["add", "--all"], ["commit", "-q", "-m", "Begin"]):
         subprocess.run(["git", *words], cwd=made, env=os.environ | COMMITTER, check=True, capture_output=True)
     return made
 
@@ -145,7 +145,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def git(project: Path, repository: Path) -> Callable[..., str]:
     """`git("commit", …)` in the project, which becomes a repository with one commit on main."""
     empty = not any(project.iterdir())
-    shutil.copytree(repository, project, dirs_exist_ok=True)
+    copy_tree(repository, project)
 
     def call(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True, text=True)

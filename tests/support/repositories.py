@@ -14,6 +14,7 @@ from faber.git.programs import Git
 from faber.git.stash import status
 from faber.nebula.worktrees import conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
+from support.copies import copy_tree
 from support.git_environment import IDENTITY
 
 RUN = "acme/shop/0b5c3a52-61ce-4b43-9d6c-0f5b8a4f7f10"
@@ -56,10 +57,9 @@ def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) 
     given = frozenset((files or {"a.txt": "one\n", "src/b.txt": "two\n"}).items())
     if given not in _MADE:
         _MADE[given] = Path(mkdtemp(dir=_place()))
-        git(_MADE[given], "init", "-q", "-b", "main")
+        git(_MADE[given], "init", "-q", "--template=", "-b", "main")
         commit(_MADE[given], dict(given), "begin")
-    shutil.copytree(_MADE[given], directory)
-    return directory.resolve()
+    return copy_tree(_MADE[given], directory).resolve()
 
 
 _MADE: dict[frozenset[tuple[str, str | bytes]], Path] = {}

@@ -1,7 +1,6 @@
 """A bare repository, machines that clone it, and a run that is already under way on two of them."""
 
 import os
-import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faber.workflows import definitions
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 from sync.clones import RUN, Clone, MakeClone
 
@@ -64,7 +64,7 @@ def cloned(place: Path, name: str, *options: str) -> Clone:
 @pytest.fixture
 def bare(made: Path, tmp_path: Path) -> Path:
     """The remote: a bare repository with a commit on main, and the run of A."""
-    return Path(shutil.copytree(made / "remote.git", tmp_path / "remote.git"))
+    return copy_tree(made / "remote.git", tmp_path / "remote.git")
 
 
 @pytest.fixture
@@ -86,6 +86,6 @@ def b(made: Path, bare: Path) -> Clone:
 
 
 def _copied(made: Path, bare: Path, name: str) -> Clone:
-    machine = Clone(Path(shutil.copytree(made / name, bare.parent / name)))
+    machine = Clone(copy_tree(made / name, bare.parent / name))
     machine.git("remote", "set-url", "origin", bare.as_uri())
     return machine
