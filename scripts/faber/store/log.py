@@ -29,6 +29,8 @@ class LogEntry(NamedTuple):
 # that a longer one would cost more and promise nothing more. Files of earlier versions have none.
 _CHECKSUM = b',"checksum":"crc32:'
 _TAIL = len(_CHECKSUM) + len('00000000"}\n')
+# A log of so many events is listed in a tenth of the time that forty names take to look up.
+SHORT = 100
 
 
 def encode(event: Event) -> bytes:
@@ -114,12 +116,22 @@ def probe(run_dir: str, event_id: int, types: Iterable[str] | None = None) -> Lo
     an event.
     """
     base = os.path.join(run_dir, EVENTS, "")
+    if event_id <= SHORT and not _listed(base, event_file(event_id, "").removesuffix(".json")):
+        return None
     for name in types or known_types():
         file = event_file(event_id, name)
         # access() returns where stat() raises: forty times on every read of a run, for a file that rarely exists.
         if os.access(base + file, os.F_OK):
             return LogEntry(event_id, name, file)
     return None
+
+
+def _listed(directory: str, start: str) -> bool:
+    """False if no name in `directory` begins with `start`."""
+    try:
+        return any(name.startswith(start) for name in os.listdir(directory))
+    except OSError:
+        return True
 
 
 def find(run_dir: str, event_id: int) -> LogEntry | None:
