@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # How long an example takes says more about the machine than about the code. Seeds differ: many runs try many examples.
 settings.register_profile(
-    "faber", max_examples=examples(40, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "faber", max_examples=examples(25, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("faber")
 

@@ -390,7 +390,7 @@ class TestParse:
         assert (spec["title"], spec["goals"], spec["front_matter"]) == ("T", "g", {})
         assert time.monotonic() - started < 60  # not for ever
 
-    @settings(max_examples=examples(50, 150), deadline=None)
+    @settings(max_examples=examples(25, 150), deadline=None)
     @given(
         st.lists(
             st.sampled_from(
