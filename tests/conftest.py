@@ -81,6 +81,15 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Nobody reads the keywords of a test that passed: without them its three reports reach the controller sooner."""
+    report = yield
+    if report.passed:
+        report.keywords = {}
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
