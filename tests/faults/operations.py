@@ -268,7 +268,7 @@ class Prepared:
     def left_behind(self, root: Path) -> list[str]:
         """What `faber repair` cannot set aside, and what the doctor still finds."""
         found = []
-        for arguments in (("repair", RUN), ("repair", "--store"), ("doctor", RUN), ("doctor",)):
+        for arguments in (("repair", RUN), ("repair", "--store"), ("doctor", "--all")):
             answer = call(root, *arguments)
             if answer.status != 0:
                 found.append(f"faber {' '.join(arguments)}: {answer.value}")

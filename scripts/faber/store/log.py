@@ -116,8 +116,6 @@ def probe(run_dir: str, event_id: int, types: Iterable[str] | None = None) -> Lo
     an event.
     """
     base = os.path.join(run_dir, EVENTS, "")
-    if event_id <= SHORT and not _listed(base, event_file(event_id, "").removesuffix(".json")):
-        return None
     for name in types or known_types():
         file = event_file(event_id, name)
         # access() returns where stat() raises: forty times on every read of a run, for a file that rarely exists.
@@ -126,23 +124,27 @@ def probe(run_dir: str, event_id: int, types: Iterable[str] | None = None) -> Lo
     return None
 
 
-def _listed(directory: str, start: str) -> bool:
-    """False if no name in `directory` begins with `start`."""
-    try:
-        return any(name.startswith(start) for name in os.listdir(directory))
-    except OSError:
-        return True
-
-
 def find(run_dir: str, event_id: int) -> LogEntry | None:
     """The event of that id under any name; lists the log if it is not one of faber's own."""
     return probe(run_dir, event_id) or next((e for e in listing(run_dir) if e.event_id == event_id), None)
 
 
+def following(run_dir: str, last_event_id: int) -> LogEntry | None:
+    """The event after `last_event_id`, the last one known; usually there is none."""
+    if last_event_id < SHORT:
+        start = event_file(last_event_id + 1, "").removesuffix(".json")
+        try:
+            if not any(name.startswith(start) for name in os.listdir(os.path.join(run_dir, EVENTS))):
+                return None
+        except OSError:  # it may still be possible to look into it
+            pass
+    return probe(run_dir, last_event_id + 1)
+
+
 def after(run_dir: str, last_event_id: int) -> list[Event]:
     """The events that follow `last_event_id`, usually none: those that a killed writer had not folded."""
     found = []
-    while entry := probe(run_dir, last_event_id + 1):
+    while entry := following(run_dir, last_event_id):
         found.append(read_own_event(run_dir, entry.file, entry.event_id, entry.type))
         last_event_id += 1
     return found
