@@ -379,7 +379,7 @@ SHAPED = st.dictionaries(
 )
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(st.lists(st.builds(lambda kind, rest: {**rest, "type": kind}, st.sampled_from(TYPES), SHAPED), max_size=4))
 def test_events_of_any_shape_are_read(events: list[dict[str, Any]]) -> None:
     """Reading an event raises nothing, whatever it contains."""

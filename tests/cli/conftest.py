@@ -14,6 +14,10 @@ import pytest
 
 from faber.agents.known_clients import SIGNS
 from faber.cli import main
+from faber.store import index
+from faber.store.layout import Layout
+from faber.workflows import definitions
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -57,8 +61,6 @@ def _person(monkeypatch: pytest.MonkeyPatch) -> None:
 def _plain_workflow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default workflow without its conditions, where a test is not about them."""
     if "built_in" not in request.keywords:
-        from faber.workflows import definitions
-
         monkeypatch.setattr(definitions, "BUILT_IN", str(Path(__file__).parents[1] / "fixtures" / "workflows"))
 
 
@@ -136,7 +138,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one commit on main, for copying."""
     made = tmp_path_factory.mktemp("repository")
     (made / "README.md").write_text("# sample\n")
-    for words in (["init", "-q", "-b", "main"], ["add", "--all"], ["commit", "-q", "-m", "Begin"]):
+    for words in (["init", "-q", "--template=", "-b", "main"], ["add", "--all"], ["commit", "-q", "-m", "Begin"]):
         subprocess.run(["git", *words], cwd=made, env=os.environ | COMMITTER, check=True, capture_output=True)
     return made
 
@@ -145,7 +147,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def git(project: Path, repository: Path) -> Callable[..., str]:
     """`git("commit", …)` in the project, which becomes a repository with one commit on main."""
     empty = not any(project.iterdir())
-    shutil.copytree(repository, project, dirs_exist_ok=True)
+    copy_tree(repository, project)
 
     def call(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True, text=True)
@@ -163,10 +165,27 @@ def run_dir(project: Path) -> Callable[[str], Path]:
     return lambda run_id: project / ".fractary" / "faber" / "runs" / run_id
 
 
+@pytest.fixture(scope="session")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[object, Path]]:
+    """Where stores are kept that `faber run init` made in an empty project, and in which surroundings it made them."""
+    return tmp_path_factory.mktemp("begun"), {}
+
+
 @pytest.fixture
-def run(faber: Faber) -> str:
-    """A run `demo/one/run` for work item 7, pending."""
-    assert faber("run", "init", "--run-id", "demo/one/run", "--work-id", "7").status == 0
+def run(faber: Faber, project: Path, begun: tuple[Path, dict[object, Path]]) -> str:
+    """A run `demo/one/run` for work item 7, pending; a copy, where the command made one in the same surroundings."""
+    place, made = begun
+    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    surroundings = definitions.BUILT_IN, frozenset(variables.items())
+    empty = not any(project.iterdir())
+    if not empty or surroundings not in made:
+        assert faber("run", "init", "--run-id", "demo/one/run", "--work-id", "7").status == 0
+        if empty:
+            made[surroundings] = copy_tree(project, place / str(len(made)))
+            shutil.rmtree(Layout(str(made[surroundings])).index + "/" + index.WORKTREES)
+    else:
+        copy_tree(made[surroundings], project)
+        index.bind(Layout(str(project)), index.WORKTREES, str(project), "demo/one/run")
     return "demo/one/run"
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from support.copies import copy_tree
+
 Faber = Callable[..., Any]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "foreign"
 
@@ -78,7 +80,7 @@ OF_PLAN = "runs-of-a-plan"
 
 def lay(project: Path, variant: str) -> str:
     """Copy a fixture into the project and answer its run id."""
-    shutil.copytree(FIXTURES / variant, project, dirs_exist_ok=True)
+    copy_tree(FIXTURES / variant, project)
     return VARIANTS[variant][0]
 
 

@@ -13,6 +13,7 @@ from faber.store import strict_json
 from faber.store.layout import Layout
 from faber.store.load import refold
 from faults.store import RUN, call, left_as, logged, must, run_directory, snapshot, temporary_files, timeless
+from support.copies import copy_tree
 from support.git_environment import UNCONFIGURED
 
 SUMMARY = ("--accomplished", "Wrote the parser", "--decision", "Keep the old format", "--notes", "Tests are next")
@@ -208,7 +209,7 @@ class Prepared:
 
     def copy(self, target: Path) -> Path:
         """A store to break."""
-        return Path(shutil.copytree(self.base, target, symlinks=True))
+        return copy_tree(self.base, target)
 
     def wrong(self, root: Path) -> list[str]:
         """What is wrong with the store after an interruption, and after the repetition and the repair that follow.
@@ -267,7 +268,7 @@ class Prepared:
     def left_behind(self, root: Path) -> list[str]:
         """What `faber repair` cannot set aside, and what the doctor still finds."""
         found = []
-        for arguments in (("repair", RUN), ("repair", "--store"), ("doctor", RUN), ("doctor",)):
+        for arguments in (("repair", RUN), ("repair", "--store"), ("doctor", "--all")):
             answer = call(root, *arguments)
             if answer.status != 0:
                 found.append(f"faber {' '.join(arguments)}: {answer.value}")

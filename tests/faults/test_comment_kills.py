@@ -1,6 +1,5 @@
 """kill -9 while a comment's answer is recorded, or a request is posted: before or after, and then exactly once."""
 
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from faults.store import RUN, call, logged, must, run_directory
 from faults.tracing import Sweep
 from github.comments import NUMBER, PERSON, environment, event, remote, settings, write_event
 from github.fake import FakeGitHub
+from support.copies import copy_tree
 
 ASK = ("feedback", "request", RUN, "--prompt", "Ship it?")
 EVERY = 5
@@ -31,7 +31,7 @@ class Answering(Prepared):
         self.github = github
         self.base = directory / "base"
         self.base.mkdir(parents=True)
-        subprocess.run(["git", "init", "-q", self.base], check=True)
+        subprocess.run(["git", "init", "-q", "--template=", self.base], check=True)
         subprocess.run(["git", "-C", self.base, "remote", "add", "origin", remote(github)], check=True)
         operation.prepare(self.base)
         config = self.base / ".fractary" / "faber" / "config.yaml"
@@ -41,7 +41,7 @@ class Answering(Prepared):
         """A store to break."""
         self.github.comments.clear()
         self.github.issues[NUMBER]["comments"] = 0
-        return Path(shutil.copytree(self.base, target, symlinks=True))
+        return copy_tree(self.base, target)
 
 
 def _begun(root: Path) -> None:

@@ -14,6 +14,7 @@ from faults.powercut import OPTIONS, Disk, operations
 from faults.sampling import spread
 from faults.store import logged, run_directory, snapshot, timeless
 from faults.tracing import Call, Sweep, trace
+from support.copies import copy_tree
 
 # How many moments between two calls are tried; every call with `full`.
 EVERY = {
@@ -138,7 +139,7 @@ def test_a_run_that_was_not_acknowledged_can_be_trusted(sweep: MakeSweep, strace
         place.mkdir()
         outage = Outage(strace, made.prepared, place)
         outage.kill(call.name, call.nth)
-        kept = partial(shutil.copytree, outage.root, dirs_exist_ok=True)
+        kept = partial(copy_tree, outage.root)
         outage.prepared = Prepared(START._replace(prepare=kept), place / "next")
         found = outage.lost(1, only_after=True)
         assert outage.cuts > 0

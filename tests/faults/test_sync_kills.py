@@ -20,6 +20,7 @@ from faults.operations import Operation
 from faults.sampling import spread
 from faults.store import RUN, Answer, answer_of, call, environment, forked, must, run_directory
 from faults.tracing import Sweep
+from support.copies import copy_tree
 from support.git_environment import UNCONFIGURED
 
 REF = f"refs/faber/runs/{RUN}"
@@ -168,7 +169,7 @@ class Synced:
 
     def copy(self, target: Path) -> Path:
         """A machine and a remote to break."""
-        return Path(shutil.copytree(self.base, target, symlinks=True))
+        return copy_tree(self.base, target)
 
     def broken(self, root: Path) -> list[str]:
         """What is wrong right after an interruption, and after the same command is given again."""

@@ -583,7 +583,7 @@ MOVES = st.one_of(
 
 
 @given(st.lists(MOVES, max_size=30))
-@settings(max_examples=examples(50, 150), deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 def test_after_any_answers_the_next_step_is_the_first_unfinished(moves: list[Any]) -> None:
     """After any requests, answers and failures, `next` returns no complete step and skips no unfinished one."""
     bench = Bench()

@@ -530,7 +530,7 @@ class TestHostileNames:
         assert branch["commits"][0].endswith(" ]52;c;xevil")
         assert branch["dirty_files"] == [{"status": "??", "path": "[2Jf"}]
 
-    @settings(max_examples=examples(100, 300), deadline=None)
+    @settings(max_examples=examples(50, 300), deadline=None)
     @given(
         st.text(st.sampled_from("ab./@{}-~^: ?*[\\\x01\x7f%ä\u200b$;H"), max_size=12)
         | st.text(max_size=12)

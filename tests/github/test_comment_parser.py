@@ -78,7 +78,7 @@ BODIES = st.lists(PIECES, max_size=14).flatmap(
 )
 
 
-@settings(max_examples=examples(200, 600))
+@settings(max_examples=examples(80, 600))
 @given(BODIES)
 @example("- a\n  ```\nb\n  ```\n\n@faber approve")
 @example("```a`\n```\n@faber approve")
@@ -117,7 +117,7 @@ def test_a_hidden_command_is_ignored(before: str, after: str, first: str, last: 
     assert isinstance(parse_comment(body), Ignored)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(40, 100))
 @given(HARMLESS, HARMLESS, st.sampled_from(VERBS))
 def test_a_plain_command_is_taken(first: str, last: str, verb: str) -> None:
     """A command in a paragraph of its own is found among text and code."""

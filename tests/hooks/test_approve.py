@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.hooks.approve import harmless, plain_call, words
+from support.examples import examples
 
 ROOT = "/opt/a plugin"
 
@@ -92,7 +93,7 @@ def test_what_a_person_has_to_say_is_not_approved(rest: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("ab '\"$`\\;&|<>(){}*?!#~=\n\t-"), max_size=12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 def test_words_are_the_shells_words(text: str) -> None:
     """Whatever is taken apart, sh takes apart in the same way."""
     found = words(text)

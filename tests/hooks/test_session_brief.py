@@ -118,7 +118,7 @@ def utf16(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-@settings(max_examples=examples(50, 150), deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 @given(state=states(), faber=PATHS, away=AWAY, limit=st.sampled_from([FULL, SHORT]))
 def test_a_brief_keeps_to_its_length(state: State, faber: str, away: Elsewhere | None, limit: int) -> None:
     """For any state the brief has at most the characters it may have, and names run, next command and a status."""
@@ -132,7 +132,7 @@ def test_a_brief_keeps_to_its_length(state: State, faber: str, away: Elsewhere |
     assert answer in text or next_command(faber, state["run_id"]) in text
 
 
-@settings(max_examples=examples(50, 150), deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 @given(state=states(), faber=PATHS, away=AWAY, events=EVENTS)
 def test_the_other_texts_keep_to_theirs(state: State, faber: str, away: Elsewhere | None, events: list[Any]) -> None:
     """For any state what is new, what to keep, a list of runs and a damaged run's line have a bounded length."""
@@ -149,7 +149,7 @@ def test_the_other_texts_keep_to_theirs(state: State, faber: str, away: Elsewher
     assert all(re.search("Next command: |What comes next is ", text) for text, _ in texts[:2])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25, 100), deadline=None)
 @given(value=st.one_of(ANYTHING, st.integers(), st.none()), limit=st.integers(20, 300))
 def test_a_line_is_one_line(value: Any, limit: int) -> None:
     """Any value becomes one line of inert text within its limit."""
@@ -159,7 +159,7 @@ def test_a_line_is_one_line(value: Any, limit: int) -> None:
     assert text == inert(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40, 150), deadline=None)
 @given(
     lines=st.lists(st.builds(Line, st.integers(0, 5), st.text("ab\U0001f600", max_size=60)), max_size=30),
     limit=st.integers(100, 400),

@@ -23,6 +23,7 @@ from faber.model.ids import (
 )
 from faber.model.model_errors import InvalidRunId
 from faber.store.layout import Layout
+from support.examples import examples
 
 ATTACKS = [
     "../../etc", "/etc/x", "-rf", ".git", "a\0b", "a\nb", "a\n", "%2e%2e/x", "ｆａｂｅｒ", "а/б", "", "/", "a/", "/a",
@@ -71,7 +72,7 @@ def test_ordinary_ids_are_accepted(run_id: str) -> None:
     assert check_run_id(run_id) == run_id
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, 300))
 @given(near_ids)
 @example("a/b/c")
 def test_a_run_never_leaves_the_runs_directory(run_id: str) -> None:
@@ -86,7 +87,7 @@ def test_a_run_never_leaves_the_runs_directory(run_id: str) -> None:
             layout.run_dir(run_id)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30, 80), deadline=None)
 @given(near_ids.filter(is_run_id))
 @example("x" * 128)
 @example("a.b/c--d/e__f.")

@@ -34,6 +34,7 @@ from faber.store.sessions import check_summary, history, save_summary
 from faber.text.program_word import shell_word
 from faber.workflows.definitions import load_plan
 from support import forked_hooks
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 from support.hook_client import call_hook
 
@@ -188,7 +189,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> Pro
     for name in [key for key in os.environ if key.startswith(("GIT_", "CLAUDE", "FABER_CHILD", "FABER_ROOT"))]:
         monkeypatch.delenv(name)
     root = tmp_path.resolve() / "the project"
-    shutil.copytree(begun, root)
+    copy_tree(begun, root)
     return Project(root)
 
 
@@ -593,7 +594,7 @@ def test_ten_thousand_runs(project: Project) -> None:
             Path(entries, index._quote(f"org/project/n{number}")).touch()
     for number in range(20):
         other = template.with_name(f"n{number}")
-        shutil.copytree(template, other)
+        copy_tree(template, other)
         for name in ("state.json", "metadata.json", "plan.json"):
             file = other / name
             file.write_text(file.read_text().replace("project/one", f"project/n{number}"))

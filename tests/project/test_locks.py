@@ -70,12 +70,26 @@ def test_the_key_is_a_hash_of_the_rest() -> None:
         (lambda root: _edit(root / "pyproject.toml", '"click', '"more>=1", "click', rekey=False), "more is not pinned"),
     ],
 )
-def test_check_finds(copy: Path, spoil: Callable[[Path], object], told: str) -> None:
-    """`lock.py --check` exits with 1 and says what is wrong with a lock that was changed by hand or forgotten."""
+def test_check_finds(
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[Path], object],
+    told: str,
+) -> None:
+    """`lock.py --check` answers 1 and says what is wrong with a lock that was changed by hand or forgotten."""
+    monkeypatch.setattr(lock, "ROOT", copy)
+    assert (lock.main(["--check"]), *capsys.readouterr()) == (0, "", "")
+    spoil(copy)
+    assert lock.main(["--check"]) == 1
+    assert re.search(told, capsys.readouterr().err)
+
+
+def test_the_check_is_a_program(copy: Path) -> None:
+    """`lock.py --check` checks the locks beside it, and exits with 1 where they are wrong."""
     command = [sys.executable, "-I", str(copy / "scripts" / "lock.py"), "--check"]
     before = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (before.returncode, before.stdout, before.stderr) == (0, "", "")
-    spoil(copy)
+    (copy / LOCKS[1]).unlink()
     after = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert after.returncode == 1
-    assert re.search(told, after.stderr)
+    assert (after.returncode, after.stderr) == (1, f"lock.py: {LOCKS[1]} is missing\n")

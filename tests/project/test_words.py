@@ -83,9 +83,10 @@ def texts(name: str, source: str) -> Iterator[Text]:
     if not name.endswith(".py"):
         yield 1, re.sub(r"^  prompt: .*$", "", source, flags=re.MULTILINE) if name.startswith("evals/") else source
         return
-    for token in tokenize.generate_tokens(StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+    if any("#" in line and HINT.search(line.lower()) for line in source.splitlines()):  # to tell tokens takes long
+        for token in tokenize.generate_tokens(StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
     tree = ast.parse(source)
     if name.startswith("tests/"):
         yield from _docstrings(tree)

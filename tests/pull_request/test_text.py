@@ -12,6 +12,7 @@ from faber.pull_request.markers import END, begin, enclosed, replaced
 from faber.pull_request.prose import BREAK, paragraphs, prose
 from faber.text.safe_text import outsiders
 from pull_request.world import BRANCH, RUN, STEP, World, start
+from support.examples import examples
 from support.repositories import commit
 
 PAGE = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -32,7 +33,7 @@ def page(text: str) -> tuple[set[str], str]:
     return {token.type for token in (*tokens, *inner)}, shown
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25, 60), deadline=None)
 @given(HOSTILE)
 @example("aGH-1")
 @example("_GH-1")

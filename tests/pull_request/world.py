@@ -1,7 +1,6 @@
 """A project on the GitHub of the tests, its remote beside it, and a run that has come to its last step."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 from github.comments import settings
 from github.fake import FakeGitHub
+from support.copies import copy_tree
 from support.repositories import commit, git
 
 RUN = "acme/widgets/csv"
@@ -85,7 +85,7 @@ def make(place: Path, call: Callable[..., Answer]) -> None:
     project, remote = place / "project", place / "projects" / "acme" / "widgets.git"
     remote.parent.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", "--template=", "--bare", "-b", "main", str(remote)], check=True)
-    git(project, "init", "-q", "-b", "main")
+    git(project, "init", "-q", "--template=", "-b", "main")
     (project / ".gitignore").write_text(".fractary/\n")
     commit(project, {"README.md": "# shop\n"}, "Begin")
     git(project, "remote", "add", "origin", "../projects/acme/widgets.git")
@@ -144,5 +144,5 @@ def must(call: Callable[..., Answer], *arguments: str) -> Any:
 def copied(made: Path, place: Path) -> Path:
     """A copy of the project and its remote."""
     for name in ("project", "projects"):
-        shutil.copytree(made / name, place / name, symlinks=True)
+        copy_tree(made / name, place / name)
     return place / "project"

@@ -26,6 +26,7 @@ from faber.store.layout import Layout
 from faber.store.load import load, read_frame, refold
 from faber.store.sessions import check_summary, history, save_summary
 from faber.store.store_errors import DamageUnrepairable, NewerSchema, StoreUnwritable
+from support.copies import copy_tree
 from support.logs import change_event
 
 RUN = "acme/shop/1"
@@ -59,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def layout(made: Path, tmp_path: Path) -> Layout:
     """A copy of it to damage."""
-    return Layout(str(shutil.copytree(made, tmp_path / "store")))
+    return Layout(str(copy_tree(made, tmp_path / "store")))
 
 
 def run_dir(layout: Layout) -> Path:

@@ -28,6 +28,7 @@ from faber.store.layout import Layout
 from faber.view.timeline import Timeline, TimeSpan
 from faber.view.tree_text import count_text, money_text
 from support.busy_nebula import HOSTILE, RUN_ID, busy_nebula, numbered
+from support.examples import examples
 from support.long_run import long_run
 from support.repositories import git, repository
 
@@ -132,7 +133,7 @@ def test_no_text_becomes_markup(pages: dict[str, str], name: str) -> None:
         assert any("</script><script>alert(1)" in text for text in told.texts)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 60))
 @given(st.text(), st.text())
 def test_whatever_is_put_into_an_element_is_text(text: str, value: str) -> None:
     """An element's text and its attributes are read back as text, and nothing else."""

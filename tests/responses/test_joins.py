@@ -19,6 +19,7 @@ from faber.responses import (
 from faber.responses.overlaps import overlaps
 from responses.documents import cuts, documents, slow_when_measured
 from responses.oracle import classify
+from support.examples import examples
 
 WRAPPINGS = {
     "plain": "{}",
@@ -108,7 +109,7 @@ def test_overlaps_and_restarts_are_the_original_or_a_refusal(cut, size):
 
 @slow_when_measured
 @given(documents(st.lists(st.text(st.sampled_from("ab "), max_size=80), min_size=1, max_size=4)), st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(25, 50))
 def test_texts_that_repeat_themselves_are_proven_too(text, data):
     """Strings of few letters, in which short pieces recur, come back with the echo and are never joined wrong."""
     end = data.draw(st.integers(1, len(text) - 1))

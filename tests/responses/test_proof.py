@@ -21,6 +21,7 @@ from faber.responses import (
     resume_if_truncated,
 )
 from responses.documents import slow_when_measured
+from support.examples import examples
 
 SOURCES = [inspect.getsource(module) for module in (textwrap, string)]
 CODE = json.dumps({"path": "a.py", "content": SOURCES[0], "mode": 420})
@@ -64,7 +65,7 @@ SLIPS = {
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_after_the_echo_is_refused(slip):
     """What does not continue exactly where the token ends is never joined, unless it says the same."""
-    for random_, text, end, token, certain in cuts(60):
+    for random_, text, end, token, certain in cuts(examples(30, 60)):
         made = proven(text[:end], SLIPS[slip](random_, token, text[certain:]))
         assert isinstance(made, str) or made == json.loads(text), (end, token)
 
@@ -72,7 +73,7 @@ def test_a_slip_after_the_echo_is_refused(slip):
 @slow_when_measured
 def test_a_token_ends_at_a_word_or_a_line():
     """Neither of two letters, nor an escape, nor a surrogate pair is parted where a token ends; no space ends it."""
-    for _, text, end, token, certain in cuts(120):
+    for _, text, end, token, certain in cuts(examples(60, 120)):
         assert not re.search(r"\w$", re.sub(r"\\.", "--", token)) or not re.match(r"\w", text[certain:end])
         assert not token[-1].isspace()
         assert (len(re.search(r"\\*$", token)[0]) % 2, re.search(r"\\u\w{0,3}$|\\u[dD][89abAB]..$", token)) == (0, None)

@@ -20,6 +20,7 @@ from faber.responses import (
     resume_if_truncated,
 )
 from responses.documents import cuts
+from support.examples import examples
 
 INSTRUCTION = (
     "Continue the JSON payload from the last valid token. Output ONLY the remaining JSON. "
@@ -79,7 +80,7 @@ def test_the_prompt_does_not_grow_with_the_chunk():
 @pytest.mark.parametrize("unit", ["0,", "[", '"", ', '{"a":1},', "[[1],"])
 def test_the_prompt_never_holds_the_whole_of_a_longer_chunk(unit):
     """Not even of one that repeats itself from its beginning: such a chunk has no token that proves, and is refused."""
-    for times in range(2, 400, 7):
+    for times in range(2, 400, examples(14, 7)):
         chunk = Chunk.of("[" + unit * times)
         assert chunk.text.rstrip() != chunk.token()
         if len(chunk.text) > ANCHOR_LENGTH:

@@ -20,6 +20,7 @@ from faber.store.commit import commit
 from faber.store.create import NewRun, create_run
 from faber.store.import_events import Incoming, receive
 from faber.store.layout import Layout
+from support.copies import copy_tree
 
 PLAN: Any = {
     "schema_version": 1,
@@ -51,7 +52,7 @@ def layout(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> Layou
     """A copy of it, remembered whatever its size and age."""
     monkeypatch.setattr(catalog, "WORTH", 0)
     monkeypatch.setattr(catalog, "SETTLES", -3600.0)
-    found = Layout(str(shutil.copytree(made, tmp_path / "store")))
+    found = Layout(str(copy_tree(made, tmp_path / "store")))
     shutil.rmtree(found.index)
     assert seen(found) == (set(OPEN), set(CLOSED))
     return found

@@ -695,7 +695,7 @@ def run_machine(examples: int, steps: int) -> None:
 
 def test_any_sequence_of_commands_and_crashes_leaves_a_sound_run() -> None:
     """Whatever is done to a run and wherever its writers die, log, state and resume point say the same truth."""
-    run_machine(examples(25, 50), 30)
+    run_machine(examples(15, 50), 30)
 
 
 @pytest.mark.full

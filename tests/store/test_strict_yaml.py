@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faber.store.strict import Malformed, yaml_value
+from support.examples import examples
 
 LIMIT = 256 * 1024
 
@@ -129,7 +130,7 @@ def test_json_is_read_as_the_yaml_it_is(value: Any) -> None:
 signs = [*"a:[]{}!|>'\"#?%1é \n\t\x07", "- ", "&x", "*x", "<<", "---", "..."]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(60, 200))
 @given(st.lists(st.sampled_from(signs), max_size=20).map("".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Whatever a file holds, reading it ends in plain data or in `Malformed`."""

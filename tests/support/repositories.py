@@ -15,6 +15,7 @@ from faber.git.repository import find
 from faber.git.stash import status
 from faber.nebula.worktrees import conflicts
 from faber.nebula.worktrees.phase_tree import PhaseTree
+from support.copies import copy_tree
 from support.git_environment import IDENTITY
 
 RUN = "acme/shop/0b5c3a52-61ce-4b43-9d6c-0f5b8a4f7f10"
@@ -83,10 +84,9 @@ def repository(directory: Path, files: Mapping[str, str | bytes] | None = None) 
     given = frozenset((files or {"a.txt": "one\n", "src/b.txt": "two\n"}).items())
     if given not in _MADE:
         _MADE[given] = Path(mkdtemp(dir=_place()))
-        git(_MADE[given], "init", "-q", "-b", "main")
+        git(_MADE[given], "init", "-q", "--template=", "-b", "main")
         commit(_MADE[given], dict(given), "begin")
-    shutil.copytree(_MADE[given], directory, dirs_exist_ok=True)
-    return directory.resolve()
+    return copy_tree(_MADE[given], directory).resolve()
 
 
 def of_directory(source: Path, name: str) -> dict[str, str | bytes]:

@@ -1,7 +1,6 @@
 """A bare repository, machines that clone it, and a run that is already under way on two of them."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from faber.workflows import definitions
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 from sync.clones import RUN, Clone, MakeClone
 
@@ -74,7 +74,7 @@ def cloned(place: Path, name: str, *options: str) -> Clone:
 @pytest.fixture
 def bare(made: Path, tmp_path: Path) -> Path:
     """The remote: a bare repository with a commit on main, and the run of A."""
-    return Path(shutil.copytree(made / "remote.git", tmp_path / "remote.git"))
+    return copy_tree(made / "remote.git", tmp_path / "remote.git")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def c(made: Path, bare: Path) -> Clone:
 
 def copied(place: Path, bare: Path, name: str) -> Clone:
     """A copy of the machine that was made in `place`, beside its remote's copy `bare`."""
-    machine = Clone(Path(shutil.copytree(place / name, bare.parent / name)))
+    machine = Clone(copy_tree(place / name, bare.parent / name))
     config = machine.path / ".git" / "config"
     config.write_text(config.read_text().replace((place / "remote.git").as_uri(), bare.as_uri()))
     return machine

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from faber.sync.bundle_file import MAX_OBJECTS, Bundle, decode, encode
 from faber.sync.importing import import_bundle
 from faber.sync.remotes import open_remote
 from faber.sync.sync_errors import BundleInvalid, ForeignEvent
+from support.copies import copy_tree
 from support.git_environment import COMMITTER
 from sync.clones import REF, RUN, Clone, work
 from sync.test_hostile import Entries, Forge, last
@@ -124,7 +124,7 @@ def world(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
     """Made once: no refused bundle changes what the next one meets."""
     place = tmp_path_factory.mktemp("hostile")
     for name in ("remote.git", "a", "b"):
-        shutil.copytree(made / name, place / name)
+        copy_tree(made / name, place / name)
     with pytest.MonkeyPatch.context() as patch:
         for name in [key for key in os.environ if key.startswith(("GIT_", "FABER_", "CLAUDE"))]:
             patch.delenv(name)

@@ -14,6 +14,7 @@ from faber.events.token_counts import TOKENS, in_and_out
 from faber.model.documents import SCHEMA_VERSION, State, is_nebula_run
 from faber.model.reducer import fold, initial_state
 from faber.view.causes import CAUSES, Spending, spending_of
+from support.examples import examples
 
 PLAN: Any = {"schema_version": 1, "workflow_id": "nebula/x", "phases": []}
 METADATA: Any = {
@@ -81,7 +82,7 @@ others = st.one_of(
 logs = st.lists(turns | others, max_size=40).map(lambda made: [begin(), *made])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 60))
 @given(logs)
 def test_sums_are_the_states(drafts: list[Draft]) -> None:
     """By cause, by phase and together, money, tokens and turns are what the run's state counts."""

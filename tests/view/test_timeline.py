@@ -11,6 +11,7 @@ from faber.events.drafts import Draft
 from faber.events.event_types import known_types
 from faber.view.timeline import Timeline, seconds_of, timeline_of
 from support.busy_nebula import numbered
+from support.examples import examples
 
 BEGUN = seconds_of("2026-11-18T09:00:00.000Z") or 0.0
 
@@ -39,7 +40,7 @@ def in_session(session: str, draft: Draft) -> Draft:
     return {**draft, "session_id": session}
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(25, 80))
 @given(
     st.lists(
         st.tuples(

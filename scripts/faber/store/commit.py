@@ -133,7 +133,7 @@ def _in_log(run: Run, events: list[Event]) -> list[int]:
     """The ids of `events` and of those that were put into the log although writing them was refused."""
     found = [event["event_id"] for event in events]
     newest = max(run.state["last_event_id"], *found) if found else run.state["last_event_id"]
-    while log.probe(run.directory, newest + 1):
+    while log.following(run.directory, newest):
         newest += 1
         found.append(newest)
     return found

@@ -40,6 +40,8 @@ RUN_OF_PLAN = "-run-"
 _STATE_OF_PLAN = r"state-[A-Za-z0-9][A-Za-z0-9._-]*\.json"
 # A run that is being created; no run id starts with a dot, so it is never mistaken for one.
 UNFINISHED_PREFIX = ".init-"
+# The directories of a run.
+_INNER = (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED, AGENTS, TOLD)
 
 
 class Layout:
@@ -203,7 +205,12 @@ def _runs_of_plan(directory: str, plan: str) -> list[str]:
 
 
 def _check_inside(run_dir: str) -> None:
-    for name in (EVENTS, KEYS, SUMMARIES, PARKED, DAMAGED, AGENTS, TOLD):
+    try:
+        with os.scandir(run_dir) as entries:
+            names = [each.name for each in entries if each.name in _INNER and not each.is_dir(follow_symlinks=False)]
+    except OSError:  # it may still be possible to look into it
+        names = list(_INNER)
+    for name in names:
         path = os.path.join(run_dir, name)
         kind = _kind(path)
         if kind not in (None, "directory"):

@@ -29,6 +29,8 @@ class LogEntry(NamedTuple):
 # that a longer one would cost more and promise nothing more. Files of earlier versions have none.
 _CHECKSUM = b',"checksum":"crc32:'
 _TAIL = len(_CHECKSUM) + len('00000000"}\n')
+# A log of so many events is listed in a tenth of the time that forty names take to look up.
+SHORT = 100
 
 
 def encode(event: Event) -> bytes:
@@ -127,10 +129,22 @@ def find(run_dir: str, event_id: int) -> LogEntry | None:
     return probe(run_dir, event_id) or next((e for e in listing(run_dir) if e.event_id == event_id), None)
 
 
+def following(run_dir: str, last_event_id: int) -> LogEntry | None:
+    """The event after `last_event_id`, the last one known; usually there is none."""
+    if last_event_id < SHORT:
+        start = event_file(last_event_id + 1, "").removesuffix(".json")
+        try:
+            if not any(name.startswith(start) for name in os.listdir(os.path.join(run_dir, EVENTS))):
+                return None
+        except OSError:  # it may still be possible to look into it
+            pass
+    return probe(run_dir, last_event_id + 1)
+
+
 def after(run_dir: str, last_event_id: int) -> list[Event]:
     """The events that follow `last_event_id`, usually none: those that a killed writer had not folded."""
     found = []
-    while entry := probe(run_dir, last_event_id + 1):
+    while entry := following(run_dir, last_event_id):
         found.append(read_own_event(run_dir, entry.file, entry.event_id, entry.type))
         last_event_id += 1
     return found

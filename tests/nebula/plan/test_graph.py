@@ -98,7 +98,7 @@ def test_every_cycle_is_one_and_without_them_there_is_none(edges: dict[str, set[
         TopologicalSorter(left).prepare()
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(dags())
 def test_questions_answer_what_searching_finds(dag: Dag) -> None:
     """Descendants, waves and the critical path agree with what plain search finds."""
@@ -114,7 +114,7 @@ def test_questions_answer_what_searching_finds(dag: Dag) -> None:
     assert all(one in dag.dependencies[other] for one, other in pairwise(path))
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(dags(), st.randoms(use_true_random=False))
 def test_the_frontier_hands_out_what_is_ready(dag: Dag, chance: random.Random) -> None:
     """Whatever order phases end in, failing or not, each step hands out exactly the best of the ready set; a failed
@@ -152,7 +152,7 @@ def test_the_frontier_hands_out_what_is_ready(dag: Dag, chance: random.Random) -
     assert done | failed | behind == set(dag.dependencies)
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(dags(), st.data())
 def test_a_frontier_goes_on_where_a_run_stands(dag: Dag, data: st.DataObject) -> None:
     """Started with what is done and failed, it hands out what is ready then."""
@@ -164,7 +164,7 @@ def test_a_frontier_goes_on_where_a_run_stands(dag: Dag, data: st.DataObject) ->
     assert frontier.ready() == ready_set(dag, done, failed, ())
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(dags(), st.data())
 def test_insertion_moves_exactly_the_direct_dependents(dag: Dag, data: st.DataObject) -> None:
     """The graph stays acyclic, the remediation waits for nothing, the failed phase's direct dependents wait for it

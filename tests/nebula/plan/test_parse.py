@@ -265,7 +265,7 @@ def held(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(specs)
 def test_what_is_written_is_read(spec: PhaseSpec) -> None:
     """Any phase written as a file is read as the same phase, and writing it again gives the same text."""
@@ -296,7 +296,7 @@ def test_any_text_is_a_manifest_or_a_problem(text: str) -> None:
     parse_nebula("d", {"nebula.toml": text})
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(25, 100))
 @given(st.dictionaries(st.sampled_from(list(PhaseSpec.__dataclass_fields__)), json_values, max_size=4))
 def test_any_value_in_any_place(header: dict[str, Any]) -> None:
     """Any value under a key is accepted or reported as wrong, without a traceback."""

@@ -71,7 +71,7 @@ def pattern(glob: str) -> re.Pattern[str]:
     return re.compile(expression + (r"\Z" if "." in part else ""))  # with an ending it means files
 
 
-@settings(max_examples=examples(75, 150))
+@settings(max_examples=examples(40, 150))
 @given(globs, globs)
 def test_overlap_is_what_enumeration_finds(one: str, other: str) -> None:
     """Two small globs overlap exactly if one of all small paths (up to three parts of two letters) is meant by both."""

@@ -12,6 +12,7 @@ from faber.nebula.plan.names import names_of
 from faber.nebula.worktrees.cleaning import Cleaned, Merges, clean
 from faber.nebula.worktrees.lease import Lease
 from faber.nebula.worktrees.pool import Worktrees
+from support.copies import copy_tree
 from support.nebulas import Author, Project, nebula_files
 from support.repositories import commit, git, write
 
@@ -70,7 +71,7 @@ def left(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
     source = tmp_path_factory.getbasetemp() / "left-by-a-run" / "p"
     if not source.exists():
         failed(source)
-    shutil.copytree(source, tmp_path / "p", symlinks=True)
+    copy_tree(source, tmp_path / "p")
     links = [*tmp_path.glob("p/.fractary/faber/worktrees/*/*/*/*/.git"), *tmp_path.glob("p/.git/worktrees/*/gitdir")]
     for link in links:  # git names both by their whole paths
         link.write_text(link.read_text().replace(str(source.resolve()), str((tmp_path / "p").resolve())))

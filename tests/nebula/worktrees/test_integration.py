@@ -21,6 +21,7 @@ from faber.nebula.worktrees.pool import Beginning, Scratch, Worktrees
 from faber.nebula.worktrees.tree_errors import ConflictingChanges, GitUnfinished, MergeContention, TreeDirty
 from faber.processes.runner import ProgramResult
 from faber.store.layout import Layout
+from support.copies import copy_tree
 from support.repositories import RUN, commit, git, repository, write
 
 INTEGRATION = "faber/demo/0b5c3a52/integration"
@@ -424,7 +425,7 @@ def fresh(pristine: Path) -> Path:
     """A copy of the pristine repository, always at the same place: worktrees know their paths."""
     root = pristine.parent / "project"
     shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(pristine, root, symlinks=True)
+    copy_tree(pristine, root)
     return root
 
 
