@@ -87,7 +87,7 @@ def sweep(whole: Whole, tmp_path: Path, chosen: list[str]) -> list[str]:
 
 def test_a_death_costs_no_finished_stage(whole: Whole, tmp_path: Path) -> None:
     """Killed at some of the moments: resumed, everything is done once and comes to the same tree."""
-    chosen = ["event-6", "before-git-50", "event-45", "checkpoint-14"]
+    chosen = ["event-6", "before-git-22", "event-45", "checkpoint-14"]
     found = sweep(whole, tmp_path, chosen)
     assert not found, "\n".join(found)
 

@@ -1,25 +1,37 @@
-"""Which commit a name stands for, asked of git once and read from its files afterwards."""
+"""Which commit a name stands for, read from git's files where they tell, and asked of git elsewhere."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from faber.git.git_errors import GitMissing
 from faber.git.programs import Git
 from support.repositories import commit, git, repository
 
 CHANGES = (
     "commit --allow-empty -m two", "switch -q -c other", "commit --allow-empty -m three", "switch -q main",
-    "pack-refs --all", "reset -q --hard HEAD~1", "branch -f other HEAD", "switch -q --detach other",
+    "pack-refs --all", "tag -a -m x v1", "reset -q --hard HEAD~1", "branch -f other HEAD", "switch -q --detach other",
     "branch -D other", "update-ref refs/heads/other {main}", "symbolic-ref refs/heads/alias refs/heads/other",
     "symbolic-ref HEAD refs/heads/unborn", "symbolic-ref HEAD refs/heads/alias",
+    *(("update-ref refs/heads/\udcff {main}",) if sys.platform == "linux" else ()),
 )  # fmt: skip
-NAMES = ("HEAD", "refs/heads/main", "refs/heads/other", "refs/heads/alias", "refs/heads/unborn")
+NAMES = ("refs/tags/v1", "HEAD", "refs/heads/main", "refs/heads/other", "refs/heads/alias", "refs/heads/unborn")
+
+
+def asked(directory: Path, names: tuple[str, ...]) -> list[str | None]:
+    """The commits of `names` as git itself tells them."""
+    given = "".join(f"{name}^{{commit}}\n" for name in names)
+    command = ["git", "-C", str(directory), "cat-file", "--batch-check=%(objectname)"]
+    said = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [None if line.endswith("missing") else line for line in said]
 
 
 @pytest.mark.parametrize("place", [".", "linked"])
 def test_whatever_git_does_the_answer_is_gits(tmp_path: Path, place: str) -> None:
     """After each change to branches and HEAD, also in packed refs and in a linked worktree, what was asked before and
-    what is asked for the first time agree."""
+    what is asked for the first time are what git tells, and so is the list of all refs."""
     root = repository(tmp_path / "project")
     git(root, "worktree", "add", "-q", str(root / "linked"), "-b", "there")
     directory = root / place
@@ -27,8 +39,51 @@ def test_whatever_git_does_the_answer_is_gits(tmp_path: Path, place: str) -> Non
     known, main = Git(str(directory), private), git(root, "rev-parse", "main")
     for change in CHANGES:
         git(root, *change.format(main=main).split())
-        fresh = Git(str(directory), private).commits_of(*NAMES)
-        assert [known.commits_of(*NAMES), [known.commit_of(name) for name in NAMES]] == [fresh] * 2, change
+        found, fresh = asked(directory, NAMES), Git(str(directory), private)
+        answers = [known.commits_of(*NAMES), fresh.commits_of(*NAMES), [known.commit_of(name) for name in NAMES]]
+        assert answers == [found] * 3, change
+        lines = git(root, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        assert [f"{name} {commit}" for name, commit in known.refs("refs/").items()] == lines, change
+
+
+def test_what_git_has_elsewhere_is_asked_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects in packs, a commit's file with other content, and refs that are in no files are git's to tell."""
+    root = repository(tmp_path / "project")
+    older, newer = git(root, "rev-parse", "HEAD"), commit(root, {"new": "new\n"})
+    tree = git(root, "rev-parse", "HEAD^{tree}")
+
+    def told() -> list[object]:
+        one = Git(str(root), str(root / ".git"))
+        return [one.head(), one.tree_of(newer), one.is_ancestor(older, newer), one.is_ancestor(newer, older)]
+
+    def refused() -> bool:
+        with monkeypatch.context() as without:
+            without.setenv("PATH", str(tmp_path))
+            try:
+                told()
+            except GitMissing:
+                return True
+        return False
+
+    wanted = [newer, tree, True, False]
+    assert told() == wanted
+    assert not refused()
+    place = root / ".git" / "objects" / newer[:2] / newer[2:]
+    kept = place.read_bytes()
+    place.chmod(0o644)
+    place.write_bytes((root / ".git" / "objects" / older[:2] / older[2:]).read_bytes())
+    assert refused()
+    place.write_bytes(kept)
+    (root / ".git" / "reftable").mkdir()
+    assert refused()
+    (root / ".git" / "reftable").rmdir()
+    git(root, "repack", "-adq")
+    git(root, "prune-packed")
+    assert refused()
+    assert told() == wanted
+    newest, one = commit(root, {"newest": "n\n"}), Git(str(root), str(root / ".git"))
+    assert one.commit_of(older) == older
+    assert one.is_ancestor(older, newest)  # its parent is in the pack
 
 
 def test_a_commit_that_was_there_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

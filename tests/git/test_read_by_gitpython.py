@@ -110,8 +110,13 @@ def test_a_moved_ref(one: Bench) -> None:
     write(one.path, {"a.txt": "2"})
     newer = one.tree.commit_cycle(1, "x")
     assert newer is not None
-    assert one.tree.git.move_ref(ref, newer, one.base, "faber: weiter")
-    assert not one.tree.git.move_ref(ref, one.base, one.base)
+    kept = "refs/faber/kept"
+    assert not one.tree.git.move_ref(ref, newer, newer, keep=kept)
+    assert one.tree.git.commit_of(kept) is None
+    assert one.tree.git.move_ref(ref, newer, one.base, "faber: weiter", keep=kept)
+    assert one.tree.git.commit_of(kept) == newer
+    assert not one.tree.git.move_ref(ref, one.base, one.base, keep=kept)
+    assert one.tree.git.commit_of(kept) == newer
     with Repo(one.root) as repo:
         moved = repo.heads["größe/ветка"]
         assert moved.commit.hexsha == newer == one.tree.git.commit_of(ref)

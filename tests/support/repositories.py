@@ -123,8 +123,8 @@ def bench(tmp_path: Path, phase: str = "parser", exclude: tuple[str, ...] = ()) 
     branch = f"faber/demo/0b5c3a52/phase/{phase}"
     root, path = tmp_path.resolve() / "project", tmp_path.resolve() / "trees" / phase
     made = _bench(phase, branch)
-    shutil.copytree(made / "project", root)
-    shutil.copytree(made / "trees", path.parent, dirs_exist_ok=True)
+    copy_tree(made / "project", root)
+    copy_tree(made / "trees", path.parent)
     private = root / ".git" / "worktrees" / phase
     (path / ".git").write_text(f"gitdir: {private}\n")
     (private / "gitdir").write_text(f"{path / '.git'}\n")

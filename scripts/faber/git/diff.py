@@ -1,11 +1,13 @@
 """What changed between two commits: files, text, and reverted files."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber.git.programs import Git, checked
 from faber.text.safe_text import inert, redact
 
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "-O/dev/null")
+_NAMES = 400_000  # bytes of the names of changed files that are read together with the text
 
 
 class Files(NamedTuple):
@@ -21,14 +23,7 @@ def diff_files(git: Git, base: str, head: str, limit: int = 200) -> Files:
     Seed 000, `GitDiffLister`. Paths are inert, sorted as git sorts them. Raises `GitFailed` for an unknown commit.
     """
     asked = git.run("diff", "--name-status", "-z", "-M", "-l1000", *_PLAIN, checked(base), checked(head), "--")
-    fields = iter(asked.out.split("\0")[:-1])
-    paths = []
-    for kind in fields:
-        path = next(fields)
-        if kind[0] in "RC":
-            path = next(fields)
-        paths.append(inert(path))
-    return Files(paths[: max(0, limit)], len(paths))
+    return _files(iter(asked.out.split("\0")[:-1]), limit)
 
 
 def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
@@ -42,7 +37,34 @@ def diff_text(git: Git, base: str, head: str, max_chars: int = 20_000) -> str:
     text = redact(inert(asked.out))
     if not asked.cut and len(text) <= max_chars:
         return text
-    notice = f"[… cut: {diff_files(git, base, head, 0).total} files differ in all]\n"
+    return _shortened(text, diff_files(git, base, head, 0).total, max_chars)
+
+
+def diff_both(git: Git, base: str, head: str, limit: int = 200, max_chars: int = 20_000) -> tuple[Files, str]:
+    """`diff_files` and `diff_text`, of one program unless very many files differ."""
+    most = max_chars * 4 + 4
+    both = ("--raw", "--patch", "-z", "-M", "-l1000")
+    asked = git.run("diff", *both, *_PLAIN, checked(base), checked(head), "--", limit=most + _NAMES)
+    names, ended, patch = asked.out.partition("\0\0")
+    if asked.cut and (not ended or len(names) > _NAMES // 4):
+        return diff_files(git, base, head, limit), diff_text(git, base, head, max_chars)
+    files = _files(iter(names.split("\0")) if ended else iter(()), limit)
+    text = redact(inert(patch))
+    return files, text if not asked.cut and len(text) <= max_chars else _shortened(text, files.total, max_chars)
+
+
+def _files(fields: Iterator[str], limit: int) -> Files:
+    paths = []
+    for kind in fields:  # a status, or what `--raw` prints before the path, which ends in it
+        path = next(fields)
+        if kind.split(" ")[-1][0] in "RC":
+            path = next(fields)
+        paths.append(inert(path))
+    return Files(paths[: max(0, limit)], len(paths))
+
+
+def _shortened(text: str, total: int, max_chars: int) -> str:
+    notice = f"[… cut: {total} files differ in all]\n"
     keep = text[: max(0, max_chars - len(notice))]
     return (keep[: keep.rfind("\n") + 1] + notice)[:max_chars]
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from faber.errors import InvalidInput
+from faber.git import ref_files
 from faber.git.configuration import command, environment
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout
 from faber.git.refs import branch_problem, is_commit, shown
@@ -14,6 +15,7 @@ from faber.text.safe_text import inert, redact, shorten
 SECONDS = 60.0
 CHECKOUT_SECONDS = 600.0  # what writes a whole tree
 LIMIT = 64_000_000  # bytes
+_CONFIGURED = ("-c", "user.useConfigOnly=true")  # git makes up nobody
 _NOBODY = {
     "GIT_AUTHOR_NAME": "faber",
     "GIT_AUTHOR_EMAIL": "faber@localhost",
@@ -22,14 +24,16 @@ _NOBODY = {
 }
 
 
+_versions: dict[tuple[str | None, ...], tuple[int, int]] = {}  # of git, by where the program is looked for
+
+
 class _Known:
-    """Cached answers that all trees of a repository share: the committer's identity, git's version, and the ids of
-    commits that were there."""
+    """Cached answers that all trees of a repository share: the committer's identity, and the ids of commits that were
+    there, with those of their trees where they were read."""
 
     def __init__(self) -> None:
         self.identity: dict[str, str] | None = None
-        self.version: tuple[int, int] | None = None
-        self.commits: set[str] = set()
+        self.commits: dict[str, str] = {}
 
 
 class Git:
@@ -89,7 +93,7 @@ class Git:
         program = Program([*command(self.directory, hooks=hooks), *arguments], variables, given, self.leases)
         seconds = seconds or self.seconds
         result = run(program, seconds=seconds, limit=limit or LIMIT)
-        what = shown(" ".join(arguments[:2]))
+        what = shown(" ".join((arguments[2:] if arguments[0] == "-c" else arguments)[:2]))
         if result.problem == "missing":
             raise GitMissing("There is no git program.")
         if result.problem == "timeout":
@@ -103,25 +107,36 @@ class Git:
         """The one line that `git ARGUMENTS` prints."""
         return self.run(*arguments).line
 
+    def commit(
+        self, *arguments: str, stdin: str | bytes = b"", codes: Collection[int] = (0,), seconds: float | None = None
+    ) -> ProgramResult:
+        """`run` for what makes a commit: faber makes it where git knows nobody, which git is asked if it refuses."""
+        if self._known.identity is None:
+            tried = self.run(*_CONFIGURED, *arguments, stdin=stdin, codes={*codes, 128}, seconds=seconds)
+            if tried.code != 128:
+                self._known.identity = {}
+                return tried
+        return self.run(*arguments, stdin=stdin, extra=self.identity(), codes=codes, seconds=seconds)
+
     def commit_of(self, name: str) -> str | None:
         """The commit that a full ref name, `HEAD` or a commit id stands for; None if there is none."""
-        if seen := self._seen(_name(name)):
-            return seen
+        if (told := self._told(_name(name))) is not None:
+            return told or None
         found = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", codes=(0, 1, 128))
         if found.code != 0:
             return None
-        self._known.commits.add(found.line)
+        self._known.commits.setdefault(found.line, "")
         return found.line
 
     def head(self) -> str:
         """HEAD's commit; raises `GitFailed` where there is none."""
-        commit = self._seen("HEAD") or self.line("rev-parse", "--verify", "HEAD^{commit}")
-        self._known.commits.add(commit)
+        commit = self._told("HEAD") or self.line("rev-parse", "--verify", "HEAD^{commit}")
+        self._known.commits.setdefault(commit, "")
         return commit
 
     def commits_of(self, *names: str) -> list[str | None]:
         """`commit_of` for each of `names`, in one question."""
-        found = {name: self._seen(_name(name)) for name in names}
+        found = {name: self._told(_name(name)) for name in names}
         if asked := [name for name, commit in found.items() if commit is None]:
             given = "".join(f"{name}^{{commit}}\n" for name in asked)
             said = self.run("cat-file", "--batch-check", stdin=given, codes=(0, 128)).out
@@ -129,21 +144,38 @@ class Git:
                 fields = line.split(" ")
                 if len(fields) == 3 and fields[1] == "commit":
                     found[name] = fields[0]
-                    self._known.commits.add(fields[0])
-        return [found[name] for name in names]
+                    self._known.commits.setdefault(fields[0], "")
+        return [found[name] or None for name in names]
 
-    def _seen(self, name: str) -> str | None:
-        """The commit that `name` stands for, if git's files say so and git found that commit before; else None."""
-        for _ in range(3):
-            if name in self._known.commits:
-                return name
-            if not (name == "HEAD" or name.startswith("refs/heads/")):
-                break
-            text = _text(self.path(name))
-            if text is None and name != "HEAD":  # of a linked worktree, the branches are in the repository's directory
-                text = _text(self.path((_text(self.path("commondir")) or ".").strip(), name))
-            name = (text or "").removeprefix("ref:").strip()
-        return None
+    def tree_of(self, commit: str) -> str:
+        """The tree of the commit with this id."""
+        if not (tree := self._known.commits.get(checked(commit))):
+            read = ref_files.stored(self._common, commit)
+            tree = read.tree if read else self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
+            if ref_files.is_id(commit):
+                self._known.commits[commit] = tree
+        return tree
+
+    def refs(self, *prefixes: str) -> dict[str, str]:
+        """The refs whose names begin with one of `prefixes` (each ends in a slash), sorted, with what they name."""
+        found = ref_files.refs_below(self.git_directory, prefixes)
+        if found is None:
+            lines = self.line("for-each-ref", "--format=%(refname) %(objectname)", *prefixes).splitlines()
+            found = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
+        return found
+
+    def _told(self, name: str) -> str | None:
+        """The commit that `name` stands for, if git's files tell, or git did before; empty if they tell that there is
+        none, None if git has to be asked."""
+        found = name if is_commit(name) else ref_files.resolve(self.git_directory, name)
+        known = self._known.commits
+        if not found or found in known:
+            return found
+        read = ref_files.stored(self._common, found)
+        if read is None:
+            return None
+        known[found] = read.tree
+        return found
 
     def head_ref(self) -> str | None:
         """The full ref that HEAD names, None where HEAD is detached. Read from git's own file where possible."""
@@ -161,21 +193,31 @@ class Git:
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """True if the commit `older` is `newer` or in its history; raises `GitFailed` for unknown commits."""
+        if (
+            self._told(checked(older))
+            and (told := ref_files.is_behind(self._common, older, checked(newer))) is not None
+        ):
+            return told
         asked = self.run("merge-base", "--is-ancestor", checked(older), checked(newer), codes=(0, 1))
         return asked.code == 0
 
-    def move_ref(self, ref: str, new: str, old: str | None, why: str = "faber") -> bool:
-        """Move `ref` from `old` (None: it must not exist) to `new` in one step; False if it was elsewhere."""
-        if not ref.startswith("refs/") or branch_problem(ref):
-            raise InvalidInput(f"Not a ref: {ref[:80]!a}.")
+    def move_ref(self, ref: str, new: str, old: str | None, why: str = "faber", *, keep: str = "") -> bool:
+        """Move `ref` from `old` (None: it must not exist) to `new` in one step; False if it was elsewhere.
+
+        In the same step, the ref `keep` is set to `new`, wherever it was.
+        """
+        for name in (ref, keep or ref):
+            if not name.startswith("refs/") or branch_problem(name):
+                raise InvalidInput(f"Not a ref: {name[:80]!a}.")
+        # git moves the first one first: if it is killed in between, `ref` has not moved.
+        steps = f"update {keep} {checked(new)}\n" if keep else ""
+        steps += f"update {ref} {checked(new)} {checked(old)}\n" if old else f"create {ref} {checked(new)}\n"
         pause = 0.005
         while True:
-            moved = self.run(
-                "update-ref", "-m", shown(why), ref, checked(new), checked(old) if old else "", codes=(0, 1, 128)
-            )
+            moved = self.run("update-ref", "-m", shown(why), "--stdin", stdin=steps, codes=(0, 1, 128))
             if moved.code == 0:
                 if ref.startswith("refs/heads/") and len(new) in (40, 64):  # there git allows nothing but commits
-                    self._known.commits.add(new)
+                    self._known.commits.setdefault(new, "")
                 return True
             if self.commit_of(ref) != old:
                 return False
@@ -190,7 +232,7 @@ class Git:
         """Environment variables that make faber the committer if git has no identity configured; otherwise empty."""
         if self._known.identity is None:
             asked = (
-                self.run("-c", "user.useConfigOnly=true", "var", f"GIT_{role}_IDENT", codes=(0, 1, 128))
+                self.run(*_CONFIGURED, "var", f"GIT_{role}_IDENT", codes=(0, 1, 128))
                 for role in ("COMMITTER", "AUTHOR")
             )
             self._known.identity = {} if all(each.code == 0 for each in asked) else _NOBODY
@@ -198,10 +240,15 @@ class Git:
 
     def version(self) -> tuple[int, int]:
         """git's version, as `(2, 39)`."""
-        if self._known.version is None:
+        place = tuple(os.environ.get(name) for name in ("PATH", "GIT_EXEC_PATH"))
+        if place not in _versions:
             numbers = self.line("version").removeprefix("git version ").split(".")
-            self._known.version = int(numbers[0]), int(numbers[1])
-        return self._known.version
+            _versions[place] = int(numbers[0]), int(numbers[1])
+        return _versions[place]
+
+    @property
+    def _common(self) -> str:
+        return ref_files.common_directory(self.git_directory)
 
     def path(self, *parts: str) -> str:
         """A path in the tree's own git directory."""
@@ -219,15 +266,6 @@ def reason(result: ProgramResult) -> str:
     """Why git failed, for a message: one line without credentials, at most 300 characters."""
     said = redact(shorten(inert(result.complaint), 300)).rstrip(".")
     return said or f"it ended with status {result.code}"
-
-
-def _text(path: str) -> str | None:
-    """What a small file of git's says; None without one."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(5000)
-    except OSError:
-        return None
 
 
 def _name(name: str) -> str:

@@ -117,9 +117,7 @@ def park(
     last = last_parked(git, prefix)
     if last is not None and git.line("show", "-s", "--format=%T %P", last[1]) == f"{tree} {head}":
         return Parked(*last, moved)
-    commit = git.run(
-        "commit-tree", tree, "-p", head, "-F", "-", stdin=parked_message(run_id, phase, why), extra=git.identity()
-    ).line
+    commit = git.commit("commit-tree", tree, "-p", head, "-F", "-", stdin=parked_message(run_id, phase, why)).line
     return Parked(keep(git, prefix, commit), commit, moved)
 
 
@@ -137,9 +135,7 @@ def keep(git: Git, prefix: str, commit: str) -> str:
 
 def last_parked(git: Git, prefix: str) -> tuple[str, str] | None:
     """The newest ref under `prefix` and its commit."""
-    lines = git.line("for-each-ref", "--format=%(refname) %(objectname)", f"{prefix}/").splitlines()
-    refs = [(name, commit) for name, _, commit in (line.partition(" ") for line in lines)]
-    numbered = [ref for ref in refs if ref[0].rpartition("/")[2].isdecimal()]
+    numbered = [ref for ref in git.refs(f"{prefix}/").items() if ref[0].rpartition("/")[2].isdecimal()]
     return max(numbered, key=lambda ref: int(ref[0].rpartition("/")[2]), default=None)
 
 

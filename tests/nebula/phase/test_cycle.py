@@ -411,6 +411,14 @@ def test_a_reviewer_without_a_review(one: Bench) -> None:
     assert work.agents.roles == ["coder", "reviewer", "reviewer"]
 
 
+def test_what_a_filter_left_is_not_the_reviewers(one: Bench) -> None:
+    """Files that a filter wrote stay, and no notice names the reviewer."""
+    work = Work(one, [writes({"p": "1"})], [approves()], filters=[Filter("leaves", "echo x > left", 5)])
+    assert work.loop().run_task().approved
+    assert work.notices == []
+    assert (one.path / "left").read_text() == "x\n"
+
+
 def test_a_reviewer_that_writes_approves_nothing_of_its_own(one: Bench) -> None:
     """What a reviewer changed is parked, and the tree is as the coder left it."""
 

@@ -179,10 +179,10 @@ class TestMerge:
         """A branch that moves every time is given up after the attempts, and this phase is not in it."""
         real = checkout.advance
 
-        def late(git_in: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool) -> bool:
+        def late(git_in: Git, ref: str, new: str, old: str, journal: str, why: str, *, keep: str) -> bool:
             elsewhere = git(run.root, "commit-tree", f"{old}^{{tree}}", "-p", old, "-m", "elsewhere")
             git(run.root, "update-ref", ref, elsewhere)
-            return real(git_in, ref, new, old, journal, why, swept=swept)
+            return real(git_in, ref, new, old, journal, why, keep=keep)
 
         head = run.phase("one", {"one": "x"})
         monkeypatch.setattr(checkout, "advance", late)
@@ -365,8 +365,9 @@ def scenario(root: Path) -> Landed:
 def pristine(tmp_path: Path) -> Path:
     """A repository where a run was started and its branch has moved since."""
     root = repository(tmp_path / "project")
-    with worktrees(root):
-        pass
+    one = worktrees(root)
+    with one:
+        one.main.version()  # asked for once a process: the children know it
     commit(root, {"mine": "x"})
     root.rename(tmp_path / "pristine")
     return tmp_path / "pristine"
@@ -434,11 +435,11 @@ def test_uninterrupted(pristine: Path) -> None:
     check_recovered(fresh(pristine))
 
 
-@pytest.mark.parametrize("step", [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)])
+@pytest.mark.parametrize("step", [pytest.param(4, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)])
 def test_killed_between_any_two_calls(pristine: Path, step: int) -> None:
     """Killed around any call of git, the same again leads to the same result."""
     total, killed = in_child(fresh(pristine), 0, "never")
-    assert total > 30
+    assert 12 < total <= 14  # a phase from its worktree to the branch that the run began on
     assert not killed
     for hit in range(1, total + 1, step):
         for how in ("before", "after") if step == 1 else ("after",):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from faber.errors import InvalidInput
-from faber.git import commit_messages
-from faber.git.diff import diff_files, diff_text, reverted_files
+from faber.git import commit_messages, diff
+from faber.git.diff import diff_both, diff_files, diff_text, reverted_files
 from faber.git.git_errors import EmbeddedRepository, GitFailed, GitTimeout
 from faber.git.programs import Git
 from faber.nebula.worktrees.tree_errors import GitUnfinished, TreeLost
@@ -269,11 +269,14 @@ class TestDiff:
         assert diff_files(one.tree.git, base, head).paths == ["added", "bin", "gone", "mode", "src/c.txt"]
         assert diff_files(one.tree.git, base, head, limit=2) == (["added", "bin"], 5)
         text = diff_text(one.tree.git, base, head)
+        assert diff_both(one.tree.git, base, head, limit=2) == ((["added", "bin"], 5), text)
+        assert diff_both(one.tree.git, head, head) == (([], 0), "")
         assert "rename to src/c.txt" in text
         assert "Binary files a/bin and b/bin differ" in text
 
-    def test_thousands_of_files(self, one: Bench) -> None:
-        """The list is cut at its limit, the number is whole, and the text keeps to its limit."""
+    def test_thousands_of_files(self, one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The list is cut at its limit, the number is whole, and the text keeps to its limit, whether one program
+        tells both or their names are too long for that."""
         write(one.path, {f"many/{number:04}": "x" * 200 + "\n" for number in range(3000)})
         head = one.tree.commit_cycle(1, "x")
         assert head
@@ -282,6 +285,10 @@ class TestDiff:
         text = diff_text(one.tree.git, one.base, head, max_chars=5_000)
         assert len(text) <= 5_000
         assert text.endswith("[… cut: 3000 files differ in all]\n")
+        listed = len(one.tree.git.run("diff", "--raw", "-z", one.base, head).out)
+        for names in (10_000_000, 400_000, listed - 20_000, 1_000):
+            monkeypatch.setattr(diff, "_NAMES", names)
+            assert diff_both(one.tree.git, one.base, head, limit=50, max_chars=5_000) == (files, text)
 
     def test_the_repositorys_configuration_does_not_change_the_text(self, one: Bench) -> None:
         """External diffs, text conversions, prefixes and colours stay out."""

@@ -18,10 +18,11 @@ from faber.errors import UnsafeFile
 from faber.git.git_errors import GitFailed, NoRepository
 from faber.git.refs import branch_problem
 from faber.nebula.plan.names import names_of, part
+from faber.nebula.worktrees import worktree
 from faber.nebula.worktrees.main_tree import MainTree
 from faber.nebula.worktrees.pool import Worktrees
 from faber.nebula.worktrees.tree_errors import BranchInTheWay, RepositoryUnusable, TreeDirty, TreeInUse
-from faber.nebula.worktrees.worktree import Linked
+from faber.nebula.worktrees.worktree import Linked, delete
 from faber.store.layout import Layout
 from support.repositories import RUN, commit, git, is_dirty, repository, write
 
@@ -429,6 +430,33 @@ class TestPrune:
             assert "parser" not in git(root, "worktree", "list")
             assert one.prune("parser") == []
             assert state(one, "parser") == "absent"
+
+    @pytest.mark.parametrize("step", [1, 2])
+    def test_killed_while_it_was_removed(self, root: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+        """Whichever half of a worktree was being deleted, git has it whole or not at all, and the rest goes later."""
+        deleted: list[str] = []
+
+        def killed(path: str) -> None:
+            deleted.append(path)
+            if len(deleted) == step:
+                raise KeyboardInterrupt
+            delete(path)
+
+        one = worktrees(root)
+        with one:
+            one.open("parser")
+            monkeypatch.setattr(worktree, "delete", killed)
+            with pytest.raises(KeyboardInterrupt):
+                one.prune("parser")
+            monkeypatch.setattr(worktree, "delete", delete)
+        assert all(os.path.basename(path).startswith(".gone-") for path in deleted)
+        assert len(git(root, "worktree", "list", "--porcelain").split("\n\n")) == 3 - step
+        again = worktrees(root)
+        with again:
+            again.prune("parser")
+            assert [name for name in os.listdir(again.directory) if name.startswith((".gone-", "parser"))] == []
+            assert again.open("parser").how == "created"
+        assert git(root, "fsck", "--strict", "--no-dangling") == ""
 
     def test_what_is_no_worktree_is_kept(self, root: Path) -> None:
         """A directory that is none of git's is moved aside."""

@@ -100,7 +100,8 @@ class Shared(NamedTuple):
 
     def fetch(self, heads: Mapping[str, str]) -> None:
         """Fetch the commits of these refs with their history; no local ref moves."""
-        missing = [ref for ref, commit in heads.items() if self.git.commit_of(commit) is None]
+        here = self.git.commits_of(*heads.values())
+        missing = [ref for ref, commit in zip(heads, here, strict=True) if commit is None]
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         for wait in (0.5, 1.0, None) if missing else ():
             try:
@@ -117,7 +118,10 @@ class Shared(NamedTuple):
 
         If somebody moved it all the same, or it was rebuilt here, what it had is kept on a local ref.
         """
-        force, commit = ("+", commit) if commit else ("", self.git.line("rev-parse", "--verify", f"{ref}^{{commit}}"))
+        force = "+" if commit else ""
+        commit = commit or self.git.commit_of(ref)
+        if commit is None:
+            raise GitFailed(f"There is no {shown(ref)} to push.", path=self.git.directory)
         try:
             self._push("--", self.url, f"{force}{checked(commit)}:{ref}")
         except GitFailed:
@@ -152,7 +156,7 @@ class Shared(NamedTuple):
         blob = git.run("hash-object", "-w", "--stdin", stdin=pushed.to_json()).line
         tree = git.run("mktree", stdin=f"100644 blob {blob}\t{FILE}\n").line
         message = f"checkpoint of {part(phase)}\n"
-        commit = git.run("commit-tree", tree, "-p", checked(head), "-F", "-", stdin=message, extra=git.identity()).line
+        commit = git.commit("commit-tree", tree, "-p", checked(head), "-F", "-", stdin=message).line
         wanted = {self.checkpoint_ref(phase): commit}
         if branch:
             wanted[self.branch_ref(phase)] = head

@@ -327,9 +327,7 @@ def _clone(top: str) -> Git:
         make_directories(top)
         git.run("init", "--quiet", "--initial-branch=nothing")
         # An empty commit as HEAD, so that the clone is a worktree like any other.
-        empty = git.run("mktree", stdin="").line
-        commit = git.run("commit-tree", empty, "-m", "nothing", extra=git.identity()).line
-        git.run("update-ref", "refs/heads/nothing", commit)
+        git.commit("commit", "--quiet", "--allow-empty", "--no-verify", "-m", "nothing")
         make_directories(os.path.join(git_directory, "info"))
         write_atomic(os.path.join(git_directory, "info", "exclude"), b"/.fractary/\n")
         write_atomic(os.path.join(git_directory, "faber-ready"), b"")

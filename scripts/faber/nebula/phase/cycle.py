@@ -62,6 +62,7 @@ class Loop:
         self._checks = CycleChecks(self.progress)
         self._review_base = base_commit
         self._conflict: Sequence[str] = ()
+        self._changed = ("", ""), diff.Files([], 0)  # the commits that were last reviewed, and what is between them
 
     @property
     def state(self) -> CycleState:
@@ -239,8 +240,11 @@ class Loop:
         committed = diff.Files([], 0)
         try:
             found = stash.status(tree.git, tree.exclude)
-            if progress.head != self._review_base:
-                committed = diff.diff_files(tree.git, self._review_base, progress.head, SHOWN_FILES)
+            span = self._review_base, progress.head
+            if span == self._changed[0]:
+                committed = self._changed[1]._replace(paths=self._changed[1].paths[:SHOWN_FILES])
+            elif span[0] != span[1]:
+                committed = diff.diff_files(tree.git, *span, SHOWN_FILES)
         except GitFailed:
             return None  # the commit after the turn says what is wrong
         uncommitted = [shown(path) for path in (*found.tracked, *found.untracked)]
@@ -323,7 +327,8 @@ class Loop:
     def _review_subject(self, tree: str) -> ReviewSubject:
         progress, base = self.progress, self._review_base
         git = progress.tree.git
-        files = diff.diff_files(git, base, progress.head, LISTED_FILES)
+        files, text = diff.diff_both(git, base, progress.head, LISTED_FILES, DIFF)
+        self._changed = (base, progress.head), files
         return ReviewSubject(
             cycle=progress.state.cycle,
             tree=tree,
@@ -331,7 +336,7 @@ class Loop:
             head=progress.head,
             files=files.paths,
             total_files=files.total,
-            diff=diff.diff_text(git, base, progress.head, DIFF),
+            diff=text,
             coder_output=progress.state.coder_output,
             earlier=progress.state.findings,
             outside_scope=outside(files.paths, progress.task.scope),

@@ -73,6 +73,7 @@ class PhaseProgress:
         self.turns = 0
         self.notes: list[str] = []
         self.review: Review | None = None
+        self.all_committed = False  # nothing ran in the tree since everything in it was committed
         self._idle_cycles = 0
         self._reviewed: set[tuple[str, frozenset[str]]] = set()
 
@@ -211,6 +212,7 @@ class PhaseProgress:
         """
         moved = head != self.head
         self.head = head
+        self.all_committed = refused is None and not self.task.filters
         if moved:
             self.state = replace(self.state, cycle_commits=(*self.state.cycle_commits, head))
             self.setup.record(nebula_events.cycle_commit(self.task.id, self.state.cycle, head))
@@ -248,7 +250,7 @@ class PhaseProgress:
 
     def tree_of(self, commit: str) -> str:
         """The tree id of a commit."""
-        return self.tree.git.line("rev-parse", "--verify", f"{commit}^{{tree}}")
+        return self.tree.git.tree_of(commit)
 
     def tell(self, notice: Notice) -> None:
         """Show a notice to people, and add it to the coder's next prompt."""

@@ -52,7 +52,7 @@ class Turns(NamedTuple):
         attempt = 0
         while True:
             attempt += 1
-            before = progress.tree.tree_id()
+            before = progress.tree_of(progress.head) if progress.all_committed else progress.tree.tree_id()
             turn = self._turn("reviewer", lambda agents, budget: agents.reviewer(prompt, budget))
             if turn.outcome is Outcome.CANCELLED or progress.setup.cancel.is_set():
                 progress.fail(PhaseCancelled, "Stopped while the reviewer worked.")

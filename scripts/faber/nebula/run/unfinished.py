@@ -65,7 +65,7 @@ def _require_here(state: State, directory: str, name: str, git: Git, *, again: b
     """Raise `WorkElsewhere` if the run was at a remote and commits that it builds on are not in this repository. With
     `again`, a run that was worked on here may do what is lost once more."""
     nebula, run_id = nebula_of(state), state["run_id"]
-    seen = git.line("for-each-ref", "--count=1", "--format=%(refname)", f"refs/faber/remotes/*/runs/{run_id}")
+    seen = next((ref for ref in git.refs("refs/faber/remotes/") if ref.endswith(f"/runs/{run_id}")), "")
     if nebula is None or not seen:
         return
     needed = {

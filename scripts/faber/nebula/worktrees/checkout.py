@@ -34,23 +34,27 @@ def checked_out(git: Git, ref: str) -> Git | None:
     return git.tree(there.top, os.path.realpath(there.git_directory)) if there and there.top else None
 
 
-def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, swept: bool = False) -> bool:
+def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, keep: str = "") -> bool:
     """Move `ref` from `old` to `new`, which has `old` in its history; False if it was elsewhere.
 
     The tree that has it checked out moves with it. Raises `TreeDirty` where that has an operation in progress, or
-    uncommitted work in files that the move changes: nothing was changed then. `swept` says that
-    `Worktrees.begin` removes stale locks of the ref in any case, so that it needs no entry in `journal`.
+    uncommitted work in files that the move changes: nothing was changed then. `keep` is a ref that is
+    set to `new`, too; it and `ref` are of the run: `Worktrees.begin` removes their stale locks in any case, so that
+    they need no entry in `journal`.
     """
     tree = checked_out(git, ref)
-    if tree is None and swept:
-        return git.move_ref(ref, new, old, why)
+    if tree is None and keep:
+        return git.move_ref(ref, new, old, why, keep=keep)
     if tree is None:
         with noted(journal, git, ref, old, new, moves=False):
             return git.move_ref(ref, new, old, why)
     # One git at a time in a person's tree: the second of two would find the first one's files without its commit, and
     # leave its own there. One process leads a run, so only its threads compete.
     with _ONE_AT_A_TIME:
-        return _advance_tree(tree, git, ref, new, old, journal)
+        moved = _advance_tree(tree, git, ref, new, old, journal)
+    if moved and keep:
+        git.run("update-ref", keep, checked(new))
+    return moved
 
 
 def _advance_tree(tree: Git, git: Git, ref: str, new: str, old: str, journal: str) -> bool:

@@ -44,7 +44,7 @@ class Merges:
         self._landed: dict[str, bool] = {}
         self.integration = git.commit_of(f"refs/heads/{names.integration}")
         under = f"refs/heads/{names.prefix}/phase/"
-        self.phases = _refs(git, under)
+        self.phases = git.refs(under)
         inside = set(_refs(git, under, f"--merged={self.integration}")) if self.integration else set()
         self.unmerged = {ref for ref, commit in self.phases.items() if ref not in inside and not self.landed(commit)}
 
@@ -97,7 +97,7 @@ def clean(
             found.kept[integration] = f"it is checked out at {shown(tree.directory)}"
         else:
             _remove(git, integration, head, found, dry_run=dry_run)
-    for ref, commit in _refs(git, f"refs/faber/merged/{names.run_id}/").items() if closed else ():
+    for ref, commit in git.refs(f"refs/faber/merged/{names.run_id}/").items() if closed else ():
         if merges.landed(commit):
             _remove(git, ref, commit, found, dry_run=dry_run)
     return found

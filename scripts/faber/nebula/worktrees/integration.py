@@ -50,19 +50,19 @@ def merge_phase(
     git = worktrees.main
     ref = f"refs/heads/{worktrees.names.integration}"
     message = merge_message(worktrees.names.run_id, part(phase_id), title)
-    seen, base = git.line("rev-parse", f"{checked(head)}^{{tree}}"), worktrees.integrated()
+    seen, base = git.tree_of(head), worktrees.integrated()
     for attempt in range(1, attempts + 1):
-        if git.is_ancestor(head, base):
-            return Merged(merge_of(git, base, head) or base, attempt)
         tree = merged_tree(worktrees, base, head)
+        if tree == git.tree_of(base) and git.is_ancestor(head, base):
+            return Merged(merge_of(git, base, head) or base, attempt)
         candidate = commit_merge(git, tree, base, head, message)
         if check is not None and tree != seen:
             with worktrees.scratch(candidate) as scratch:
                 check(scratch)
             seen = tree
-        if checkout.advance(git, ref, candidate, base, worktrees.journal, f"faber: merge {part(phase_id)}", swept=True):
-            # A branch is deleted by habit, this ref is not: what it names stays in the repository.
-            git.run("update-ref", worktrees.names.merged_ref(phase_id), candidate)
+        # A branch is deleted by habit, the other ref is not: what it names stays in the repository.
+        why, keep = f"faber: merge {part(phase_id)}", worktrees.names.merged_ref(phase_id)
+        if checkout.advance(git, ref, candidate, base, worktrees.journal, why, keep=keep):
             worktrees.merged(candidate)
             return Merged(candidate, attempt)
         time.sleep(min(0.2, 0.002 * attempt))
@@ -76,7 +76,7 @@ def merge_phase(
 
 def commit_merge(git: Git, tree: str, base: str, head: str, message: str) -> str:
     """The id of a new commit of `tree` that merges `head` into `base`; no ref moves."""
-    return git.run("commit-tree", tree, "-p", base, "-p", head, "-F", "-", stdin=message, extra=git.identity()).line
+    return git.commit("commit-tree", tree, "-p", base, "-p", head, "-F", "-", stdin=message).line
 
 
 def merge_of(git: Git, branch_head: str, head: str) -> str | None:

@@ -63,7 +63,8 @@ def restore(worktrees: Worktrees, phases: Sequence[MergedPhase]) -> Restored:
     for phase in phases:  # a later merge usually contains the earlier ones
         head = worktrees.integrated()
         if git.commit_of(phase.merged) and git.is_ancestor(head, phase.merged):
-            checkout.advance(git, ref, phase.merged, head, worktrees.journal, "faber: restore merged work", swept=True)
+            keep = worktrees.names.merged_ref(phase.name)
+            checkout.advance(git, ref, phase.merged, head, worktrees.journal, "faber: restore merged work", keep=keep)
     for phase in phases:
         kept = next((each for each in (phase.merged, phase.commit) if each and _mergeable(git, ref, each)), None)
         try:
@@ -82,9 +83,8 @@ def keep_refs(git: Git, names: Names, merges: Mapping[str, str]) -> None:
     """Give each merge, by phase, the ref that keeps it in the repository, or move that ref back to it."""
     if not merges:
         return
-    listed = git.line("for-each-ref", "--format=%(refname) %(objectname)", f"refs/faber/merged/{names.run_id}/")
-    there = set(listed.splitlines())
-    refs = {ref: to for phase, to in merges.items() if f"{(ref := names.merged_ref(phase))} {to}" not in there}
+    there = git.refs(f"refs/faber/merged/{names.run_id}/")
+    refs = {ref: to for phase, to in merges.items() if there.get(ref := names.merged_ref(phase)) != to}
     if refs:
         git.run(
             "update-ref", "--stdin", stdin="".join(f"update {ref} {checked(commit)}\n" for ref, commit in refs.items())

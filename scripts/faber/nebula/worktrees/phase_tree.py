@@ -11,7 +11,7 @@ from faber.errors import Notice, Severity
 from faber.git import stash, worktree_state
 from faber.git.commit_messages import cycle_message
 from faber.git.programs import CHECKOUT_SECONDS, Git
-from faber.git.refs import shown
+from faber.git.refs import is_commit, shown
 from faber.git.stash import Parked
 from faber.git.worktree_state import Condition
 from faber.nebula.worktrees import conflicts
@@ -55,7 +55,12 @@ class PhaseTree:
     def tree_id(self) -> str:
         """The id of the tree of the content now, committed or not; the same content has the same id."""
         self.check()
-        return stash.tree_id(self.git, self.exclude)
+        found = stash.status(self.git)
+        return (
+            self.git.tree_of(found.head)
+            if found.clean and is_commit(found.head)
+            else stash.tree_id(self.git, self.exclude)
+        )
 
     def condition(self, recorded: str | None = None) -> Condition:
         """The state of git in this tree; `recorded` is the last commit that is known to belong to the phase."""
@@ -82,14 +87,16 @@ class PhaseTree:
         if problems:
             raise GitUnfinished(f"Nothing was committed: {'; '.join(problems)}.", operation=seen.operation)
         conflicts.check_resolved(self.git)
-        stash.refuse_embedded(stash.status(self.git, self.exclude))
+        found = stash.status(self.git, self.exclude)
+        stash.refuse_embedded(found)
+        if found.clean and seen.operation is None:
+            return None
         only = stash.everything_but(self.exclude)
         self.git.run("add", "-A", *only, seconds=CHECKOUT_SECONDS)
         message = cycle_message(self.run_id, self.phase, cycle, summary)
-        committed = self.git.run(
+        committed = self.git.commit(
             *("commit", "--quiet", "--no-verify", "--no-post-rewrite", "--cleanup=verbatim", "-F", "-"),
             stdin=message,
-            extra=self.git.identity(),
             codes=(0, 1),
             seconds=CHECKOUT_SECONDS,
         )

@@ -262,9 +262,10 @@ class Worktrees:
             private, how = linked.ensure(None, commit)
             git = self.main.tree(linked.path, private, (lease.fileno(),))
             stash.free_locks(git)
-            worktree_state.quit_operations(git)
-            git.run("checkout", "--quiet", "--force", "--detach", commit, seconds=CHECKOUT_SECONDS)
-            stash.reset(git)
+            if how != "created":
+                worktree_state.quit_operations(git)
+                git.run("checkout", "--quiet", "--force", "--detach", commit, seconds=CHECKOUT_SECONDS)
+                stash.reset(git)
             yield Scratch(linked.path, git, how != "reused")
         finally:
             self.leases.release(name)
@@ -287,11 +288,14 @@ class Worktrees:
         """Create the integration branch at the commit `start` if it is missing, and rebuild it there if it is of
         another history."""
         git, ref = self.main, self._integration_ref
-        if git.move_ref(ref, start, None, "faber: a run begins"):
+        found = git.commit_of(ref)
+        if found is None and git.move_ref(ref, start, None, "faber: a run begins"):
             self._newest = start
             return
-        common = git.run("merge-base", ref, start, codes=(0, 1))
-        self._newest = common.line if common.code == 0 else start
+        self._newest = start
+        if found is None or not git.is_ancestor(start, found):
+            common = git.run("merge-base", ref, start, codes=(0, 1))
+            self._newest = common.line if common.code == 0 else start
         self.integrated()
 
     def _rebuild(self, found: str | None) -> None:

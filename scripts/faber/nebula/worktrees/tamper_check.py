@@ -31,8 +31,7 @@ def look(main: Git, common_directory: str, own_refs: Sequence[str]) -> Snapshot:
     `own_refs` are prefixes of refs that faber and its agents move. The stamp of a changed file is its size and time,
     not its content; at most two thousand files are taken.
     """
-    lines = main.line("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-    refs = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
+    refs = main.refs("refs/")
     kept = {name: commit for name, commit in refs.items() if not name.startswith(tuple(own_refs))}
     shared = {name: _stamp(os.path.join(common_directory, name)) for name in ("config", "info/exclude", "hooks")}
     return Snapshot(_tree(main), kept, shared)

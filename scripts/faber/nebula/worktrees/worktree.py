@@ -95,17 +95,24 @@ class Linked:
         """Remove it from the disk and from git. After a kill in between, the next `ensure` or `begin` finishes it."""
         self._check_way()
         if os.path.lexists(self.path):
-            gone = os.path.join(os.path.dirname(self.path), f"{GONE_PREFIX}{os.urandom(4).hex()}")
-            os.rename(self.path, gone)
-            delete(gone)
-        if self.private() is not None:
-            self._forget()
+            self._remove(self.path)
+        self._forget()
 
     def _forget(self) -> None:
         private = self.private()
-        removed = self.main.run("worktree", "remove", "--force", "--force", self.path, codes=(0, 1, 128))
-        if removed.code and private is not None:
-            delete(private)  # git cannot remove half a record of its own
+        if private is not None:
+            self._remove(private)
+
+    def _remove(self, path: str) -> None:
+        """Delete a directory in one step for whoever reads it; after a kill, `Worktrees.begin` deletes the rest."""
+        gone = os.path.join(os.path.dirname(self.path), f"{GONE_PREFIX}{os.urandom(4).hex()}")
+        try:
+            os.rename(path, gone)
+        except OSError:
+            if path == self.path:
+                raise
+            gone = path  # git's directory is on another file system
+        delete(gone)
 
     def _add(self, branch: str | None, commit: str) -> None:
         if branch is not None and (other := checked_out(self.main, f"refs/heads/{branch}")):
