@@ -1,5 +1,6 @@
 """Which commit a name stands for, read from git's files where they tell, and asked of git elsewhere."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,12 @@ def test_what_git_has_elsewhere_is_asked_of_git(tmp_path: Path, monkeypatch: pyt
     (root / ".git" / "reftable").mkdir()
     assert refused()
     (root / ".git" / "reftable").rmdir()
+    ref = root / ".git" / "refs" / "heads" / "main"
+    os.mkfifo(ref.with_name("aside"))
+    ref.rename(ref.with_name("kept"))
+    ref.with_name("aside").rename(ref)
+    assert refused()  # and nothing waits for a pipe
+    ref.with_name("kept").rename(ref)
     git(root, "repack", "-adq")
     git(root, "prune-packed")
     assert refused()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from faber.errors import Notice
 from faber.git.asking import Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import BranchPart, Inspection, warning
-from faber.git.fresh_commit import fresh_commit
+from faber.git.ref_files import fresh_commit
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
 from faber.store.external_files import StrPath
@@ -74,7 +74,7 @@ def branch_head(root: StrPath, name: str | None) -> str | None:
 
 def _commit_at(root: StrPath, ref: str) -> str | None:
     repository = find(root)
-    if commit := repository and fresh_commit(repository, ref):
+    if commit := repository and fresh_commit(repository.git_directory, ref):
         return commit
     answer = ask([GitQuestion(root, ["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])])[0]
     return answer.out.strip() or None if answer.code == 0 else None

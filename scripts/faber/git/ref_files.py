@@ -7,12 +7,15 @@ import os
 from typing import NamedTuple
 
 from faber.git.refs import branch_problem
+from faber.store.external_files import Unreadable, read_bytes
 
 _PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 _DIGITS = frozenset("0123456789abcdef")
 _LINKS = 5  # symbolic refs in a row
 _NEWEST = 20  # commits of a history that are read
 _LARGE = 1_000_000  # bytes of a commit
+_SMALL = 5000  # bytes of a ref
+_PACKED = 64_000_000  # bytes of all packed refs
 
 
 class Stored(NamedTuple):
@@ -52,6 +55,13 @@ def resolve(git_directory: str, name: str) -> str | None:
     return None
 
 
+def fresh_commit(git_directory: str, name: str) -> str | None:
+    """The commit of `HEAD` or a branch, given its full name, if it is in a file of its own, as until git packs it; None
+    where git has to be asked. Its content is not read."""
+    found = resolve(git_directory, name) if name == "HEAD" or name.startswith("refs/heads/") else None
+    return found if found and os.path.isfile(_object(common_directory(git_directory), found)) else None
+
+
 def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] | None:
     """The refs whose names begin with one of `prefixes` (each ends in a slash), sorted, with their ids; None if git has
     to be asked."""
@@ -68,11 +78,16 @@ def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] 
                 text = _text(os.path.join(directory, file))
                 if text is None or name.endswith(".lock"):  # None: removed meanwhile
                     continue
+                if not text:
+                    return None
                 if text.startswith("ref:"):
                     linked.append(name)
                 elif is_id(words[0] if (words := text.split()) else ""):
                     found[name] = words[0]
-    for line in (_text(os.path.join(common, "packed-refs"), -1) or "").splitlines():
+    packed = _text(os.path.join(common, "packed-refs"), _PACKED)
+    if packed == "":
+        return None
+    for line in (packed or "").split("\n"):
         commit, _, name = line.partition(" ")
         if name.startswith(prefixes) and is_id(commit) and name not in linked:
             found.setdefault(name, commit)
@@ -93,9 +108,8 @@ def stored(common: str, commit: str) -> Stored | None:
     if not is_id(commit):
         return None
     try:
-        with open(os.path.join(common, "objects", commit[:2], commit[2:]), "rb") as file:
-            data = zlib.decompressobj().decompress(file.read(_LARGE), _LARGE)
-    except (OSError, zlib.error):
+        data = zlib.decompressobj().decompress(read_bytes(_object(common, commit), _LARGE), _LARGE)
+    except (OSError, Unreadable, zlib.error):
         return None
     digest = hashlib.new("sha1" if len(commit) == 40 else "sha256", data, usedforsecurity=False)
     if digest.hexdigest() != commit or not data.startswith(b"commit "):
@@ -125,25 +139,26 @@ def _in_files(common: str) -> bool:
     return os.path.isdir(os.path.join(common, "refs", "heads")) and not os.path.exists(os.path.join(common, "reftable"))
 
 
+def _object(common: str, commit: str) -> str:
+    return os.path.join(common, "objects", commit[:2], commit[2:])
+
+
 def _packed_id(common: str, name: str) -> str | None:
-    try:
-        with open(os.path.join(common, "packed-refs"), "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return ""
-    except OSError:
-        return None
-    end = data.find(b" " + os.fsencode(name) + b"\n")
+    text = _text(os.path.join(common, "packed-refs"), _PACKED)
+    if not text:
+        return "" if text is None else None
+    end = text.find(f" {name}\n")
     if end < 0:
         return ""
-    commit = data[data.rfind(b"\n", 0, end) + 1 : end].decode("ascii", "replace")
+    commit = text[text.rfind("\n", 0, end) + 1 : end]
     return commit if is_id(commit) else None
 
 
-def _text(path: str, most: int = 5000) -> str | None:
-    """What a file of git's says; None without one."""
+def _text(path: str, most: int = _SMALL) -> str | None:
+    """What a file of git's says; None without one, empty if it cannot be read or says nothing."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(most)
-    except OSError:
+        return os.fsdecode(read_bytes(path, most))
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, Unreadable):
+        return ""

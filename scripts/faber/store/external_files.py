@@ -17,20 +17,26 @@ class Unreadable(Exception):
 
 
 def read_text(path: StrPath, limit: int) -> str:
-    """The text of the regular file at `path`, of at most `limit` bytes, without a byte order mark.
+    """The text of the regular file at `path`, without a byte order mark; raises as `read_bytes` does, and `Unreadable`
+    for bytes that are not UTF-8."""
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"is not UTF-8 text (byte {error.start})") from None
+
+
+def read_bytes(path: StrPath, limit: int) -> bytes:
+    """The content of the regular file at `path`, of at most `limit` bytes.
 
     Links, pipes, sockets and devices are refused; none is read from or waited for. Raises `Unreadable` for
-    those, for a larger file and for bytes that are not UTF-8, and OSError (FileNotFoundError,
-    NotADirectoryError, PermissionError …) as the system reports it.
+    those and for a larger file, and OSError (FileNotFoundError, NotADirectoryError, PermissionError …) as the system
+    reports it.
     """
     with open(_open(path, limit), "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:  # it grew between stat and read
         raise Unreadable(_too_large(limit))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 text (byte {error.start})") from None
+    return data
 
 
 def _open(path: StrPath, limit: int) -> int:

@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Collection, Sequence
 
-from faber.git.fresh_commit import fresh_commit
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout, NoRepository
 from faber.git.programs import Git, reason
+from faber.git.ref_files import fresh_commit
 from faber.git.repository import find
 from faber.processes.runner import ProgramResult
 from faber.sync.sync_errors import ObjectsMissing, RemoteTimeout, SyncFailed
@@ -75,7 +75,7 @@ class SyncGit:
 
     def commit_of(self, ref: str) -> str | None:
         """The commit of a full ref name; None if there is none."""
-        if self.objects is None and (commit := fresh_commit(self.repository, ref)):
+        if self.objects is None and (commit := fresh_commit(self.repository.git_directory, ref)):
             return commit
         asked = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", codes=(0, 1, 128))
         return asked.line if asked.code == 0 else None
