@@ -155,10 +155,10 @@ def _packed_id(common: str, name: str) -> str | None:
 
 
 def _text(path: str, most: int = _SMALL) -> str | None:
-    """What a file of git's says; None without one, empty if it cannot be read or says nothing."""
+    """What a file of git's says; None without one (a directory is none), empty if it cannot be read or says nothing."""
     try:
         return os.fsdecode(read_bytes(path, most))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, Unreadable):
-        return ""
+        return None if os.path.isdir(path) and not os.path.islink(path) else ""
