@@ -68,8 +68,10 @@ def fresh_commit(git_directory: str, name: str) -> str | None:
 def is_own_ref(common: str, name: str) -> bool:
     """True if the full ref name `name` stands for itself, with a commit or none yet; false where it may be another name
     of another ref, or git has to be asked."""
+    if branch_problem(name) or not _in_files(common):
+        return False
     text = _text(os.path.join(common, name))
-    return _in_files(common) and (text is None or is_id(text.strip()))
+    return text is None or is_id(text.strip())
 
 
 def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] | None:
