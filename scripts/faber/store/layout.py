@@ -208,10 +208,7 @@ def _check_inside(run_dir: str) -> None:
     try:
         with os.scandir(run_dir) as entries:
             # Where the file system ignores case, a link may have another name than the one that it is opened by.
-            odd = any(
-                each.is_symlink() or (each.name in _INNER and not each.is_dir(follow_symlinks=False))
-                for each in entries
-            )
+            odd = any(e.is_symlink() or (e.name in _INNER and not e.is_dir(follow_symlinks=False)) for e in entries)
     except OSError:  # it may still be possible to look into it
         odd = True
     for name in _INNER if odd else ():
