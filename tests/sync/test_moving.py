@@ -72,7 +72,7 @@ def test_a_pulled_run_is_announced(
 
 @pytest.mark.parametrize(
     ("machine", "module", "results"),
-    [("c", pull, ("equal", "equal")), ("b", pull, ("equal", "equal")), ("b", branches, ("pulled", "forwarded"))],
+    [("c", pull, ("equal", "equal")), ("b", branches, ("pulled", "forwarded"))],
 )
 def test_two_pulls_at_once_do_the_same(
     a: Clone,
