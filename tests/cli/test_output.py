@@ -105,7 +105,7 @@ def test_the_package_and_the_directory_can_be_started(project: Path) -> None:
 def test_every_worktree_shares_one_store(
     faber: Faber, run: str, project: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a linked worktree or a subdirectory the same runs are found; each worktree resumes what was begun in it."""
+    """From a linked worktree or a subdirectory the same runs are found; each resumes what was started in it."""
     linked = project.parent / "linked"
     git("worktree", "add", "-q", str(linked), "-b", "other")
     (project / "deep" / "er").mkdir(parents=True)
@@ -114,8 +114,8 @@ def test_every_worktree_shares_one_store(
         assert [r["run_id"] for r in json.loads(done.stdout)["runs"]] == [run]
     monkeypatch.chdir(linked)
     assert faber("run", "init", "--run-id", "there").status == 0
-    begun = [index.bound(Layout(str(project)), index.WORKTREES, str(place)) for place in (project, linked)]
-    assert [[binding.run_id for binding in bindings] for bindings in begun] == [[run], ["there"]]
+    bound = [index.bound(Layout(str(project)), index.WORKTREES, str(place)) for place in (project, linked)]
+    assert [[binding.run_id for binding in bindings] for bindings in bound] == [[run], ["there"]]
 
 
 def test_a_deleted_current_directory_is_an_error(project: Path) -> None:
