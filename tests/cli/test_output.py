@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from faber.cli.app import COMMANDS
+from faber.store import index
+from faber.store.layout import Layout
 from support.terminals import on_terminal
 
 Faber = Callable[..., Any]
@@ -100,13 +102,20 @@ def test_the_package_and_the_directory_can_be_started(project: Path) -> None:
     assert outputs[0].startswith(b"faber, version ")
 
 
-def test_every_worktree_shares_one_store(faber: Faber, run: str, project: Path, git: Callable[..., str]) -> None:
-    """From a linked worktree or a subdirectory the same runs are found."""
-    git("worktree", "add", "-q", str(project.parent / "linked"), "-b", "other")
+def test_every_worktree_shares_one_store(
+    faber: Faber, run: str, project: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a linked worktree or a subdirectory the same runs are found; each resumes what was started in it."""
+    linked = project.parent / "linked"
+    git("worktree", "add", "-q", str(linked), "-b", "other")
     (project / "deep" / "er").mkdir(parents=True)
-    for place in (project.parent / "linked", project / "deep" / "er"):
+    for place in (linked, project / "deep" / "er"):
         done = start("run", "list", cwd=place)
         assert [r["run_id"] for r in json.loads(done.stdout)["runs"]] == [run]
+    monkeypatch.chdir(linked)
+    assert faber("run", "init", "--run-id", "there").status == 0
+    bound = [index.bound(Layout(str(project)), index.WORKTREES, str(place)) for place in (project, linked)]
+    assert [[binding.run_id for binding in bindings] for bindings in bound] == [[run], ["there"]]
 
 
 def test_a_deleted_current_directory_is_an_error(project: Path) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from e2e.client import Client
+from e2e.client import HEADLESS, Client
 from e2e.messages_api import MessagesApi
 from e2e.person import person
 from e2e.replies import Reply, hang, summary, text, tool
@@ -188,8 +188,9 @@ def test_an_agent_that_cheats_is_refused_and_seen(
     )  # fmt: skip
     commands = "; ".join(f'"{plugin_root}/bin/faber" {each} 2>/dev/null' for each in tried)
     api.script.reply(tool("Bash", command=commands), text("I tried."))
-    # Granted, or the client would not even let the last one run.
-    result = plugged.run("/faber:run 158", allowed_tools=["Bash"])
+    # Granted, or the client would not even let the last one run. The mod has a thread of its own, as it has by default.
+    by_default = dict.fromkeys(HEADLESS, "")
+    result = plugged.run("/faber:run 158", allowed_tools=["Bash"], environment=by_default)
     assert api.turns[0].has(f"`{plugin_root}/bin/faber next`")
     said = [answer.get("error", {}).get("code") for answer in answers(result)]
     assert said == [

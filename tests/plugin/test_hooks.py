@@ -678,6 +678,15 @@ def test_a_linked_worktree_finds_its_run(project: Project) -> None:
     assert " org/p/main " in project.start().context
 
 
+def test_a_run_begun_in_a_linked_worktree_is_found_there(project: Project) -> None:
+    """A run that has no branch yet is told to sessions of the linked worktree that it was started in alone."""
+    tree = project.root.parent / "tree"
+    project.git("worktree", "add", "-q", "-b", "feat/tree", str(tree))
+    index.bind(project.layout, index.WORKTREES, str(tree), project.new())
+    assert " org/project/one " in project.start(cwd=tree).context
+    assert project.start() == NOTHING
+
+
 def test_a_run_elsewhere_is_said_to_be_elsewhere(project: Project) -> None:
     """Of a session's run whose branch is checked out in another worktree, or nowhere, the session is told so."""
     project.new(branch="feat/away", session="s")
