@@ -253,6 +253,20 @@ class TestParking:
         assert [path.read_text() for path in Path(one.tree.aside).glob("*/code")] == ["x"]
         assert not is_dirty(one.tree)
 
+    def test_an_edit_that_only_its_content_shows_is_parked(self, one: Bench) -> None:
+        """A file that was changed again in the second in which it was added, to the same size, is parked as it is."""
+        git(one.root, "config", "core.trustCTime", "false")
+        then = time.time() - 1000
+        for content in ("added", "later"):
+            write(one.path, {"a.txt": content})
+            os.utime(one.path / "a.txt", (then, then))
+            if content == "added":
+                git(one.path, "add", "a.txt")
+                os.utime(one.tree.git.path("index"), (then, then))
+        parked = one.tree.park_dirty()
+        assert parked
+        assert git(one.root, "show", f"{parked.ref}:a.txt") == "later"
+
 
 class TestDiff:
     def test_every_kind_of_change_is_listed(self, one: Bench) -> None:
@@ -333,6 +347,12 @@ class TestDiff:
 
 
 class TestAgent:
+    def test_nobody_waits_for_a_pipe(self, one: Bench) -> None:
+        """A pipe in the place of `.git` is a broken link like any other."""
+        (one.path / ".git").unlink()
+        os.mkfifo(one.path / ".git")
+        assert not one.tree.condition().linked
+
     def test_own_commits_are_fine_and_counted(self, one: Bench) -> None:
         """An agent that committed by itself left a clean tree that is ahead."""
         for number in range(3):
