@@ -176,7 +176,7 @@ def test_replaced_commits_and_later_headers_are_as_git_takes_them(tmp_path: Path
 
 
 def test_a_commit_that_git_refuses_half_way_is_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where git knows who commits, a failure is told as it was: git may have moved the branch before it."""
+    """Where git knows who commits, a failure is final: git may have moved the branch before."""
     root, real = repository(tmp_path / "project"), shutil.which("git")
     for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
         monkeypatch.setenv(name, "somebody")
@@ -191,3 +191,15 @@ def test_a_commit_that_git_refuses_half_way_is_not_made_twice(tmp_path: Path, mo
     with pytest.raises(GitFailed):
         one.commit("commit", "--quiet", "--allow-empty", "-m", "new")
     assert one.line("rev-list", "--count", "HEAD") == "2"
+
+
+def test_a_keeping_ref_that_names_another_leaves_that_alone(tmp_path: Path) -> None:
+    """A keeping ref that was made to name a person's branch is set itself; the branch stays."""
+    root = repository(tmp_path / "project")
+    older, newer = git(root, "rev-parse", "HEAD"), commit(root, {"new": "new\n"})
+    git(root, "branch", "merges", older)
+    git(root, "branch", "person", older)
+    git(root, "symbolic-ref", "refs/faber/kept", "refs/heads/person")
+    one = Git(str(root), str(root / ".git"))
+    assert one.move_ref("refs/heads/merges", newer, older, keep="refs/faber/kept")
+    assert one.commits_of("refs/heads/merges", "refs/faber/kept", "refs/heads/person") == [newer, newer, older]

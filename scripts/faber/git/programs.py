@@ -203,13 +203,13 @@ class Git:
     def move_ref(self, ref: str, new: str, old: str | None, why: str = "faber", *, keep: str = "") -> bool:
         """Move `ref` from `old` (None: it must not exist) to `new` in one step; False if it was elsewhere.
 
-        In the same step, the ref `keep` is set to `new`, wherever it was.
+        In the same step, the ref `keep` is set to `new`, wherever it was; if it named another ref, that stays.
         """
         for name in (ref, keep or ref):
             if not name.startswith("refs/") or branch_problem(name):
                 raise InvalidInput(f"Not a ref: {name[:80]!a}.")
         # git moves the first one first: if it is killed in between, `ref` has not moved.
-        steps = f"update {keep} {checked(new)}\n" if keep else ""
+        steps = f"option no-deref\nupdate {keep} {checked(new)}\n" if keep else ""
         steps += f"update {ref} {checked(new)} {checked(old)}\n" if old else f"create {ref} {checked(new)}\n"
         pause = 0.005
         while True:

@@ -44,6 +44,14 @@ class TestCommit:
         assert one.tree.commit_cycle(1, "nothing") is None
         assert one.tree.head() == one.base
 
+    def test_a_staged_file_that_is_not_the_phases_is_no_change_of_the_reviewer(self, tmp_path: Path) -> None:
+        """What an agent staged is committed, so that the commit and the tree that the next turn finds are the same."""
+        one = bench(tmp_path, exclude=("a.txt",))
+        write(one.path, {"a.txt": "staged"})
+        git(one.path, "add", "a.txt")
+        assert one.tree.commit_cycle(1, "nothing")
+        assert one.tree.tree_id() == git(one.path, "rev-parse", "HEAD^{tree}")
+
     def test_the_message_is_one_bounded_line_and_trailers(self, one: Bench) -> None:
         """Whatever the summary is, the subject is one line, and the trailers are faber's own."""
         write(one.path, {"a.txt": "2"})
