@@ -437,19 +437,26 @@ class TestAbsent:
         assert {name: branch_head(root, name) for name in commits} == commits
 
     @pytest.mark.parametrize(
-        "change", ["pack-refs --all", "repack -adq", "symbolic-ref refs/heads/main HEAD", "-", "!"]
+        "change", ["pack-refs --all", "repack -adq", "symbolic-ref refs/heads/main HEAD", "-", "!", "0", "="]
     )
     def test_however_git_keeps_it(self, root: Path, change: str) -> None:
-        """Packed, by another name, with HEAD as a link, or lost: the answer is git's."""
+        """Packed, by another name, with HEAD as a link, lost or empty: the answer is git's."""
         if change == "-":
             (root / ".git/HEAD").unlink()
             (root / ".git/HEAD").symlink_to("refs/heads/feat/x")
         elif change == "!":
             for name in ("feat/x", "main"):
                 (root / ".git/refs/heads" / name).write_text("1" * 40 + "\n")
+        elif change == "0":
+            for commit in git(root, "rev-parse", "HEAD", "main").split():
+                (root / ".git/objects" / commit[:2] / commit[2:]).unlink()
+                (root / ".git/objects" / commit[:2] / commit[2:]).touch()
+        elif change == "=":
+            (root / ".git/refs/heads/alias").write_text("ref: refs/heads/feat/x\n")
+            (root / ".git/HEAD").write_text("ref: refs/heads/alias\n")
         else:
             git(root, *change.split())
-        expected = [None, None] if change == "!" else git(root, "rev-parse", "HEAD", "main").split()
+        expected = [None, None] if change in "!0" else git(root, "rev-parse", "HEAD", "main").split()
         assert current_branch(root) == "feat/x"
         assert [head_commit(root), branch_head(root, "main")] == expected
 

@@ -205,6 +205,20 @@ def test_a_link_on_the_way_to_a_run_is_refused(layout: Layout, tmp_path: Path, c
         layout.find_run_dir("org/project/run")
 
 
+@pytest.mark.parametrize("name", ["events", "Events"])
+def test_a_link_in_a_run_is_refused(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """No directory of a run is a link, however it is spelled where the file system ignores case."""
+    events, look = os.path.join(layout.runs, "org/project/run", "events"), os.lstat
+    if os.path.isdir(events):
+        os.rename(events, tmp_path / "moved")
+    os.symlink(tmp_path, os.path.join(os.path.dirname(events), name))
+    if name != "events":  # as where case is ignored
+        spelled = os.path.join(os.path.dirname(events), name)
+        monkeypatch.setattr(os, "lstat", lambda path: look(spelled if path == events else path))
+    with pytest.raises(UnsafeFile, match="events of the run is a link"):
+        layout.find_run_dir("org/project/run")
+
+
 def test_a_file_in_a_runs_place_is_refused(layout: Layout) -> None:
     """A file where a run directory belongs is named as such."""
     Path(layout.runs, "file").touch()

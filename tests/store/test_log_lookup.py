@@ -1,5 +1,6 @@
 """Whether an event follows the last one known."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,16 @@ def test_a_short_log_is_looked_up_by_listing(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("os.listdir", None)
     assert log.following(str(tmp_path), log.SHORT) is None
     assert log.probe(str(tmp_path), 1) is None
+
+
+def test_what_follows_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is far behind a long log does not list it again for each event."""
+    (tmp_path / "events").mkdir()
+    for number in (1, 2, 3):
+        (tmp_path / "events" / f"{number:06d}-step_start.json").write_text(
+            f'{{"event_id": {number}, "type": "step_start", "timestamp": ""}}'
+        )
+    listed: list[str] = []
+    monkeypatch.setattr("os.listdir", lambda path, look=os.listdir: listed.append(path) or look(path))
+    assert [event["event_id"] for event in log.after(str(tmp_path), 0)] == [1, 2, 3]
+    assert len(listed) == 1

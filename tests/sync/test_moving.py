@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from faber.model.reducer import fold
 from faber.store import strict_json
 from faber.store.layout import Layout
 from faber.store.load import load
+from faber.sync import branches, pull, remotes
+from faber.sync.remotes import Remote
 from sync.clones import MACHINE_LOCAL, MAIN, REF, RUN, Clone, MakeClone, ask, differing, work
 
 
@@ -64,6 +68,39 @@ def test_a_pulled_run_is_announced(
     assert c.must("sync", "pull", RUN)["result"] == "created"
     assert f"an unfinished run belongs to this session: {RUN}" in told(c)
     assert "ELSEWHERE: the run's branch feat/7 is not checked out anywhere (here is main)" in told(c)
+
+
+@pytest.mark.parametrize(
+    ("machine", "module", "results"),
+    [("c", pull, ("equal", "equal")), ("b", branches, ("pulled", "forwarded"))],
+)
+def test_two_pulls_at_once_do_the_same(
+    a: Clone,
+    b: Clone,
+    c: Clone,
+    monkeypatch: pytest.MonkeyPatch,
+    machine: str,
+    module: ModuleType,
+    results: tuple[str, str],
+) -> None:
+    """A pull that another one overtakes finds everything as it should be, and asks a person for nothing."""
+    there = {"b": b, "c": c}[machine]
+    commit = a.commit("two.txt")
+    work(a, "And on")
+    a.must("sync", "push", RUN)
+    overtaken: list[bool] = []
+
+    def fetch(remote: Remote, wanted: Iterable[tuple[str, str]]) -> None:
+        overtaken.append(True)
+        if len(overtaken) == 1:
+            there.must("sync", "pull", RUN)
+        remotes.fetch(remote, wanted)
+
+    monkeypatch.setattr(module, "fetch", fetch)
+    answer = there.must("sync", "pull", RUN)
+    assert overtaken
+    assert (answer["result"], answer["branch"]["result"]) == results
+    assert there.git("rev-parse", f"refs/heads/{answer['branch']['branch']}") == commit
 
 
 def test_many_pulled_runs_are_not_announced(a: Clone, clone: MakeClone, monkeypatch: pytest.MonkeyPatch) -> None:

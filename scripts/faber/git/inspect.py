@@ -9,7 +9,7 @@ from collections.abc import Callable
 from faber.errors import Notice
 from faber.git.asking import Begin, GitQuestion, ask, begin
 from faber.git.branch_questions import BranchPart, Inspection, warning
-from faber.git.ref_files import fresh_commit
+from faber.git.ref_files import fresh_commit, is_own_ref
 from faber.git.refs import branch_problem, shown, slug_of
 from faber.git.repository import find
 from faber.store.external_files import StrPath
@@ -93,7 +93,7 @@ def committed_file(root: StrPath, path: str) -> str | None:
 def current_branch(root: StrPath) -> str | None:
     """The branch that is checked out at `root` (perhaps without commits yet), None if HEAD is detached."""
     repository = find(root)
-    if repository and repository.head and not repository.head.endswith("/.invalid"):  # refs are in files
+    if repository and repository.head and is_own_ref(repository.common_directory, repository.head):
         ref = repository.head
     else:
         answer = ask([GitQuestion(root, ["symbolic-ref", "--quiet", "HEAD"])])[0]

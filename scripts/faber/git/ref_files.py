@@ -60,9 +60,21 @@ def resolve(git_directory: str, name: str) -> str | None:
 
 def fresh_commit(git_directory: str, name: str) -> str | None:
     """The commit of `HEAD` or a branch, given its full name, if it is in a file of its own, as until git packs it; None
-    where git has to be asked. Its content is not read."""
+    where git has to be asked. Its content is not read, but there is some: a loss of power may leave an empty file."""
     found = resolve(git_directory, name) if name == "HEAD" or name.startswith("refs/heads/") else None
-    return found if found and os.path.isfile(_object(common_directory(git_directory), found)) else None
+    try:
+        return found if found and os.stat(_object(common_directory(git_directory), found)).st_size else None
+    except OSError:
+        return None
+
+
+def is_own_ref(common: str, name: str) -> bool:
+    """True if the full ref name `name` stands for itself, with a commit or none yet; false where it may be another name
+    of another ref, or git has to be asked."""
+    if branch_problem(name) or not _in_files(common):
+        return False
+    text = _text(os.path.join(common, name))
+    return text is None or is_id(text.strip())
 
 
 def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] | None:

@@ -207,10 +207,11 @@ def _runs_of_plan(directory: str, plan: str) -> list[str]:
 def _check_inside(run_dir: str) -> None:
     try:
         with os.scandir(run_dir) as entries:
-            names = [each.name for each in entries if each.name in _INNER and not each.is_dir(follow_symlinks=False)]
+            # Where the file system ignores case, a link may have another name than the one that it is opened by.
+            odd = any(e.is_symlink() or (e.name in _INNER and not e.is_dir(follow_symlinks=False)) for e in entries)
     except OSError:  # it may still be possible to look into it
-        names = list(_INNER)
-    for name in names:
+        odd = True
+    for name in _INNER if odd else ():
         path = os.path.join(run_dir, name)
         kind = _kind(path)
         if kind not in (None, "directory"):

@@ -144,9 +144,10 @@ def following(run_dir: str, last_event_id: int) -> LogEntry | None:
 def after(run_dir: str, last_event_id: int) -> list[Event]:
     """The events that follow `last_event_id`, usually none: those that a killed writer had not folded."""
     found = []
-    while entry := following(run_dir, last_event_id):
+    entry = following(run_dir, last_event_id)
+    while entry:
         found.append(read_own_event(run_dir, entry.file, entry.event_id, entry.type))
-        last_event_id += 1
+        entry = probe(run_dir, entry.event_id + 1)  # the log is listed once, however long it is
     return found
 
 

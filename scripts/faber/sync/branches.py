@@ -164,8 +164,9 @@ def _pull(remote: Remote, name: str, there: str, here: str | None) -> PulledBran
 
 
 def move_branch(git: SyncGit, ref: str, new: str, old: str, why: str) -> bool:
-    """Move the full ref `ref` from `old` (empty: it must not exist); false if it is elsewhere."""
-    return git.run("update-ref", "-m", why, ref, new, old, codes=(0, 1, 128)).code == 0
+    """Move the full ref `ref` from `old` (empty: it must not exist), unless another process just did; false if it is
+    elsewhere."""
+    return git.run("update-ref", "-m", why, ref, new, old, codes=(0, 1, 128)).code == 0 or git.commit_of(ref) == new
 
 
 def _tracking(remote: Remote, name: str) -> str:

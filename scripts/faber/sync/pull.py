@@ -61,9 +61,9 @@ def pull(
     ours = known_commits(remote, mine) if mine else None
     if not fetched and (ours is None or ours.seen != commit):
         fetch(remote, [(run_ref(run_id), seen_ref(remote.name, run_id))])
-        now = load(layout, run_id) if mine else None  # a command may have written to it meanwhile
-        if now and mine and now.state != mine.state:
-            mine, ours = now, known_commits(remote, now)
+        now = load(layout, run_id) if layout.find_run_dir(run_id) else None  # it may have been written to, or made
+        if now is None or mine is None or now.state != mine.state:
+            mine, ours = now, known_commits(remote, now) if now else None
     if mine is None:
         done = _create(layout, remote, run_id, commit)
     else:
