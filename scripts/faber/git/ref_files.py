@@ -73,8 +73,8 @@ def is_own_ref(common: str, name: str) -> bool:
     of another ref, or git has to be asked."""
     if branch_problem(name) or not _in_files(common):
         return False
-    text = _text(os.path.join(common, name))
-    return text is None or is_id(text.strip())
+    said = text(os.path.join(common, name))
+    return said is None or _id(said) is not None
 
 
 def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] | None:
