@@ -1,15 +1,16 @@
 """Which commit a name stands for, read from git's files where they tell, and asked of git elsewhere."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from faber.git.git_errors import GitMissing
+from faber.git.git_errors import GitFailed, GitMissing
 from faber.git.programs import Git
-from support.repositories import commit, git, repository
+from support.repositories import commit, git, repository, write
 
 CHANGES = (
     "commit --allow-empty -m two", "switch -q -c other", "commit --allow-empty -m three", "switch -q main",
@@ -102,3 +103,103 @@ def test_a_commit_that_was_there_is_not_asked_for_again(tmp_path: Path, monkeypa
     tree = known.tree(str(root), str(root / ".git"))
     assert tree.commits_of("HEAD", "refs/heads/main", made) == [made] * 3
     assert (tree.head(), tree.commit_of(made)) == (made, made)
+
+
+ODD = {
+    "capital letters": ("refs/heads/odd", "{UP}\n"),
+    "a blank before the id": ("refs/heads/odd", " {id}\n"),
+    "nothing but zeros": ("refs/heads/odd", "0" * 40 + "\n"),
+    "a broken file before a packed ref": ("refs/heads/packed", "broken\n"),
+    "a name that is none": ("refs/heads/o d", "{id}\n"),
+    "a packed id in capital letters": ("packed-refs", "{UP} refs/heads/odd\n"),
+    "packed refs without an end": ("packed-refs", "{id} refs/heads/odd"),
+    "a link to a directory": ("refs/heads/linked", None),
+    "a branch that ends in a blank of another kind": ("HEAD", "ref: refs/heads/packed\u00a0\n"),
+    "a ref of one worktree": ("worktrees/linked/refs/worktree/own", "{id}\n"),
+    "a ref of the other worktree": ("refs/worktree/own", "{id}\n"),
+}
+
+
+def test_refs_that_git_did_not_write_are_as_git_takes_them(tmp_path: Path) -> None:
+    """However a ref is spelled or hidden, it is listed and resolved as git does it."""
+    root = repository(tmp_path / "project")
+    older = git(root, "rev-parse", "HEAD")
+    git(root, "branch", "packed", older)
+    git(root, "pack-refs", "--all")
+    git(root, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    made, place = commit(root, {"new": "n\n"}), root / ".git"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "odd").write_text(f"{made}\n")
+    for what, (name, content) in ODD.items():
+        path = place / name
+        kept = path.read_bytes() if path.exists() else None
+        if content is None:
+            path.symlink_to(tmp_path / "elsewhere")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content.format(id=made, UP=made.upper()))
+        linked = "worktree" in what
+        tree, private = (tmp_path / "linked", place / "worktrees" / "linked") if linked else (root, place)
+        one = Git(str(tree), str(private))
+        listed = one.run("for-each-ref", "--format=%(refname) %(objectname)", codes=(0, 128))
+        if listed.code == 0:
+            assert [f"{ref} {found}" for ref, found in one.refs("refs/").items()] == listed.out.splitlines(), what
+            names = ("HEAD", "refs/heads/odd", "refs/heads/packed", "refs/heads/linked/odd", "refs/worktree/own")
+            assert one.commits_of(*names) == asked(tree, names), what
+        else:
+            with pytest.raises(GitFailed):
+                one.refs("refs/")
+        path.unlink()
+        if kept is not None:
+            path.write_bytes(kept)
+
+
+def test_replaced_commits_and_later_headers_are_as_git_takes_them(tmp_path: Path) -> None:
+    """A replacement, packed or not, counts as it does for git; a parent named after the author is none."""
+    root = repository(tmp_path / "project")
+    older, newer = git(root, "rev-parse", "HEAD"), commit(root, {"new": "new\n"})
+    tree = git(root, "rev-parse", "HEAD^{tree}")
+    text = f"tree {tree}\nauthor a <a> 1 +0000\nparent {newer}\ncommitter a <a> 1 +0000\n\nx\n"
+    made = (
+        Git(str(root), str(root / ".git"))
+        .run("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=text)
+        .line
+    )
+    assert not Git(str(root), str(root / ".git")).is_ancestor(newer, made)
+    git(root, "replace", newer, older)
+    for _ in range(2):
+        one = Git(str(root), str(root / ".git"))
+        assert one.tree_of(newer) == git(root, "rev-parse", f"{newer}^{{tree}}") != tree
+        assert not one.is_ancestor(older, newer)
+        git(root, "pack-refs", "--all")
+        shutil.rmtree(root / ".git" / "refs" / "replace", ignore_errors=True)
+
+
+def test_a_commit_that_git_refuses_half_way_is_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where git knows who commits, a failure is final: git may have moved the branch before."""
+    root, real = repository(tmp_path / "project"), shutil.which("git")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "somebody")
+    program = tmp_path / "programs" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n"{real}" "$@" || exit\ncase " $* " in *" commit "*) exit 128;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    write(root, {"new": "new\n"})
+    one = Git(str(root), str(root / ".git"))
+    one.run("add", "-A")
+    with pytest.raises(GitFailed):
+        one.commit("commit", "--quiet", "--allow-empty", "-m", "new")
+    assert one.line("rev-list", "--count", "HEAD") == "2"
+
+
+def test_a_keeping_ref_that_names_another_leaves_that_alone(tmp_path: Path) -> None:
+    """A keeping ref that was made to name a person's branch is set itself; the branch stays."""
+    root = repository(tmp_path / "project")
+    older, newer = git(root, "rev-parse", "HEAD"), commit(root, {"new": "new\n"})
+    git(root, "branch", "merges", older)
+    git(root, "branch", "person", older)
+    git(root, "symbolic-ref", "refs/faber/kept", "refs/heads/person")
+    one = Git(str(root), str(root / ".git"))
+    assert one.move_ref("refs/heads/merges", newer, older, keep="refs/faber/kept")
+    assert one.commits_of("refs/heads/merges", "refs/faber/kept", "refs/heads/person") == [newer, newer, older]

@@ -9,6 +9,7 @@ from faber.git import ref_files
 from faber.git.configuration import command, environment
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout
 from faber.git.refs import branch_problem, is_commit, shown
+from faber.git.repository import BLANK
 from faber.processes.runner import Program, ProgramResult, run
 from faber.text.safe_text import inert, redact, shorten
 
@@ -112,10 +113,13 @@ class Git:
     ) -> ProgramResult:
         """`run` for what makes a commit: faber makes it where git knows nobody, which git is asked if it refuses."""
         if self._known.identity is None:
-            tried = self.run(*_CONFIGURED, *arguments, stdin=stdin, codes={*codes, 128}, seconds=seconds)
-            if tried.code != 128:
+            try:
+                made = self.run(*_CONFIGURED, *arguments, stdin=stdin, codes=codes, seconds=seconds)
                 self._known.identity = {}
-                return tried
+                return made
+            except GitFailed as error:
+                if error.fields.get("status") != 128 or not self.identity():
+                    raise  # for another reason: what it did before is not done twice
         return self.run(*arguments, stdin=stdin, extra=self.identity(), codes=codes, seconds=seconds)
 
     def commit_of(self, name: str) -> str | None:
@@ -160,7 +164,7 @@ class Git:
         """The refs whose names begin with one of `prefixes` (each ends in a slash), sorted, with what they name."""
         found = ref_files.refs_below(self.git_directory, prefixes)
         if found is None:
-            lines = self.line("for-each-ref", "--format=%(refname) %(objectname)", *prefixes).splitlines()
+            lines = self.run("for-each-ref", "--format=%(refname) %(objectname)", *prefixes).out.split("\n")[:-1]
             found = {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
         return found
 
@@ -179,13 +183,8 @@ class Git:
 
     def head_ref(self) -> str | None:
         """The full ref that HEAD names, None where HEAD is detached. Read from git's own file where possible."""
-        path = self.path("HEAD")
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                text = "" if os.path.islink(path) else file.read(5000).strip()
-        except OSError:
-            text = ""
-        ref = text.removeprefix("ref:").strip()
+        text = (ref_files.text(self.path("HEAD")) or "").strip(BLANK)
+        ref = text.removeprefix("ref:").strip(BLANK)
         if text and not (text.startswith("ref:") and ref.endswith("/.invalid")):  # refs are in files
             return ref if text.startswith("ref:") else None
         asked = self.run("symbolic-ref", "--quiet", "HEAD", codes=(0, 1, 128))
@@ -204,13 +203,13 @@ class Git:
     def move_ref(self, ref: str, new: str, old: str | None, why: str = "faber", *, keep: str = "") -> bool:
         """Move `ref` from `old` (None: it must not exist) to `new` in one step; False if it was elsewhere.
 
-        In the same step, the ref `keep` is set to `new`, wherever it was.
+        In the same step, the ref `keep` is set to `new`, wherever it was; if it named another ref, that stays.
         """
         for name in (ref, keep or ref):
             if not name.startswith("refs/") or branch_problem(name):
                 raise InvalidInput(f"Not a ref: {name[:80]!a}.")
         # git moves the first one first: if it is killed in between, `ref` has not moved.
-        steps = f"update {keep} {checked(new)}\n" if keep else ""
+        steps = f"option no-deref\nupdate {keep} {checked(new)}\n" if keep else ""
         steps += f"update {ref} {checked(new)} {checked(old)}\n" if old else f"create {ref} {checked(new)}\n"
         pause = 0.005
         while True:

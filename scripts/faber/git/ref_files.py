@@ -3,10 +3,14 @@
 Only the ref store of files is read, and only commits that are in a file of their own: those that were made lately.
 """
 
+import functools
+import itertools
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber.git.refs import branch_problem
+from faber.git.repository import BLANK
 from faber.store.external_files import Unreadable, read_bytes
 
 _PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
@@ -32,8 +36,8 @@ def is_id(text: str) -> bool:
 
 def common_directory(git_directory: str) -> str:
     """The directory of the repository that `git_directory` belongs to: its own, or a linked worktree's."""
-    text = _text(os.path.join(git_directory, "commondir"))
-    return os.path.join(git_directory, text.strip()) if text else git_directory
+    said = text(os.path.join(git_directory, "commondir"))
+    return os.path.join(git_directory, said.strip(BLANK)) if said else git_directory
 
 
 def resolve(git_directory: str, name: str) -> str | None:
@@ -43,13 +47,12 @@ def resolve(git_directory: str, name: str) -> str | None:
         return None
     for _ in range(_LINKS):
         own = name == "HEAD" or name.startswith(_PER_WORKTREE)
-        text = _text(os.path.join(git_directory if own else common, name))
-        if text is None:
+        said = text(os.path.join(git_directory if own else common, name))
+        if said is None:
             return None if own else _packed_id(common, name)
-        if not text.startswith("ref:"):
-            words = text.split()
-            return words[0] if words and is_id(words[0]) else None
-        name = text.removeprefix("ref:").strip()
+        if not said.startswith("ref:"):
+            return _id(said)
+        name = said.removeprefix("ref:").strip(BLANK)
         if not name.startswith("refs/") or branch_problem(name):
             return None
     return None
@@ -70,8 +73,8 @@ def is_own_ref(common: str, name: str) -> bool:
     of another ref, or git has to be asked."""
     if branch_problem(name) or not _in_files(common):
         return False
-    text = _text(os.path.join(common, name))
-    return text is None or is_id(text.strip())
+    said = text(os.path.join(common, name))
+    return said is None or _id(said) is not None
 
 
 def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] | None:
@@ -80,36 +83,46 @@ def refs_below(git_directory: str, prefixes: tuple[str, ...]) -> dict[str, str] 
     common = common_directory(git_directory)
     if not _in_files(common):
         return None
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     linked: list[str] = []
     # First the single files: git writes the packed ones before it removes these.
-    for prefix in prefixes:
-        for directory, _, names in os.walk(os.path.join(common, prefix)):
-            for file in names:
-                name = os.path.relpath(os.path.join(directory, file), common).replace(os.sep, "/")
-                text = _text(os.path.join(directory, file))
-                if text is None or name.endswith(".lock"):  # None: removed meanwhile
-                    continue
-                if not text:
-                    return None
-                if text.startswith("ref:"):
-                    linked.append(name)
-                elif is_id(words[0] if (words := text.split()) else ""):
-                    found[name] = words[0]
-    packed = _text(os.path.join(common, "packed-refs"), _PACKED)
-    if packed == "":
+    for name, said in _single(git_directory, common, prefixes):
+        if said is not None and said.startswith("ref:"):
+            linked.append(name)
+        elif said is not None:  # None: removed meanwhile
+            found[name] = _id(said)
+    packed = text(os.path.join(common, "packed-refs"), _PACKED)
+    if packed and not packed.endswith("\n"):
         return None
-    for line in (packed or "").split("\n"):
+    for line in (packed or "").split("\n")[:-1]:
         commit, _, name = line.partition(" ")
-        if name.startswith(prefixes) and is_id(commit) and name not in linked:
-            found.setdefault(name, commit)
+        if name.startswith(prefixes) and name not in linked and not line.startswith("#"):
+            found.setdefault(name, _id(commit))
     for name in linked:
         target = resolve(git_directory, name)
-        if target is None:
-            return None
-        if target:
+        if target != "":
             found[name] = target
-    return dict(sorted(found.items()))
+    known = {name: commit for name, commit in sorted(found.items()) if commit}
+    # What git calls broken, it leaves out in ways of its own.
+    return known if len(known) == len(found) and len({len(commit) for commit in known.values()}) < 2 else None
+
+
+def _single(git_directory: str, common: str, prefixes: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
+    """The names of refs in files of their own, with what the files say: nothing where only git knows what they mean."""
+    for top in {common, git_directory}:
+        for prefix in prefixes:
+            for directory, below, files in os.walk(os.path.join(top, prefix)):
+                names = [os.path.relpath(os.path.join(directory, name), top).replace(os.sep, "/") for name in files]
+                for name in names:
+                    if (name.startswith(_PER_WORKTREE) and top != git_directory) or (
+                        top != common and not name.startswith(_PER_WORKTREE)
+                    ):
+                        continue  # another worktree's
+                    if not name.endswith(".lock"):
+                        yield name, "" if branch_problem(name) else text(os.path.join(top, name))
+                for name in below:
+                    if os.path.islink(os.path.join(directory, name)):  # git looks into it
+                        yield os.path.relpath(os.path.join(directory, name), top), ""
 
 
 def stored(common: str, commit: str) -> Stored | None:
@@ -124,11 +137,15 @@ def stored(common: str, commit: str) -> Stored | None:
     except (OSError, Unreadable, zlib.error):
         return None
     digest = hashlib.new("sha1" if len(commit) == 40 else "sha256", data, usedforsecurity=False)
-    if digest.hexdigest() != commit or not data.startswith(b"commit "):
+    header, _, content = data.partition(b"\0")
+    if digest.hexdigest() != commit or header != b"commit %d" % len(content) or _is_altered(common):
         return None
-    head = data.partition(b"\0")[2].partition(b"\n\n")[0].decode("utf-8", "replace").split("\n")
-    named = [line.split(" ")[:2] for line in head if line.startswith(("tree ", "parent "))]
-    return Stored(named[0][1], [value for name, value in named if name == "parent"])
+    first, *rest = os.fsdecode(content.partition(b"\n\n")[0]).split("\n")
+    parents = [
+        line.removeprefix("parent ") for line in itertools.takewhile(lambda line: line.startswith("parent "), rest)
+    ]
+    tree = first.removeprefix("tree ")
+    return Stored(tree, parents) if first.startswith("tree ") and all(map(is_id, [tree, *parents])) else None
 
 
 def is_behind(common: str, older: str, newer: str) -> bool | None:
@@ -155,18 +172,39 @@ def _object(common: str, commit: str) -> str:
     return os.path.join(common, "objects", commit[:2], commit[2:])
 
 
+def _is_altered(common: str) -> bool:
+    """True if git may tell a commit other than its file: replaced, or with another history."""
+    if any(os.path.lexists(os.path.join(common, name)) for name in ("shallow", "info/grafts", "refs/replace")):
+        return True
+    packed = os.path.join(common, "packed-refs")
+    try:
+        found = os.stat(packed)
+    except FileNotFoundError:
+        return False
+    return _replaces(packed, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _replaces(packed: str, *_stamp: int) -> bool:
+    said = text(packed, _PACKED)
+    return not said or " refs/replace/" in said
+
+
+def _id(said: str) -> str | None:
+    """The id that a ref's file or line holds; None if it is not written as git writes it."""
+    said = said.removesuffix("\n")
+    return said if is_id(said) and said.strip("0") else None
+
+
 def _packed_id(common: str, name: str) -> str | None:
-    text = _text(os.path.join(common, "packed-refs"), _PACKED)
-    if not text:
-        return "" if text is None else None
-    end = text.find(f" {name}\n")
-    if end < 0:
-        return ""
-    commit = text[text.rfind("\n", 0, end) + 1 : end]
-    return commit if is_id(commit) else None
+    packed = text(os.path.join(common, "packed-refs"), _PACKED)
+    if packed is None or not packed.endswith("\n"):
+        return "" if packed is None else None
+    end = packed.find(f" {name}\n")
+    return _id(packed[packed.rfind("\n", 0, end) + 1 : end]) if end >= 0 else ""
 
 
-def _text(path: str, most: int = _SMALL) -> str | None:
+def text(path: str, most: int = _SMALL) -> str | None:
     """What a file of git's says; None without one (a directory is none), empty if it cannot be read or says nothing."""
     try:
         return os.fsdecode(read_bytes(path, most))

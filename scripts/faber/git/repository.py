@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from faber.store.external_files import StrPath, Unreadable, read_text
+from faber.store.external_files import StrPath, Unreadable, read_bytes, read_text
 
+BLANK = " \t\r\n"  # what git strips; a name may end in a blank of another kind
 _LIMIT = 64_000
 
 
@@ -80,10 +81,10 @@ def linked_worktrees(common_directory: str) -> Iterator[tuple[str, str]]:
     for name in names:
         private = os.path.join(base, name)
         try:
-            with open(os.path.join(private, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                yield private, os.path.dirname(os.path.join(private, file.readline(5000).rstrip("\n")))
-        except OSError:
+            line = os.fsdecode(read_bytes(os.path.join(private, "gitdir"), _LIMIT)).partition("\n")[0]
+        except (OSError, Unreadable):
             continue
+        yield private, os.path.dirname(os.path.join(private, line))
 
 
 def _repository(top: str | None, git_directory: str) -> Repository:
@@ -105,7 +106,7 @@ def _has(directory: str, name: str) -> bool:
 def _line(path: str, prefix: str = "") -> str | None:
     """What follows `prefix` in the file; None if the file begins otherwise or cannot be read."""
     try:
-        text = read_text(path, _LIMIT).strip()
+        text = read_text(path, _LIMIT).strip(BLANK)
     except (OSError, Unreadable):
         return None
-    return text.removeprefix(prefix).strip() if text.startswith(prefix) else None
+    return text.removeprefix(prefix).strip(BLANK) if text.startswith(prefix) else None

@@ -166,8 +166,10 @@ def _own_index(git: Git) -> Iterator[dict[str, str]]:
     own = git.path(f"{INDEX_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     try:
         try:
-            # A copy holds what git knows of the files: it does not read them all again.
+            # A copy holds what git knows of the files: it does not read them all again, but those that may have
+            # changed since they were added. It tells them by the time of the index.
             shutil.copyfile(git.path("index"), own)
+            shutil.copystat(git.path("index"), own)
         except FileNotFoundError:
             git.run("read-tree", "HEAD", extra={"GIT_INDEX_FILE": own})
         yield {"GIT_INDEX_FILE": own}

@@ -86,6 +86,8 @@ def is_linked(git: Git) -> bool:
     dot_git = os.path.join(git.directory, ".git")
     if os.path.isdir(dot_git) and not os.path.islink(dot_git):
         return os.path.realpath(dot_git) == os.path.realpath(git.git_directory)
+    if not os.path.isfile(dot_git):  # nobody waits for a pipe
+        return False
     try:
         with open(dot_git, encoding="utf-8", errors="surrogateescape") as file:
             line = file.readline(5000)

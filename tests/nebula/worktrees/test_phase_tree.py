@@ -44,6 +44,14 @@ class TestCommit:
         assert one.tree.commit_cycle(1, "nothing") is None
         assert one.tree.head() == one.base
 
+    def test_a_staged_file_that_is_not_the_phases_is_no_change_of_the_reviewer(self, tmp_path: Path) -> None:
+        """What an agent staged is committed, so that the commit and the tree that the next turn finds are the same."""
+        one = bench(tmp_path, exclude=("a.txt",))
+        write(one.path, {"a.txt": "staged"})
+        git(one.path, "add", "a.txt")
+        assert one.tree.commit_cycle(1, "nothing")
+        assert one.tree.tree_id() == git(one.path, "rev-parse", "HEAD^{tree}")
+
     def test_the_message_is_one_bounded_line_and_trailers(self, one: Bench) -> None:
         """Whatever the summary is, the subject is one line, and the trailers are faber's own."""
         write(one.path, {"a.txt": "2"})
@@ -253,6 +261,20 @@ class TestParking:
         assert [path.read_text() for path in Path(one.tree.aside).glob("*/code")] == ["x"]
         assert not is_dirty(one.tree)
 
+    def test_an_edit_that_only_its_content_shows_is_parked(self, one: Bench) -> None:
+        """A file that was changed again in the second in which it was added, to the same size, is parked as it is."""
+        git(one.root, "config", "core.trustCTime", "false")
+        then = time.time() - 1000
+        for content in ("added", "later"):
+            write(one.path, {"a.txt": content})
+            os.utime(one.path / "a.txt", (then, then))
+            if content == "added":
+                git(one.path, "add", "a.txt")
+                os.utime(one.tree.git.path("index"), (then, then))
+        parked = one.tree.park_dirty()
+        assert parked
+        assert git(one.root, "show", f"{parked.ref}:a.txt") == "later"
+
 
 class TestDiff:
     def test_every_kind_of_change_is_listed(self, one: Bench) -> None:
@@ -333,6 +355,12 @@ class TestDiff:
 
 
 class TestAgent:
+    def test_nobody_waits_for_a_pipe(self, one: Bench) -> None:
+        """A pipe in the place of `.git` is a broken link like any other."""
+        (one.path / ".git").unlink()
+        os.mkfifo(one.path / ".git")
+        assert not one.tree.condition().linked
+
     def test_own_commits_are_fine_and_counted(self, one: Bench) -> None:
         """An agent that committed by itself left a clean tree that is ahead."""
         for number in range(3):

@@ -326,8 +326,10 @@ def _clone(top: str) -> Git:
     if not os.path.isfile(os.path.join(git_directory, "faber-ready")):
         make_directories(top)
         git.run("init", "--quiet", "--initial-branch=nothing")
-        # An empty commit as HEAD, so that the clone is a worktree like any other.
-        git.commit("commit", "--quiet", "--allow-empty", "--no-verify", "-m", "nothing")
+        # An empty commit as HEAD, so that the clone is a worktree like any other. It is made without the locks of index
+        # and HEAD: a killed worker would leave them, and another may make the same clone at this moment.
+        nothing = git.commit("commit-tree", git.run("mktree").line, "-m", "nothing").line
+        git.move_ref("refs/heads/nothing", nothing, None)
         make_directories(os.path.join(git_directory, "info"))
         write_atomic(os.path.join(git_directory, "info", "exclude"), b"/.fractary/\n")
         write_atomic(os.path.join(git_directory, "faber-ready"), b"")

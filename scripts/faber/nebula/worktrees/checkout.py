@@ -53,7 +53,7 @@ def advance(git: Git, ref: str, new: str, old: str, journal: str, why: str, *, k
     with _ONE_AT_A_TIME:
         moved = _advance_tree(tree, git, ref, new, old, journal)
     if moved and keep:
-        git.run("update-ref", keep, checked(new))
+        git.run("update-ref", "--no-deref", keep, checked(new))
     return moved
 
 

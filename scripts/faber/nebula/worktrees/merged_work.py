@@ -86,9 +86,8 @@ def keep_refs(git: Git, names: Names, merges: Mapping[str, str]) -> None:
     there = git.refs(f"refs/faber/merged/{names.run_id}/")
     refs = {ref: to for phase, to in merges.items() if there.get(ref := names.merged_ref(phase)) != to}
     if refs:
-        git.run(
-            "update-ref", "--stdin", stdin="".join(f"update {ref} {checked(commit)}\n" for ref, commit in refs.items())
-        )
+        lines = "".join(f"update {ref} {checked(commit)}\n" for ref, commit in refs.items())
+        git.run("update-ref", "--no-deref", "--stdin", stdin=lines)
 
 
 def _mergeable(git: Git, ref: str, commit: str) -> bool:

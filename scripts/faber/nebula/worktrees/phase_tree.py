@@ -89,8 +89,8 @@ class PhaseTree:
         conflicts.check_resolved(self.git)
         found = stash.status(self.git, self.exclude)
         stash.refuse_embedded(found)
-        if found.clean and seen.operation is None:
-            return None
+        if found.clean and seen.operation is None and (not self.exclude or stash.status(self.git).clean):
+            return None  # an agent may have staged a file that is not part of its work: a commit takes it
         only = stash.everything_but(self.exclude)
         self.git.run("add", "-A", *only, seconds=CHECKOUT_SECONDS)
         message = cycle_message(self.run_id, self.phase, cycle, summary)
