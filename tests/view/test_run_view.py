@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from faber.events import nebula_events, workflow_events
@@ -160,6 +160,7 @@ def test_a_workflows_figures_are_the_states_own(log: list[Any]) -> None:
 
 @settings(max_examples=examples(20, 500))
 @given(st.one_of(nebula_logs, workflow_logs), texts, st.sampled_from([40, 80]), st.integers(4, 40), st.booleans())
+@example([asking("a", "?")], "", 40, 21, False)  # a short question leaves room for its command, which is too long
 def test_whatever_a_log_says_fits_the_terminal(log: list[Any], said: str, width: int, height: int, all_: bool) -> None:
     """No line is wider than the terminal but commands and ids, no picture higher, and nothing moves the cursor."""
     _, view, _ = seen(log, EMPTY if log[:1] and log[0]["type"] == "nebula_start" else PLAN)

@@ -108,7 +108,8 @@ def _run(view: RunView, scene: Scene, at: Watching, width: int, room: int) -> li
     lines += labelled("Why", view.reopened, width, "ask") if view.reopened else []
     lines += labelled("Paused", pause_text(view.paused), width, "ask") if view.paused else []
     for asked in view.questions[: 1 if room < 30 else 3]:
-        lines += [*question(asked, view.at, width, str)][: -1 if room >= 30 else max(2, room // 5)]
+        told = [*question(asked, view.at, width, str)][:-1]  # a key stands for the command, which is too long
+        lines += told if room >= 30 else told[: max(2, room // 5)]
     lines += _bars(view, width)
     lines += [line for name, text in scene.outlook for line in labelled(name.capitalize(), text, width)]
     events = view.events[-(_EVENTS if room >= 16 else 1) :] if room >= 10 else ()
