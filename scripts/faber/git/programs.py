@@ -8,7 +8,7 @@ from faber.errors import InvalidInput
 from faber.git import ref_files
 from faber.git.configuration import command, environment
 from faber.git.git_errors import GitFailed, GitMissing, GitTimeout
-from faber.git.refs import branch_problem, is_commit, shown
+from faber.git.refs import branch_problem, is_commit, is_oid, shown
 from faber.git.repository import BLANK
 from faber.processes.runner import Program, ProgramResult, run
 from faber.text.safe_text import inert, redact, shorten
@@ -156,7 +156,7 @@ class Git:
         if not (tree := self._known.commits.get(checked(commit))):
             read = ref_files.stored(self._common, commit)
             tree = read.tree if read else self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
-            if ref_files.is_id(commit):
+            if is_oid(commit):
                 self._known.commits[commit] = tree
         return tree
 

@@ -9,12 +9,11 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from faber.git.refs import branch_problem
+from faber.git.refs import branch_problem, is_oid
 from faber.git.repository import BLANK
 from faber.store.external_files import Unreadable, read_bytes
 
 _PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
-_DIGITS = frozenset("0123456789abcdef")
 _LINKS = 5  # symbolic refs in a row
 _NEWEST = 20  # commits of a history that are read
 _LARGE = 1_000_000  # bytes of a commit
@@ -27,11 +26,6 @@ class Stored(NamedTuple):
 
     tree: str
     parents: list[str]
-
-
-def is_id(text: str) -> bool:
-    """True if `text` is spelled like a whole object id."""
-    return len(text) in (40, 64) and _DIGITS.issuperset(text)
 
 
 def common_directory(git_directory: str) -> str:
@@ -69,8 +63,8 @@ def fresh_commit(git_directory: str, name: str) -> str | None:
 
 
 def is_own_ref(common: str, name: str) -> bool:
-    """True if the full ref name `name` stands for itself, with a commit or none yet; false where it may be another name
-    of another ref, or git has to be asked."""
+    """True if the full ref name `name` stands for itself, with a commit or none yet; false where it may be a symbolic
+    ref, or git has to be asked."""
     if branch_problem(name) or not _in_files(common):
         return False
     said = text(os.path.join(common, name))
@@ -130,7 +124,7 @@ def stored(common: str, commit: str) -> Stored | None:
     import hashlib
     import zlib
 
-    if not is_id(commit):
+    if not is_oid(commit):
         return None
     try:
         data = zlib.decompressobj().decompress(read_bytes(_object(common, commit), _LARGE), _LARGE)
@@ -145,7 +139,7 @@ def stored(common: str, commit: str) -> Stored | None:
         line.removeprefix("parent ") for line in itertools.takewhile(lambda line: line.startswith("parent "), rest)
     ]
     tree = first.removeprefix("tree ")
-    return Stored(tree, parents) if first.startswith("tree ") and all(map(is_id, [tree, *parents])) else None
+    return Stored(tree, parents) if first.startswith("tree ") and all(map(is_oid, [tree, *parents])) else None
 
 
 def is_behind(common: str, older: str, newer: str) -> bool | None:
@@ -193,7 +187,7 @@ def _replaces(packed: str, *_stamp: int) -> bool:
 def _id(said: str) -> str | None:
     """The id that a ref's file or line holds; None if it is not written as git writes it."""
     said = said.removesuffix("\n")
-    return said if is_id(said) and said.strip("0") else None
+    return said if is_oid(said) and said.strip("0") else None
 
 
 def _packed_id(common: str, name: str) -> str | None:

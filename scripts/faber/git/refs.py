@@ -8,6 +8,7 @@ from faber.text.safe_text import inert, shorten
 _NAME_BYTES = 1024
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SEGMENT = 128
 
 
@@ -50,6 +51,11 @@ def branch_problem(name: str) -> str | None:
 def is_commit(text: str) -> bool:
     """True if `text` is spelled like a commit id, whole or abbreviated to seven digits or more."""
     return _COMMIT.fullmatch(text) is not None
+
+
+def is_oid(text: str) -> bool:
+    """True if `text` is spelled like a whole object id."""
+    return _OID.fullmatch(text) is not None
 
 
 def shown(name: str) -> str:

@@ -6,12 +6,12 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from faber.errors import FaberError, Notice, Severity
-from faber.git.refs import branch_problem, shown
+from faber.git.refs import branch_problem, is_oid, shown
 from faber.git.repository import checked_out
 from faber.store.load import Run
 from faber.sync.local import branch_of, is_over
 from faber.sync.refused_branch import was_refused
-from faber.sync.remotes import HEADS, Remote, fetch, is_oid
+from faber.sync.remotes import HEADS, Remote, fetch
 from faber.sync.sync_errors import BranchNotPushable
 from faber.sync.sync_git import SyncGit
 from faber.text.safe_text import inert

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.errors import Notice, Severity
-from faber.git.refs import branch_problem, shown
+from faber.git.refs import branch_problem, is_oid, shown
 from faber.store.files import read_bytes, write_atomic
 from faber.store.layout import Layout
 from faber.store.load import load
@@ -18,7 +18,7 @@ from faber.sync.branches import left_behind, renamed, to_push
 from faber.sync.commits import known_commits
 from faber.sync.local import branch_of, is_over
 from faber.sync.push import run_commit
-from faber.sync.remotes import HEADS, Remote, is_oid, outgoing_ref, run_ref, set_refs
+from faber.sync.remotes import HEADS, Remote, outgoing_ref, run_ref, set_refs
 from faber.sync.sync_errors import BundleInvalid, BundleTooLarge, SyncFailed
 from faber.sync.sync_git import SyncGit
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from faber.git import fast_import
+from faber.git.refs import is_oid
 from faber.store import strict_json
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE
 from faber.store.load import Run
 from faber.sync.local import blob_id, event_bytes, frame_ids
-from faber.sync.remotes import HEADS, Remote, is_oid, outgoing_ref, seen_ref, synced_ref
+from faber.sync.remotes import HEADS, Remote, outgoing_ref, seen_ref, synced_ref
 from faber.sync.sync_errors import SyncFailed
 from faber.sync.sync_git import SyncGit
 from faber.sync.trees import EVENT_FILE

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from faber.errors import FaberError
 from faber.git.programs import reason
-from faber.git.refs import branch_problem, shown
+from faber.git.refs import branch_problem, is_oid, shown
 from faber.model.ids import check_run_id, is_run_id
 from faber.processes.runner import ProgramResult
 from faber.sync.sync_errors import RemoteAuthentication, RemoteUnknown, RemoteUnreachable, SyncFailed
@@ -24,7 +24,6 @@ from faber.sync.sync_git import SyncGit
 RUNS = "refs/faber/runs/"
 HEADS = "refs/heads/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", re.ASCII)
-_OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
 
 _NOT_ALLOWED = (
     "Authentication failed",
@@ -92,11 +91,6 @@ def synced_ref(remote: str, run_id: str) -> str:
 def outgoing_ref(remote: str, run_id: str) -> str:
     """The ref of a commit that is being pushed to the remote."""
     return f"refs/faber/outgoing/{remote}/runs/{check_run_id(run_id)}"
-
-
-def is_oid(text: str) -> bool:
-    """True if `text` is a whole object id."""
-    return _OID.fullmatch(text) is not None
 
 
 def open_remote(root: str, name: str, *, seconds: float) -> Remote:

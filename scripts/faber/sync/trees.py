@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from faber.events.event_types import SNAPSHOTS
+from faber.git.refs import is_oid
 from faber.store.files import MAX_EVENT, MAX_STATE
 from faber.store.layout import EVENTS, METADATA, PLAN, STATE, SUMMARIES, SUMMARY_NAME, WORK_ITEM
 from faber.store.log import LogEntry
-from faber.sync.remotes import is_oid
 from faber.sync.sync_errors import ObjectsMissing, RemoteRunInvalid, SyncFailed
 from faber.sync.sync_git import SyncGit
 
